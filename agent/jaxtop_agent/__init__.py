@@ -1,0 +1,65 @@
+"""The part of jaxtop that runs inside a training process.
+
+    from jaxtop import agent
+    agent.start()
+
+Importing this costs nothing but this file; everything else comes with `start`, and most of it only once
+JAX itself has been imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jaxtop_agent.agent import Agent
+
+__all__ = ["start", "step", "stop"]
+
+_agent: Agent | None = None
+
+
+def start(name: str | None = None, *, bind: str | None = None, interval: float | None = None) -> None:
+    """Make this process visible to `jaxtop`.
+
+    Returns at once, never raises for reasons of its own, and may stand before or after
+    `jax.distributed.initialize()`; a second call does nothing.
+
+    Args:
+        name: what viewers call the run; the script's name by default.
+        bind: the address to serve on; by default loopback, or, where the run spans hosts, the interface
+            that leads to the coordinator.
+        interval: seconds between two pulses, 1 by default.
+    """
+    global _agent  # noqa: PLW0603 - one agent a process is the very point
+    if _agent is not None or sys._getframe(1).f_globals.get("__name__") == "__mp_main__":
+        # A spawned worker imports the script again; it is a part of the run, not another host of it.
+        return
+    try:
+        from jaxtop_agent.agent import Agent
+        from jaxtop_agent.settings import read
+
+        settings = read(name, bind, interval)
+        if settings.on:
+            _agent = Agent(settings)
+            _agent.start()
+    except Exception:
+        _agent = None
+
+
+def stop() -> None:
+    """Say goodbye and leave nothing behind; `start` may be called again."""
+    global _agent  # noqa: PLW0603 - as in start
+    leaving, _agent = _agent, None
+    if leaving is not None:
+        leaving.stop("stopped")
+
+
+def step(index: int, /, **metrics: object) -> None:
+    """Tell viewers which step the script is at, with numbers or scalar arrays of it (`loss=`, `tokens=`).
+
+    Arrays are read when they are ready, and never waited for.
+    """
+    if _agent is not None:
+        _agent.progress.step(index, metrics)

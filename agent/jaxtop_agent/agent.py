@@ -1,0 +1,181 @@
+"""The agent: three threads around a board, wired here and nowhere else."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop_agent.arrival import when_imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.wire import Compiling
+    from jaxtop_agent.board import Board
+    from jaxtop_agent.collectors.compiles import Compiles
+    from jaxtop_agent.collectors.launches import Launches
+    from jaxtop_agent.publisher import Publisher
+    from jaxtop_agent.settings import Settings
+    from jaxtop_agent.threads import Worker
+
+# The longest a script's exit may be held up; each call into jaxlib is far shorter.
+PATIENCE = 2.0
+
+
+class Agent:
+    """Waits for JAX, then starts the publisher, the sampler and the registrar."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pid = os.getpid()
+        self._workers: list[Worker] = []
+        self._board: Board | None = None
+        self._publisher: Publisher | None = None
+        self._launches: Launches | None = None
+        self._compiles: Compiles | None = None
+        self._call_off: Callable[[], None] = lambda: None
+        from jaxtop_agent.progress import Progress
+
+        self.progress = Progress()
+
+    def start(self) -> None:
+        """Start once JAX has been imported; until then there is no thread and no socket."""
+        self._call_off = when_imported("jax", self._begin)
+
+    def _begin(self) -> None:
+        # On the user's thread, inside `import jax` or `agent.start()`: nothing may come out of it.
+        try:
+            self._assemble()
+        except Exception:
+            self._board = None
+
+    def _assemble(self) -> None:
+        # Heavy imports happen here, on the user's thread, because a fork during an import on another thread
+        # would leave the child with a lock that nobody opens.
+        from jaxtop_agent.board import Board
+        from jaxtop_agent.identity import identify
+        from jaxtop_agent.publisher import Publisher
+        from jaxtop_agent.registrar import Registrar
+        from jaxtop_agent.sampler import Sampler
+        from jaxtop_agent.threads import Worker
+
+        identity = identify(self._settings.name)
+        board = self._board = Board(identity, interval=self._settings.interval)
+        self._install(board)
+        publisher = self._publisher = Publisher(
+            board,
+            self,
+            self.progress,
+            self._own_threads,
+            bind=self._settings.bind,
+            read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
+        )
+        sampler = Sampler(board, self._keep_hooks)
+        registrar = Registrar(board, identity.agent, identity.name)
+        # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
+        # at exit, and none of our threads may be inside one by then.
+        atexit.register(self.stop, "ended")
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forsake)
+        self._workers = [
+            Worker(each.run, self._failure(name))
+            for name, each in (("publisher", publisher), ("sampler", sampler), ("registrar", registrar))
+        ]
+        for worker in self._workers:
+            worker.start()
+
+    def _install(self, board: Board) -> None:
+        """Put our hooks into JAX; each that this JAX does not have is switched off by itself."""
+        from jaxtop_agent.board import reason
+        from jaxtop_agent.collectors.compiles import Compiles
+        from jaxtop_agent.collectors.launches import BLIND_SPOTS, Launches
+
+        try:
+            launches = Launches()
+            launches.install()
+            self._launches = launches
+            board.sources["launches"] = BLIND_SPOTS
+        except Exception as error:
+            board.sources["launches"] = reason(error)
+        try:
+            compiles = Compiles(board)
+            compiles.install()
+            self._compiles = compiles
+            board.sources["compiles"] = "on"
+        except Exception as error:
+            board.sources["compiles"] = reason(error)
+
+    def _failure(self, name: str) -> Callable[[BaseException], None]:
+        from jaxtop_agent.board import reason
+
+        def note(error: BaseException) -> None:
+            if self._board is not None:
+                self._board.sources[name] = reason(error)
+
+        return note
+
+    def _keep_hooks(self) -> None:
+        if self._launches is not None:
+            self._launches.install()
+
+    def _own_threads(self) -> frozenset[int]:
+        ours = {worker.native_id for worker in self._workers if worker.native_id is not None}
+        server = self._publisher.server if self._publisher else None
+        return frozenset(ours) | (server.own_threads if server else frozenset())
+
+    # What the publisher reads of the installed collectors.
+
+    def launches(self) -> dict[str, int]:
+        return self._launches.totals() if self._launches else {}
+
+    def compiling(self) -> tuple[Compiling, ...]:
+        return self._compiles.running() if self._compiles else ()
+
+    def jax_versions(self) -> tuple[str | None, str | None]:
+        from jaxtop_agent import jaxprivate
+
+        return jaxprivate.versions()
+
+    def stop(self, reason: str) -> None:
+        """Stop and join the threads, and take our hooks out again; once, and only in our own process."""
+        self._call_off()
+        board, self._board = self._board, None
+        if board is None or os.getpid() != self._pid:
+            return
+        atexit.unregister(self.stop)
+        if self._publisher is not None:
+            self._publisher.say_at_the_end(reason)
+        board.stopping = True
+        for bell in board.bells():
+            bell.ring()
+        deadline = time.monotonic() + PATIENCE
+        ended = [worker.join(deadline - time.monotonic()) for worker in self._workers]
+        if all(ended):  # else a late thread would ring a descriptor that is somebody else's by then
+            for bell in board.bells():
+                bell.close()
+        self.progress.clear()
+        for hook in (self._launches, self._compiles):
+            if hook is not None:
+                try:
+                    hook.uninstall()
+                except Exception:  # this JAX cannot; the hook of a stopped agent only counts
+                    pass
+
+    def _forsake(self) -> None:
+        """In a forked child: the agent stays with the parent, the child keeps none of its connections."""
+        import jaxtop_agent
+
+        server = self._publisher.server if self._publisher else None
+        if self._board is None:
+            return
+        self._board = None
+        self._workers = []
+        if jaxtop_agent._agent is self:
+            jaxtop_agent._agent = None
+        try:
+            if server is not None:
+                server.forsake()
+        except OSError:
+            pass

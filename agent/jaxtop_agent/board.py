@@ -1,0 +1,90 @@
+"""What the agent's threads tell each other: one writer a field, replaced whole, read without locks."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jaxtop.wire import DeviceSample, HostSample, Roster
+from jaxtop_agent.threads import Wake
+
+if TYPE_CHECKING:
+
+    from jaxtop.wire import Device, Message
+    from jaxtop_agent.identity import Identity
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What this process is to JAX."""
+
+    process_index: int
+    process_count: int
+    platform: str
+    devices: tuple[Device, ...]
+    coordinator: str | None
+
+
+class Outbox:
+    """Messages for the publisher; when it does not come to fetch them, the oldest give way."""
+
+    def __init__(self, size: int = 64) -> None:
+        self._messages: deque[Message] = deque(maxlen=size)
+        self.dropped = 0
+
+    def put(self, message: Message) -> None:
+        if len(self._messages) == self._messages.maxlen:
+            self.dropped += 1
+        self._messages.append(message)
+
+    def take(self) -> Message | None:
+        try:
+            return self._messages.popleft()
+        except IndexError:
+            return None
+
+
+@dataclass
+class Board:
+    """The agent's blackboard."""
+
+    identity: Identity
+
+    # Written by the sampler.
+    topology: Topology | None = None
+    sampled_ms: int | None = None
+    memory_source: str | None = None
+    devices: DeviceSample = field(default_factory=DeviceSample)
+    host: HostSample = field(default_factory=HostSample)
+    # Written by the registrar.
+    roster: Roster | None = None
+    # Written by the publisher.
+    viewers: int = 0
+    telemetry: str = ""
+    requests: str = ""
+    interval: float = 1.0
+    # A key a source of figures: "on", "off: why", "waiting: for what". Each has one writer.
+    sources: dict[str, str] = field(default_factory=dict)
+
+    outbox: Outbox = field(default_factory=Outbox)
+    publisher_bell: Wake = field(default_factory=Wake)
+    sampler_bell: Wake = field(default_factory=Wake)
+    registrar_bell: Wake = field(default_factory=Wake)
+    stopping: bool = False
+
+    def tell(self, message: Message) -> None:
+        """Give the publisher something to send."""
+        self.outbox.put(message)
+        self.publisher_bell.ring()
+
+    def bells(self) -> tuple[Wake, Wake, Wake]:
+        return self.publisher_bell, self.sampler_bell, self.registrar_bell
+
+
+def reason(error: BaseException) -> str:
+    """Why a source is off, in one line."""
+    first_line = str(error).strip().split("\n", 1)[0][:200]
+    return f"off: {type(error).__name__}: {first_line}" if first_line else f"off: {type(error).__name__}"
+
+

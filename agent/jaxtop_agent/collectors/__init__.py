@@ -1,0 +1,31 @@
+"""Collectors: each reads one thing of JAX or the machine, and knows nothing of the others.
+
+Those of `sampled()` are asked in turn by the sampler's thread; a new one is a file here and a line there.
+Those of `installed()` are called by JAX on the user's threads; the publisher reads what they counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jaxtop_agent.collectors.arrays import ArrayCensus
+from jaxtop_agent.collectors.host import HostFigures
+from jaxtop_agent.collectors.memory import AllocatorMemory
+from jaxtop_agent.collectors.topology import TopologyOfProcess
+
+if TYPE_CHECKING:
+    from jaxtop_agent.board import Board
+
+
+class Collector(Protocol):
+    """What the sampler asks of a collector."""
+
+    name: str
+
+    def collect(self, board: Board, client: Any) -> None:
+        """Read, and put what was read onto the board; `client` is the default backend's, or None."""
+
+
+def sampled() -> tuple[Collector, ...]:
+    """The sampler's collectors, in the order in which they run."""
+    return (TopologyOfProcess(), AllocatorMemory(), ArrayCensus(), HostFigures())

@@ -1,0 +1,60 @@
+"""Which compilations run, and how long finished ones took, from JAX's monitoring events."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop.wire import Compile, Compiling
+from jaxtop_agent import jaxprivate
+
+if TYPE_CHECKING:
+    from jaxtop_agent.board import Board
+
+EVENT = "/jax/core/compile/backend_compile_duration"
+
+
+class Compiles:
+    """The listeners run on the user's threads; a thread compiles one program at a time."""
+
+    name = "compiles"
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._running: dict[int, Compiling] = {}
+        self._listeners = jaxprivate.CompileListeners(self._started, self._ended)
+
+    def install(self) -> None:
+        self._listeners.register()
+
+    def uninstall(self) -> None:
+        self._listeners.unregister()
+
+    def running(self) -> tuple[Compiling, ...]:
+        """What is being compiled now."""
+        return tuple(self._running.copy().values())
+
+    def _started(self, event: str, value: object, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
+        if event == EVENT:
+            try:
+                self._running[threading.get_ident()] = Compiling(_function(facts), _now_ms())
+            except Exception:  # the user's compilation goes on
+                pass
+
+    def _ended(self, event: str, duration: float, **facts: object) -> None:
+        if event == EVENT:
+            try:
+                self._running.pop(threading.get_ident(), None)
+                self._board.tell(Compile(_now_ms(), _function(facts), round(duration * 1000)))
+            except Exception:  # as above
+                pass
+
+
+def _function(facts: dict[str, object]) -> str:
+    name = str(facts.get("fun_name") or "a function without a name")
+    return name.removeprefix("jit(").removesuffix(")") if name.startswith("jit(") else name
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,86 @@
+"""How often each compiled function was launched, counted by JAX's own post-launch hook."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from jaxtop_agent import jaxprivate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A program that makes new functions for ever must not make the agent grow for ever.
+MOST_NAMES = 500
+THE_REST = "(other functions)"
+
+BLIND_SPOTS = "at least: not counted are first calls, and functions with host callbacks"
+
+
+class Launches:
+    """The hook runs on the user's thread after every launch: a lookup, an addition, and nothing that raises."""
+
+    name = "launches"
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self._retired: dict[str, int] = {}
+        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._slot = jaxprivate.LaunchHook()
+        self._before: Any = None
+        self._hook = self._make_hook()
+
+    def _make_hook(self) -> Callable[[Any, Any, Any, Any], None]:
+        counts = self._counts
+        first_sight = self._first_sight
+
+        def hook(fun: Any, args: Any, kwargs: Any, out: Any) -> None:
+            key = id(fun)
+            if key in counts:
+                counts[key] += 1
+            else:
+                first_sight(key, fun)
+            if self._before is not None:
+                # What debug_nans put here raises on purpose: that is for the user.
+                self._before(fun, args, kwargs, out)
+
+        return hook
+
+    def _first_sight(self, key: int, fun: Any) -> None:
+        try:
+            name = str(getattr(fun, "__name__", None) or type(fun).__name__)
+
+            def forget(_: object) -> None:
+                # Another function may get this id: what was counted moves to the name.
+                count, known_as = self._counts.pop(key, 0), self._names.pop(key, THE_REST)
+                self._retired[known_as] = self._retired.get(known_as, 0) + count
+                self._alive.pop(key, None)
+
+            self._alive[key] = weakref.ref(fun, forget)
+            if len(self._names) + len(self._retired) >= MOST_NAMES and name not in self._retired:
+                name = THE_REST
+            self._names[key] = name
+            self._counts[key] = 1
+        except Exception:  # a launch that is not counted harms nobody
+            pass
+
+    def install(self) -> None:
+        """Take the slot, in front of whatever is in it; also puts us back where `debug_nans` took it."""
+        current = self._slot.get()
+        if current is not self._hook:
+            self._before = current
+            self._slot.set(self._hook)
+
+    def uninstall(self) -> None:
+        """Give the slot back, unless somebody else has taken it since."""
+        if self._slot.get() is self._hook:
+            self._slot.set(self._before)
+
+    def totals(self) -> dict[str, int]:
+        """Launches by function name since the start."""
+        totals = dict(self._retired)
+        for key, count in self._counts.copy().items():
+            name = self._names.get(key, THE_REST)
+            totals[name] = totals.get(name, 0) + count
+        return totals

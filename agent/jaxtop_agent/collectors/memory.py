@@ -1,0 +1,36 @@
+"""Device memory as the allocator counts it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jaxtop_agent import jaxprivate
+
+if TYPE_CHECKING:
+    from jaxtop_agent.board import Board
+
+
+class AllocatorMemory:
+    """Bytes in use, their peak and their limit, of devices that have a counting allocator (not the CPU)."""
+
+    name = "memory"
+
+    def collect(self, board: Board, client: Any) -> None:
+        if client is None:
+            return
+        stats = [jaxprivate.memory_stats(device) for device in jaxprivate.local_devices(client)]
+        if not any(stats):
+            return
+        board.devices = msgspec.structs.replace(
+            board.devices,
+            used_bytes=_column(stats, "bytes_in_use"),
+            peak_bytes=_column(stats, "peak_bytes_in_use"),
+            limit_bytes=_column(stats, "bytes_limit"),
+        )
+        board.memory_source = "allocator"
+
+
+def _column(stats: list[dict[str, int] | None], key: str) -> tuple[int | None, ...]:
+    return tuple(each.get(key) if each else None for each in stats)

@@ -1,0 +1,46 @@
+"""Which devices this process has, and its place among the processes of the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jaxtop.wire import Device
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.board import Topology
+
+if TYPE_CHECKING:
+    from jaxtop_agent.board import Board
+
+
+class TopologyOfProcess:
+    """Read once for each set of backends: a program may clear them and bring up others."""
+
+    name = "devices"
+
+    def __init__(self) -> None:
+        self._seen: int | None = None
+
+    def collect(self, board: Board, client: Any) -> None:
+        if client is None or id(client) == self._seen:
+            return
+        board.topology = Topology(
+            process_index=jaxprivate.process_index(client),
+            process_count=jaxprivate.process_count(client),
+            platform=str(client.platform),
+            devices=tuple(_describe(device) for device in jaxprivate.local_devices(client)),
+            coordinator=jaxprivate.Coordination().address,
+        )
+        self._seen = id(client)
+
+
+def _describe(device: Any) -> Device:
+    coords = getattr(device, "coords", None)
+    return Device(
+        id=device.id,
+        kind=str(device.device_kind),
+        platform=str(device.platform),
+        local_id=getattr(device, "local_hardware_id", None),
+        coords=tuple(int(c) for c in coords) if coords is not None else None,
+        core_on_chip=getattr(device, "core_on_chip", None),
+        slice_index=getattr(device, "slice_index", None),
+    )

@@ -1,0 +1,175 @@
+"""Every private name of JAX that jaxtop touches, found one by one.
+
+JAX is read through `sys.modules`: nothing here imports it, initialises a backend or runs an operation.
+What a version lacks raises `Missing`, which switches off what needs it, and only that.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class Missing(Exception):
+    """This JAX does not have what was asked for."""
+
+
+def _module(name: str) -> Any:
+    module = sys.modules.get(name)
+    if module is None:
+        raise Missing(f"{name} is not imported")
+    return module
+
+
+def _find(owner: Any, *names: str) -> Any:
+    for name in names:
+        found = getattr(owner, name, None)
+        if found is not None:
+            return found
+    raise Missing(f"no {' or '.join(names)} in {getattr(owner, '__name__', owner)}")
+
+
+def versions() -> tuple[str | None, str | None]:
+    """Versions of jax and jaxlib."""
+    jax, jaxlib = sys.modules.get("jax"), sys.modules.get("jaxlib")
+    return getattr(jax, "__version__", None), getattr(jaxlib, "__version__", None)
+
+
+def default_client() -> Any | None:
+    """The client of the default backend, once all backends are up; never waits for them."""
+    bridge = _module("jax._src.xla_bridge")
+    lock = getattr(bridge, "_backend_lock", None)
+    # `backends_are_initialized()` would wait for a lock that a slow initialisation holds for minutes.
+    if not bridge._backends or (lock is not None and lock.locked()):
+        return None
+    return bridge._default_backend
+
+
+def clients() -> tuple[Any, ...]:
+    """The clients of all backends that are up."""
+    return tuple(_module("jax._src.xla_bridge")._backends.values())
+
+
+def live_arrays() -> list[Any]:
+    """Every live array of this process. Drop the list at once: it keeps device memory alive."""
+    return [array for client in clients() for array in client.live_arrays()]
+
+
+def local_devices(client: Any) -> list[Any]:
+    """The devices of this process."""
+    return list(_find(client, "local_devices")())
+
+
+def process_index(client: Any) -> int:
+    """The index of this process in its run."""
+    return int(_find(client, "process_index")())
+
+
+def process_count(client: Any) -> int:
+    """How many processes the run has."""
+    return len({device.process_index for device in _find(client, "devices")()})
+
+
+def memory_stats(device: Any) -> dict[str, int] | None:
+    """What the allocator says of a local device; None where it has no allocator that counts."""
+    try:
+        stats = device.memory_stats()
+    except Exception:  # some backends raise where others return None
+        return None
+    return stats or None
+
+
+class Coordination:
+    """JAX's coordination service, seen from this process.
+
+    To be touched only once the backends are up: before that the client exists but is not connected, and
+    JAX 0.10 aborts the process, and its peers with it, when an unconnected client is used.
+    """
+
+    def __init__(self) -> None:
+        state = _module("jax._src.distributed").global_state
+        self._client = state.client
+        self.address: str | None = state.coordinator_address
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this process is part of a multi-process run."""
+        return self._client is not None
+
+    def set(self, key: str, value: str, *, overwrite: bool) -> None:
+        """Put a small value; blocks, for minutes if the coordinator does not answer."""
+        self._client.key_value_set(key, value, allow_overwrite=overwrite)
+
+    def entries(self, prefix: str) -> dict[str, str]:
+        """All values under a prefix; blocks likewise."""
+        return dict(self._client.key_value_dir_get(prefix))
+
+
+class LaunchHook:
+    """The slot whose function JAX calls after each launch on its fast path; `debug_nans` uses it, too."""
+
+    def __init__(self) -> None:
+        slot = getattr(sys.modules.get("jax._src.api"), "_post_hook_state", None)
+        if slot is not None:
+            self._get: Callable[[], Any] = _find(slot, "get_global")
+            self._set: Callable[[Any], None] = _find(slot, "set_global")
+            return
+        state = _find(_find(sys.modules.get("jax._src.lib"), "jax_jit"), "global_state")()
+        if not hasattr(state, "post_hook"):
+            raise Missing("this JAX has no launch hook")
+        self._get = lambda: state.post_hook
+        self._set = lambda hook: setattr(state, "post_hook", hook)
+
+    def get(self) -> Any:
+        """What is in the slot."""
+        return self._get()
+
+    def set(self, hook: Any) -> None:
+        """Put it into the slot."""
+        self._set(hook)
+
+
+class CompileListeners:
+    """JAX's monitoring, of which we follow compilations."""
+
+    def __init__(self, on_scalar: Callable[..., None], on_duration: Callable[..., None]) -> None:
+        self._monitoring = _module("jax._src.monitoring")
+        self._listeners = {
+            "scalar": (self._monitoring.register_scalar_listener, on_scalar),
+            "event_duration": (self._monitoring.register_event_duration_secs_listener, on_duration),
+        }
+
+    def register(self) -> None:
+        for register, listener in self._listeners.values():
+            register(listener)
+
+    def unregister(self) -> None:
+        """Take out our own listeners, and only those; older versions call it by a private name."""
+        for kind, (_, listener) in self._listeners.items():
+            names = (f"unregister_{kind}_listener", f"_unregister_{kind}_listener_by_callback")
+            _find(self._monitoring, *names)(listener)
+
+
+def features() -> dict[str, str]:
+    """What of this JAX works for us: name to "on", or to why not. For `doctor`; JAX must be imported."""
+    checks: Iterable[tuple[str, Callable[[], object]]] = (
+        ("backends", default_client),
+        ("coordination", Coordination),
+        ("launches", LaunchHook),
+        ("compiles", lambda: CompileListeners(_ignore, _ignore)),
+    )
+    found = {}
+    for name, check in checks:
+        try:
+            check()
+            found[name] = "on"
+        except Exception as error:
+            found[name] = f"off: {error or type(error).__name__}"
+    return found
+
+
+def _ignore(*_: object, **__: object) -> None:
+    pass

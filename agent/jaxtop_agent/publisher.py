@@ -1,0 +1,269 @@
+"""The publisher: sockets and the pulse. It never touches JAX, so nothing there can make it late."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from jaxtop import __version__, keys, runfiles, transport, wire
+from jaxtop_agent import addresses
+from jaxtop_agent.settings import bounded
+from jaxtop_agent.threads import cpu_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.board import Board
+    from jaxtop_agent.progress import Progress
+
+READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
+NOT_OWNER = "only the owner of the run may do this"
+# Many viewers may come at once: they are greeted together.
+GREETING_INTERVAL = 0.25
+IDLE_POLL = 1.0
+
+
+class Installed(Protocol):
+    """What the publisher reads of the collectors that JAX calls."""
+
+    def launches(self) -> dict[str, int]: ...
+    def compiling(self) -> tuple[wire.Compiling, ...]: ...
+    def jax_versions(self) -> tuple[str | None, str | None]: ...
+
+
+class Publisher:
+    """Runs on a thread of its own until the board says stop; all sockets live and die there."""
+
+    def __init__(
+        self,
+        board: Board,
+        installed: Installed,
+        progress: Progress,
+        own_threads: Callable[[], frozenset[int]],
+        *,
+        bind: str,
+        read_only: bool,
+    ) -> None:
+        self._board = board
+        self._installed = installed
+        self._progress = progress
+        self._own_threads = own_threads
+        self._bind = bind
+        self._read_only = read_only
+        self._sequence: dict[str, int] = {}
+        self._state: dict[str, bytes] = {}  # the latest of each kind that a new viewer must have
+        self._launches: dict[str, int] = {}
+        self._oversized = 0
+        self._greeting_due: float | None = None
+        self._cpu: tuple[float, float] | None = None
+        self._farewell = "ended"
+        self.server: transport.Server | None = None
+
+    def run(self) -> None:
+        pair = keys.load()
+        server = self.server = transport.Server(pair, keys.authorized)
+        try:
+            self._open(server, addresses.first_address(self._bind))
+            server.watch_file(self._board.publisher_bell.fd)
+            self._serve(server)
+            self._send(server, wire.Bye(_now_ms(), self._farewell))
+        finally:
+            runfiles.remove(self._board.identity.agent)
+            server.close()
+            self.server = None
+
+    def say_at_the_end(self, reason: str) -> None:
+        """The reason that the goodbye will give."""
+        self._farewell = reason
+
+    def _open(self, server: transport.Server, host: str) -> None:
+        requests, telemetry = server.bind(host)
+        self._board.requests = f"{host}:{requests}"
+        self._board.telemetry = f"{host}:{telemetry}"
+        self._board.registrar_bell.ring()
+
+    def _serve(self, server: transport.Server) -> None:
+        board = self._board
+        widened = self._bind != "auto"
+        due = time.monotonic()
+        while not board.stopping:
+            if not widened and board.topology is not None:
+                widened = True
+                self._widen(server)
+            self._refresh_hello(server)
+            now = time.monotonic()
+            timeout = (due - now) if board.viewers else IDLE_POLL
+            came, questions = server.poll(int(max(0.0, min(timeout, self._until_greeting(now))) * 1000))
+            board.publisher_bell.clear()
+            self._welcome(server, came)
+            for question in questions:
+                self._answer(server, question)
+            while (message := board.outbox.take()) is not None:
+                self._send(server, message)
+            now = time.monotonic()
+            if now >= due:
+                due = max(due + board.interval, now)
+                step = self._progress.read()  # also unwatched: it lets go of the script's arrays
+                if board.viewers:
+                    self._send(server, self._pulse(step))
+            if self._greeting_due is not None and now >= self._greeting_due:
+                self._greet(server)
+
+    def _widen(self, server: transport.Server) -> None:
+        """Once the run is known: where it spans hosts, serve on the interface that leads to the others."""
+        topology = self._board.topology
+        wider = addresses.address_towards(topology.coordinator if topology else None)
+        if wider is not None:
+            self._open(server, wider)
+
+    def _welcome(self, server: transport.Server, came: bool) -> None:
+        if came:
+            if not self._board.viewers:
+                self._board.sampler_bell.ring()
+            if self._greeting_due is None:
+                self._greeting_due = time.monotonic() + (GREETING_INTERVAL if self._board.viewers else 0)
+        self._board.viewers = server.viewers
+
+    def _until_greeting(self, now: float) -> float:
+        return IDLE_POLL if self._greeting_due is None else self._greeting_due - now
+
+    def _greet(self, server: transport.Server) -> None:
+        self._greeting_due = None
+        self._launches = {}  # so that the pulse lists every counter again
+        self._refresh_hello(server)
+        self._state["pulse"] = wire.encode(self._pulse(self._progress.read()))
+        for kind, payload in self._state.items():
+            self._publish(server, kind, payload)
+
+    def _refresh_hello(self, server: transport.Server) -> None:
+        """Send and note down who we are, if it changed."""
+        hello = self._hello()
+        payload = wire.encode(hello)
+        if payload == self._state.get("hello"):
+            return
+        self._state["hello"] = payload
+        runfiles.write(hello)
+        if self._board.viewers:
+            self._publish(server, "hello", payload)
+
+    def _hello(self) -> wire.Hello:
+        board, identity = self._board, self._board.identity
+        topology, roster = board.topology, board.roster
+        jax, jaxlib = self._installed.jax_versions()
+        return wire.Hello(
+            agent=identity.agent,
+            hostname=identity.hostname,
+            pid=identity.pid,
+            process_started_ticks=identity.process_started_ticks,
+            boot=identity.place.boot,
+            pid_namespace=identity.place.pid_namespace,
+            started_ms=identity.started_ms,
+            telemetry=board.telemetry,
+            requests=board.requests,
+            interval_ms=round(board.interval * 1000),
+            jaxtop=__version__,
+            python=identity.python,
+            argv=identity.argv,
+            name=identity.name,
+            run=roster.run if roster else None,
+            process_index=topology.process_index if topology else None,
+            process_count=topology.process_count if topology else None,
+            jax=jax,
+            jaxlib=jaxlib,
+            platform=topology.platform if topology else None,
+            devices=topology.devices if topology else (),
+            sources=dict(board.sources),
+            roster_size=len(roster.peers) if roster else 0,
+            roster_hash=wire.digest(roster) if roster else "",
+        )
+
+    def _pulse(self, step: wire.Step | None) -> wire.Pulse:
+        board = self._board
+        totals = self._installed.launches()
+        moved = {name: count for name, count in totals.items() if self._launches.get(name) != count}
+        self._launches = totals
+        return wire.Pulse(
+            at_ms=_now_ms(),
+            sampled_ms=board.sampled_ms,
+            memory_source=board.memory_source,
+            devices=board.devices,
+            host=board.host,
+            launches=moved,
+            compiling=self._installed.compiling(),
+            step=step,
+            cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + self._oversized, board.viewers),
+        )
+
+    def _cpu_ppm(self) -> int | None:
+        now, used = time.monotonic(), cpu_seconds(self._own_threads())
+        before, self._cpu = self._cpu, (now, used)
+        if before is None or now <= before[0]:
+            return None
+        return max(0, round((used - before[1]) / (now - before[0]) * 1e6))
+
+    def _answer(self, server: transport.Server, question: transport.Asked) -> None:
+        try:
+            request: wire.Request = wire.decode_as(wire.Request, question.raw)
+        except wire.Unreadable as error:
+            server.reply(question.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
+            return
+        reply, messages = self._act(request, question.is_owner)
+        parts = [wire.encode(reply)]
+        for kind, payload in messages:
+            parts += wire.pack(kind, self._header(kind, advance=False), payload)
+        server.reply(question.sender, parts)
+
+    def _act(self, request: wire.Request, is_owner: bool) -> tuple[wire.Reply, list[tuple[str, bytes]]]:
+        def reply(error: str = "") -> wire.Reply:
+            return wire.Reply(request.what, error, _now_ms())
+
+        match request.what:
+            case "ping":
+                return reply(), []
+            case "roster":
+                self._board.registrar_bell.ring()  # for the next time; this answer does not wait
+                return reply(), [("roster", wire.encode(self._roster()))]
+            case "state":
+                self._launches = {}
+                self._state["pulse"] = wire.encode(self._pulse(self._progress.read()))
+                return reply(), list(self._state.items())
+            case "pace" if request.interval_ms is not None:
+                if self._read_only or not is_owner:
+                    return reply(READ_ONLY if self._read_only else NOT_OWNER), []
+                self._board.interval = bounded(request.interval_ms / 1000)
+                self._board.sampler_bell.ring()
+                return reply(), []
+            case other:
+                return reply(f"this agent does not know the request {other!r}; is its jaxtop older?"), []
+
+    def _roster(self) -> wire.Roster:
+        board = self._board
+        if board.roster is not None:
+            return board.roster
+        alone = board.identity.peer(
+            board.topology.process_index if board.topology else None, board.telemetry, board.requests
+        )
+        return wire.Roster(board.identity.agent, (alone,), name=board.identity.name)
+
+    def _send(self, server: transport.Server, message: wire.Message) -> None:
+        kind = wire.kind_of(message)
+        payload = wire.encode(message)
+        if kind == "arrays":
+            self._state[kind] = payload
+        if self._board.viewers:
+            self._publish(server, kind, payload)
+
+    def _publish(self, server: transport.Server, kind: str, payload: bytes) -> None:
+        if len(payload) > wire.MAX_PAYLOAD:
+            self._oversized += 1
+        else:
+            server.publish(wire.pack(kind, self._header(kind, advance=True), payload))
+
+    def _header(self, kind: str, *, advance: bool) -> wire.Header:
+        number = self._sequence.get(kind, 0) + (1 if advance else 0)
+        self._sequence[kind] = number
+        return wire.Header(wire.VERSION, self._board.identity.agent, number)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

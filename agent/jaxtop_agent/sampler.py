@@ -1,0 +1,93 @@
+"""The sampler: asks each collector in its turn, no oftener than its cost allows."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from jaxtop import wire
+from jaxtop_agent import collectors, jaxprivate
+from jaxtop_agent.board import Board, reason
+from jaxtop_agent.waiting import wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A collector may take this share of a core: after a census of 4 ms the next is 2 s away.
+SHARE = 0.002
+STRIKES = 3
+# With nobody watching there is only this left to do: see whether the backends came up, and keep our hooks.
+IDLE_INTERVAL = 2.0
+
+
+class _Turn:
+    """A collector with its schedule and its record."""
+
+    def __init__(self, collector: collectors.Collector) -> None:
+        self.collector = collector
+        self.due = 0.0
+        self.strikes = 0
+
+    @property
+    def is_off(self) -> bool:
+        return self.strikes >= STRIKES
+
+
+class Sampler:
+    """Runs on a thread of its own until the board says stop."""
+
+    def __init__(self, board: Board, keep_hooks: Callable[[], None]) -> None:
+        self._board = board
+        self._keep_hooks = keep_hooks
+        self._turns = [_Turn(collector) for collector in collectors.sampled()]
+        for turn in self._turns:
+            board.sources[turn.collector.name] = "on"
+
+    def run(self) -> None:
+        board = self._board
+        due = time.monotonic()
+        while not board.stopping:
+            watched = board.viewers > 0
+            self._tick(watched)
+            interval = board.interval if watched else max(board.interval, IDLE_INTERVAL)
+            now = time.monotonic()
+            due = max(due + interval, now)
+            if wait(board.sampler_bell, due - now):
+                due = time.monotonic()  # a viewer came: look at once
+
+    def _tick(self, watched: bool) -> None:
+        self._keep_hooks()
+        client = jaxprivate.default_client()
+        newly_up = client is not None and self._board.topology is None
+        for turn in self._turns:
+            # Unwatched, only the topology is read: it costs nothing and the roster needs it.
+            if watched or turn.collector.name == "devices":
+                self._ask(turn, client)
+        if watched:
+            self._board.sampled_ms = time.time_ns() // 1_000_000
+        if newly_up:
+            self._board.registrar_bell.ring()
+            self._board.publisher_bell.ring()
+
+    def _ask(self, turn: _Turn, client: Any) -> None:
+        started = time.monotonic()
+        if turn.is_off or started < turn.due or self._board.stopping:
+            return
+        cpu = time.thread_time()
+        try:
+            turn.collector.collect(self._board, client)
+            turn.strikes = 0
+        except Exception as error:
+            turn.strikes += 1
+            if turn.is_off:
+                self._switch_off(turn.collector.name, error)
+        cost = time.thread_time() - cpu
+        # A hair early, or a collector that is due each tick would miss every second one.
+        turn.due = started + max(self._board.interval * 0.9, cost / SHARE)
+
+    def _switch_off(self, name: str, error: Exception) -> None:
+        why = reason(error)
+        self._board.sources[name] = why
+        self._board.tell(
+            wire.Event(time.time_ns() // 1_000_000, "warning", "source", f"{name} is {why}")
+        )

@@ -1,0 +1,40 @@
+"""What the user asked for: in the call, else in the environment, else the default."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+SHORTEST_INTERVAL = 0.1
+LONGEST_INTERVAL = 60.0
+
+
+class Settings(NamedTuple):
+    """The agent's settings."""
+
+    on: bool
+    name: str | None
+    bind: str
+    interval: float
+
+
+def read(name: str | None, bind: str | None, interval: float | None) -> Settings:
+    """The settings in force; a value that makes no sense is as good as none."""
+    return Settings(
+        on=os.environ.get("JAXTOP", "1").strip().lower() not in {"0", "off", "false", "no"},
+        name=name or os.environ.get("JAXTOP_NAME") or None,
+        bind=bind or os.environ.get("JAXTOP_BIND") or "auto",
+        interval=bounded(interval if interval is not None else _number("JAXTOP_INTERVAL", 1.0)),
+    )
+
+
+def bounded(interval: float) -> float:
+    """The nearest interval that is neither a burden nor a silence."""
+    return min(max(float(interval), SHORTEST_INTERVAL), LONGEST_INTERVAL)
+
+
+def _number(variable: str, default: float) -> float:
+    try:
+        return float(os.environ[variable])
+    except (KeyError, ValueError):
+        return default

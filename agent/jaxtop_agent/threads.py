@@ -1,0 +1,82 @@
+"""Threads that the training script cannot meet."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Worker:
+    """One thread of the agent.
+
+    Not a `threading.Thread`: scripts join every thread that `threading.enumerate()` names, and would wait
+    for ours for ever. It takes no signals, so that those of the script reach the script, and has no trace
+    or profile function, so that a debugger or coverage of the script does not stop or count here.
+    """
+
+    def __init__(self, target: Callable[[], None], failed: Callable[[BaseException], None]) -> None:
+        self._target = target
+        self._failed = failed
+        self._done = threading.Lock()
+        self.native_id: int | None = None
+
+    def start(self) -> None:
+        self._done.acquire()
+        _thread.start_new_thread(self._run, ())
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end; False if it did not come in time."""
+        ended = self._done.acquire(timeout=max(0.0, timeout))
+        if ended:
+            self._done.release()
+        return ended
+
+    def _run(self) -> None:
+        try:
+            with suppress(Exception):
+                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            sys.settrace(None)
+            sys.setprofile(None)
+            self.native_id = threading.get_native_id()
+            self._target()
+        except BaseException as error:  # anything: what escapes a raw thread is printed on the user's screen
+            with suppress(Exception):
+                self._failed(error)
+        finally:
+            self._done.release()
+
+
+def cpu_seconds(native_ids: frozenset[int]) -> float:
+    """The CPU time these threads of this process have used."""
+    total = 0.0
+    for native_id in native_ids:
+        with suppress(OSError, ValueError, IndexError), open(f"/proc/self/task/{native_id}/schedstat") as file:
+            total += int(file.read().split()[0]) / 1e9
+    return total
+
+
+class Wake:
+    """A bell that one thread rings and another waits for: an eventfd, which ZeroMQ can poll, too."""
+
+    def __init__(self) -> None:
+        self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def ring(self) -> None:
+        with suppress(OSError):
+            os.eventfd_write(self.fd, 1)
+
+    def clear(self) -> None:
+        with suppress(OSError):
+            os.eventfd_read(self.fd)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            os.close(self.fd)

@@ -1,0 +1,24 @@
+"""jaxtop: a whole JAX run, live, in one terminal.
+
+In a training script: `from jaxtop import agent; agent.start()`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop._version import __version__
+
+if TYPE_CHECKING:
+    import jaxtop_agent as agent
+
+__all__ = ["__version__", "agent"]
+
+
+def __getattr__(name: str) -> object:
+    # Lazy: commands must not pay for the agent, and the agent lives in a package of its own.
+    if name == "agent":
+        import jaxtop_agent
+
+        return jaxtop_agent
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,105 @@
+"""The user's key: one CURVE key pair, with which agents serve and viewers attach."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+Z85 = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+
+
+class NoKey(Exception):
+    """The key cannot be had; the text says what to do."""
+
+
+class KeyPair(NamedTuple):
+    """A CURVE key pair in Z85."""
+
+    public: bytes
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"KeyPair(public={self.public.decode()})"  # the secret never reaches a log or a traceback
+
+
+def config_dir() -> Path:
+    """The folder of the user's settings."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "jaxtop"
+
+
+def load() -> KeyPair:
+    """The user's key: from JAXTOP_KEY, from JAXTOP_KEY_FILE, or from the config folder, made on first use."""
+    if text := os.environ.get("JAXTOP_KEY"):
+        return _parse(text, "JAXTOP_KEY")
+    if named := os.environ.get("JAXTOP_KEY_FILE"):
+        path = Path(named)
+        if not path.exists():
+            raise NoKey(f"JAXTOP_KEY_FILE names {path}, which is not there; copy the run's key file to it")
+        return _read(path)
+    path = config_dir() / "key"
+    if not path.exists():
+        _make(path)
+    return _read(path)
+
+
+def authorized() -> frozenset[bytes]:
+    """Public keys of colleagues who may see, but not act."""
+    try:
+        text = (config_dir() / "authorized_keys").read_text()
+    except OSError:
+        return frozenset()
+    first_words = (line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip())
+    return frozenset(word.encode() for word in first_words if Z85.fullmatch(word))
+
+
+def throwaway() -> KeyPair:
+    """A pair made for one test or one relay."""
+    import zmq  # heavy, and `jaxtop --help` has no use for it
+
+    return KeyPair(*zmq.curve_keypair())
+
+
+def _make(path: Path) -> None:
+    pair = throwaway()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = path.with_name(f".key-{secrets.token_hex(6)}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(pair.secret + b"\n")
+        try:
+            os.link(draft, path)  # whoever comes first wins; all others read the winner's
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    except OSError as error:
+        raise NoKey(f"no key could be made at {path} ({error.strerror}); set JAXTOP_KEY_FILE") from error
+
+
+def _read(path: Path) -> KeyPair:
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoKey(f"the key {path} cannot be read ({error}); mend it or set JAXTOP_KEY_FILE") from error
+    if mode & 0o077:
+        raise NoKey(f"the key {path} can be read by others; run: chmod 600 {path}")
+    return _parse(text, str(path))
+
+
+def _parse(text: str, source: str) -> KeyPair:
+    import zmq  # heavy, and `jaxtop --help` has no use for it
+
+    secret = text.strip()
+    try:
+        if not Z85.fullmatch(secret):
+            raise ValueError
+        return KeyPair(zmq.curve_public(secret.encode()), secret.encode())
+    except (ValueError, zmq.ZMQError):
+        raise NoKey(
+            f"{source} does not hold a jaxtop key (40 characters of Z85); copy it again from the run's user"
+        ) from None

@@ -1,0 +1,136 @@
+"""The viewer's side: one subscription to many agents, and questions to single ones."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+if TYPE_CHECKING:
+    from jaxtop.keys import KeyPair
+
+MAX_MESSAGE = 8 * 1024 * 1024
+HEARTBEAT_MS = 500
+HEARTBEAT_TIMEOUT_MS = 1500
+HANDSHAKE_MS = 1500
+
+_EVENTS = (
+    zmq.EVENT_CLOSED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+)
+
+UP = "up"
+DOWN = "down"
+NOT_ADMITTED = "not admitted"
+OTHER_KEY = "other key"
+NO_ANSWER = "no answer"
+
+
+class Change(NamedTuple):
+    """What the transport noticed of one connection."""
+
+    endpoint: str
+    what: str
+
+
+class _Monitored:
+    """A client socket with its monitor."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], kind: int, keys: KeyPair, server: bytes
+    ) -> None:
+        self.socket = context.socket(kind)
+        self.socket.linger = 0
+        self.socket.setsockopt(zmq.IPV6, 1)
+        self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
+        self.socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+        self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
+        self.socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+        self.socket.setsockopt(zmq.RECONNECT_IVL, 250)
+        self.socket.curve_serverkey = server
+        self.socket.curve_publickey = keys.public
+        self.socket.curve_secretkey = keys.secret
+        self.monitor = self.socket.get_monitor_socket(_EVENTS)
+
+    def changes(self) -> list[Change]:
+        """What happened to the connections since the last call."""
+        found: list[Change] = []
+        with suppress(zmq.Again):
+            while True:
+                event = parse_monitor_message(self.monitor.recv_multipart(zmq.NOBLOCK))
+                endpoint = event["endpoint"].decode().removeprefix("tcp://")
+                found.append(Change(endpoint, _meaning(event["event"], event["value"])))
+        return found
+
+    def close(self) -> None:
+        self.socket.disable_monitor()
+        self.socket.close(linger=0)
+
+
+def _meaning(event: int, value: int) -> str:
+    if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+        return UP
+    if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+        return NOT_ADMITTED
+    if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        # The peer hung up on a greeting it could not decrypt; a peer that says nothing runs into EAGAIN.
+        return NO_ANSWER if value == zmq.EAGAIN else OTHER_KEY
+    return OTHER_KEY if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL else DOWN
+
+
+class Subscriber(_Monitored):
+    """Telemetry of any number of agents through one socket."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, queue: int
+    ) -> None:
+        super().__init__(context, zmq.SUB, keys, server)
+        self.socket.rcvhwm = queue
+        self.socket.subscribe(b"")
+
+    def connect(self, endpoint: str) -> None:
+        """Follow this agent; the connection is kept up until `disconnect`."""
+        self.socket.connect(f"tcp://{endpoint}")
+
+    def disconnect(self, endpoint: str) -> None:
+        """Follow it no more."""
+        with suppress(zmq.ZMQError):
+            self.socket.disconnect(f"tcp://{endpoint}")
+
+    def take(self, limit: int) -> list[list[bytes]]:
+        """Messages that have arrived, at most `limit`."""
+        taken: list[list[bytes]] = []
+        with suppress(zmq.Again):
+            while len(taken) < limit:
+                taken.append(self.socket.recv_multipart(zmq.NOBLOCK))
+        return taken
+
+
+class Question(_Monitored):
+    """One request to one agent, and its answer."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        keys: KeyPair,
+        server: bytes,
+        endpoint: str,
+        raw: bytes,
+    ) -> None:
+        super().__init__(context, zmq.DEALER, keys, server)
+        self.endpoint = endpoint
+        self.socket.connect(f"tcp://{endpoint}")
+        self.socket.send(raw, zmq.NOBLOCK)
+
+    def answer(self) -> list[bytes] | None:
+        """The parts of the answer, once it is there."""
+        try:
+            return self.socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            return None

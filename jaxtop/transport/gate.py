@@ -1,0 +1,55 @@
+"""Who may come in: the answers to ZeroMQ's authentication protocol (ZAP, RFC 27)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import zmq
+from zmq.utils import z85
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.keys import KeyPair
+
+OWNER = b"owner"
+GUEST = b"guest"
+DOMAIN = b"jaxtop"
+
+
+class Gate:
+    """Admits the owner's key, and colleagues as guests; polled by the thread that owns the sockets.
+
+    pyzmq's own authenticator needs a thread and an event loop (7 MB in the training process), and a gate
+    that is polled with the sockets behind it cannot be missing while they are open.
+    """
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], owner: KeyPair, guests: Callable[[], frozenset[bytes]]
+    ) -> None:
+        self._owner = owner.public
+        self._guests = guests
+        self.refused = 0
+        self.socket = context.socket(zmq.REP)
+        self.socket.linger = 0
+        self.socket.bind("inproc://zeromq.zap.01")
+
+    def answer(self) -> None:
+        """Answer one waiting handshake."""
+        parts = self.socket.recv_multipart()
+        request_id = parts[1] if len(parts) > 1 else b""
+        role = self._role(parts)
+        if role is None:
+            self.refused += 1
+            self.socket.send_multipart([b"1.0", request_id, b"400", b"this key is not admitted", b"", b""])
+        else:
+            self.socket.send_multipart([b"1.0", request_id, b"200", b"OK", role, b""])
+
+    def _role(self, parts: list[bytes]) -> bytes | None:
+        if len(parts) != 7 or parts[0] != b"1.0" or parts[2] != DOMAIN or parts[5] != b"CURVE":
+            return None
+        public = z85.encode(parts[6])
+        if public == self._owner:
+            return OWNER
+        # Read only now: the owner's way in must not wait for a file system.
+        return GUEST if public in self._guests() else None

@@ -1,0 +1,93 @@
+"""Why an address does not answer, asked of the address itself.
+
+ZeroMQ's I/O thread greets whoever connects, before anything else and without Python. So a connection that
+is greeted belongs to a process that runs (whatever its Python does); one that is accepted but not greeted
+belongs to a process that is stopped: the kernel accepts on its behalf.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+SILENT_AFTER = 1.5
+UNREACHABLE_AFTER = 1.5
+
+GREETS = "greets"
+SILENT = "silent"
+CLOSED = "closed"
+UNREACHABLE = "unreachable"
+
+
+class Probe:
+    """One attempt, without blocking: poll `fileno` for `events`, then `advance`."""
+
+    def __init__(self, endpoint: str, now: float) -> None:
+        self.endpoint = endpoint
+        self._since = now
+        self._connected = False
+        self.outcome: str | None = None
+        host, _, port = endpoint.rpartition(":")
+        host = host.strip("[]")
+        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self._socket.setblocking(False)
+        try:
+            code = self._socket.connect_ex((host, int(port)))
+        except (OSError, OverflowError):
+            code = errno.EHOSTUNREACH
+        if code not in (0, errno.EINPROGRESS):
+            self._settle(_meaning(code))
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self._socket.fileno()
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether the connection is still being made."""
+        return not self._connected
+
+    def advance(self, now: float) -> str | None:
+        """Look without waiting; returns the outcome once there is one."""
+        if self.outcome is None and not self._connected:
+            self._check_connection(now)
+        if self.outcome is None and self._connected:
+            self._check_greeting(now)
+        return self.outcome
+
+    def _check_connection(self, now: float) -> None:
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._settle(_meaning(code))
+            return
+        try:
+            self._socket.getpeername()
+        except OSError:
+            if now - self._since > UNREACHABLE_AFTER:
+                self._settle(UNREACHABLE)
+            return
+        self._connected = True
+        self._since = now
+
+    def _check_greeting(self, now: float) -> None:
+        try:
+            greeting = self._socket.recv(10)
+        except BlockingIOError:
+            if now - self._since > SILENT_AFTER:
+                self._settle(SILENT)
+        except OSError:
+            self._settle(CLOSED)
+        else:
+            self._settle(GREETS if greeting.startswith(b"\xff") else CLOSED)
+
+    def _settle(self, outcome: str) -> None:
+        self.outcome = outcome
+        self._socket.close()
+
+    def close(self) -> None:
+        """Give up."""
+        self._socket.close()
+
+
+def _meaning(code: int) -> str:
+    return CLOSED if code in (errno.ECONNREFUSED, errno.ECONNRESET) else UNREACHABLE

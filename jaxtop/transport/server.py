@@ -1,0 +1,176 @@
+"""The agent's side: telemetry for whoever watches, answers for whoever asks. Nothing here ever blocks."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import zmq
+
+from jaxtop.transport.gate import DOMAIN, OWNER, Gate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.keys import KeyPair
+
+FIRST_PORT = 7410
+PORTS = 2048
+
+# A stalled viewer costs at most this many messages of at most wire.MAX_PAYLOAD, plus the kernel's buffer.
+QUEUE = 16
+KERNEL_BUFFER = 256 * 1024
+MAX_REQUEST = 64 * 1024
+FAREWELL_MS = 200
+
+
+class Asked(NamedTuple):
+    """A request as it arrived: the way back, whether the asker is the owner, and the raw bytes."""
+
+    sender: bytes
+    is_owner: bool
+    raw: bytes
+
+
+class Server:
+    """XPUB and ROUTER behind one gate; made, used and closed by one thread."""
+
+    def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
+        before = _threads()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._gate = Gate(self._context, keys, guests)
+        self._telemetry = self._open(zmq.XPUB, keys)
+        self._telemetry.setsockopt(zmq.XPUB_VERBOSER, 1)  # or the second viewer would be invisible
+        self._requests = self._open(zmq.ROUTER, keys)
+        self.own_threads = _threads() - before
+        self.viewers = 0
+        self._ports: list[int] = []
+        self._poller = zmq.Poller()
+        for each in (self._gate.socket, self._telemetry, self._requests):
+            self._poller.register(each, zmq.POLLIN)
+
+    def _open(self, kind: int, keys: KeyPair) -> zmq.Socket[bytes]:
+        opened = self._context.socket(kind)
+        opened.linger = 0
+        opened.sndhwm = QUEUE
+        opened.rcvhwm = QUEUE
+        opened.setsockopt(zmq.SNDBUF, KERNEL_BUFFER)
+        opened.setsockopt(zmq.MAXMSGSIZE, MAX_REQUEST)
+        opened.setsockopt(zmq.HANDSHAKE_IVL, 5000)
+        opened.setsockopt(zmq.IPV6, 1)
+        opened.zap_domain = DOMAIN
+        opened.curve_server = True
+        opened.curve_secretkey = keys.secret
+        return opened
+
+    def watch_file(self, fd: int) -> None:
+        """Let this descriptor wake `poll`, too."""
+        self._poller.register(fd, zmq.POLLIN)
+
+    def bind(self, host: str, first: int = FIRST_PORT) -> tuple[int, int]:
+        """Take the first two free ports of this address; returns those of requests and of telemetry."""
+        requests = self._bind_first(self._requests, host, first)
+        telemetry = self._bind_first(self._telemetry, host, requests + 1)
+        return requests, telemetry
+
+    def _bind_first(self, bound: zmq.Socket[bytes], host: str, first: int) -> int:
+        literal = f"[{host}]" if ":" in host else host
+        for port in range(first, min(first + PORTS, 65536)):
+            try:
+                bound.bind(f"tcp://{literal}:{port}")
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EADDRINUSE:
+                    raise
+            else:
+                self._ports.append(port)
+                return port
+        raise OSError(f"no free port on {host} from {first} up")
+
+    def poll(self, timeout_ms: int) -> tuple[bool, list[Asked]]:
+        """Wait; returns whether a viewer came, and what was asked. Handshakes are answered on the way."""
+        ready = dict(self._poller.poll(timeout_ms))
+        came = False
+        questions: list[Asked] = []
+        if self._gate.socket in ready:
+            self._gate.answer()
+        if self._telemetry in ready:
+            came = self._count_viewers()
+        if self._requests in ready:
+            questions = self._take_questions()
+        return came, questions
+
+    def _count_viewers(self) -> bool:
+        came = False
+        with suppress(zmq.Again):
+            while True:
+                change = self._telemetry.recv(zmq.NOBLOCK)
+                if change == b"\x01":
+                    self.viewers += 1
+                    came = True
+                elif change == b"\x00":
+                    self.viewers = max(0, self.viewers - 1)
+        return came
+
+    def _take_questions(self) -> list[Asked]:
+        taken: list[Asked] = []
+        with suppress(zmq.Again):
+            while len(taken) < QUEUE:
+                parts = self._requests.recv_multipart(zmq.NOBLOCK, copy=False)
+                try:
+                    role = str(parts[-1].get("User-Id")).encode()
+                except zmq.ZMQError:
+                    role = b""
+                if len(parts) == 2:
+                    taken.append(Asked(parts[0].bytes, role == OWNER, parts[1].bytes))
+        return taken
+
+    def publish(self, parts: list[bytes]) -> None:
+        """Send to every viewer; one whose queue is full misses it, and sees the gap."""
+        self._telemetry.send_multipart(parts, zmq.NOBLOCK)
+
+    def reply(self, to: bytes, parts: list[bytes]) -> None:
+        """Answer one asker; one that is no longer there, or does not read, misses it."""
+        with suppress(zmq.ZMQError):
+            self._requests.send_multipart([to, *parts], zmq.NOBLOCK)
+
+    def close(self) -> None:
+        """Close, giving the last words a moment to leave if anyone listens."""
+        self._context.destroy(linger=FAREWELL_MS if self.viewers else 0)
+
+    def forsake(self) -> None:
+        """In a forked child: let go of the parent's connections, which would outlive the parent here.
+
+        The descriptors stay taken (as /dev/null), so that no other file gets their numbers while ZeroMQ's
+        leftovers in this process still know them.
+        """
+        null = os.open(os.devnull, os.O_RDWR)
+        for name in os.listdir("/proc/self/fd"):
+            fd = int(name)
+            if fd != null and _local_port(fd) in self._ports:
+                os.dup2(null, fd)
+        os.close(null)
+
+
+def _local_port(fd: int) -> int | None:
+    try:
+        if not os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
+            return None
+        twin = socket.socket(fileno=os.dup(fd))
+    except OSError:
+        return None
+    with twin:
+        try:
+            address = twin.getsockname()
+        except OSError:
+            return None
+    return address[1] if twin.family in (socket.AF_INET, socket.AF_INET6) else None
+
+
+def _threads() -> frozenset[int]:
+    try:
+        return frozenset(int(path.name) for path in Path("/proc/self/task").iterdir())
+    except OSError:
+        return frozenset()

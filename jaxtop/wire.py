@@ -1,0 +1,350 @@
+"""The messages: what agents say and viewers ask, as frozen structs over plain MessagePack.
+
+A message travels as three parts: its kind, a header, its payload. New fields go to the end of a struct and
+have a default; unknown fields are skipped by older readers, missing ones take their default. Figures are
+integers in their natural small unit, which the field's name carries; None means unknown, never 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+VERSION = 1
+
+# What a viewer is ready to read of one message, and an agent to send: hostile or broken peers end here.
+MAX_PAYLOAD = 256 * 1024
+MAX_DEVICES = 1 << 20
+
+Ids = tuple[tuple[int, int], ...]
+
+
+class Header(Struct, frozen=True, array_like=True):
+    """Version of the wire, id of the agent, number of the message among those of its kind."""
+
+    version: int
+    agent: str
+    sequence: int
+
+
+class Device(Struct, frozen=True, omit_defaults=True):
+    """A device as JAX names it; only the process's own devices are listed."""
+
+    id: int
+    kind: str
+    platform: str
+    local_id: int | None = None
+    coords: tuple[int, ...] | None = None
+    core_on_chip: int | None = None
+    slice_index: int | None = None
+
+
+class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
+    """Who an agent is. Sent on start, to each new viewer, and whenever any of it changes."""
+
+    agent: str
+    hostname: str
+    pid: int
+    process_started_ticks: int | None
+    boot: str
+    pid_namespace: str
+    started_ms: int
+    telemetry: str
+    requests: str
+    interval_ms: int
+    jaxtop: str
+    python: str
+    argv: tuple[str, ...] = ()
+    name: str | None = None
+    run: str | None = None
+    process_index: int | None = None
+    process_count: int | None = None
+    jax: str | None = None
+    jaxlib: str | None = None
+    platform: str | None = None
+    devices: tuple[Device, ...] = ()
+    sources: dict[str, str] = {}
+    roster_size: int = 0
+    roster_hash: str = ""
+
+
+class DeviceSample(Struct, frozen=True, array_like=True):
+    """One column a figure, one entry a device in the order of Hello.devices; a column nobody knows is None."""
+
+    used_bytes: tuple[int | None, ...] | None = None
+    peak_bytes: tuple[int | None, ...] | None = None
+    limit_bytes: tuple[int | None, ...] | None = None
+    utilization_permille: tuple[int | None, ...] | None = None
+    power_mw: tuple[int | None, ...] | None = None
+    temperature_c: tuple[int | None, ...] | None = None
+
+
+class HostSample(Struct, frozen=True, array_like=True):
+    """The process and its machine; CPU in permille of one core, the machine's in permille of all of them."""
+
+    process_cpu_permille: int | None = None
+    rss_bytes: int | None = None
+    threads: int | None = None
+    machine_cpu_permille: int | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    load_centi: int | None = None
+    received_bytes_per_s: int | None = None
+    sent_bytes_per_s: int | None = None
+
+
+class Step(Struct, frozen=True, array_like=True):
+    """What the script said of its own progress with agent.step()."""
+
+    index: int
+    calls: int
+    metrics: dict[str, float] = {}
+
+
+class Compiling(Struct, frozen=True, array_like=True):
+    """A compilation that is running now."""
+
+    function: str
+    since_ms: int
+
+
+class Cost(Struct, frozen=True, array_like=True):
+    """What the agent itself takes: CPU in millionths of one core, messages it had to drop, viewers it has."""
+
+    cpu_ppm: int | None = None
+    dropped: int = 0
+    viewers: int = 0
+
+
+class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
+    """The figures of one interval. Launch counters are totals, and only those that moved are listed."""
+
+    at_ms: int
+    sampled_ms: int | None = None
+    memory_source: str | None = None
+    devices: DeviceSample = DeviceSample()
+    host: HostSample = HostSample()
+    launches: dict[str, int] = {}
+    compiling: tuple[Compiling, ...] = ()
+    step: Step | None = None
+    cost: Cost = Cost()
+
+
+class Mesh(Struct, frozen=True, array_like=True):
+    """Named axes with their sizes, and the devices in row-major order of these axes."""
+
+    axes: tuple[tuple[str, int], ...]
+    device_ids: Ids
+
+
+class Sharding(Struct, frozen=True, array_like=True):
+    """How arrays lie on devices: over a mesh by a spec, or simply on the devices named."""
+
+    kind: str
+    spec: str
+    mesh: int | None
+    device_ids: Ids
+    memory_kind: str | None
+
+
+class ArrayGroup(Struct, frozen=True, array_like=True):
+    """Live arrays that differ in nothing but their values; the bytes are those of all of them together."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    sharding: int
+    count: int
+    bytes_global: int
+    bytes_per_device: int
+    name: str | None = None
+    function: str | None = None
+
+
+class Arrays(Struct, frozen=True, omit_defaults=True, tag="arrays"):
+    """The census of live arrays: the largest groups, and the rest summed up."""
+
+    at_ms: int
+    meshes: tuple[Mesh, ...] = ()
+    shardings: tuple[Sharding, ...] = ()
+    groups: tuple[ArrayGroup, ...] = ()
+    total_count: int = 0
+    rest_groups: int = 0
+    rest_count: int = 0
+    rest_bytes: int = 0
+
+
+class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):
+    """A compilation that ended."""
+
+    at_ms: int
+    function: str
+    duration_ms: int
+
+
+class Event(Struct, frozen=True, omit_defaults=True, tag="event"):
+    """Something a person should know."""
+
+    at_ms: int
+    severity: str
+    kind: str
+    text: str
+
+
+class Bye(Struct, frozen=True, tag="bye"):
+    """The agent ends in order; silence after this is no alarm."""
+
+    at_ms: int
+    reason: str
+
+
+class Peer(Struct, frozen=True, omit_defaults=True):
+    """One line of the roster: where the agent of a process is to be found."""
+
+    agent: str
+    process_index: int | None
+    hostname: str
+    pid: int
+    process_started_ticks: int | None
+    boot: str
+    pid_namespace: str
+    telemetry: str
+    requests: str
+
+
+class Roster(Struct, frozen=True, omit_defaults=True, tag="roster"):
+    """All agents of a run, as one of them knows it. Addresses only: a peer proves itself with the key."""
+
+    agent: str
+    peers: tuple[Peer, ...]
+    run: str | None = None
+    name: str | None = None
+    process_count: int | None = None
+
+
+class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
+    """What the viewer's side learnt of a connection; put into the stream, so that recordings hold it too.
+
+    States: connecting, up, closed (nobody listens), silent (the machine answers, the process does not),
+    deaf (the process is there, its Python does not answer), unreachable, refused, merged (`text` is the
+    agent that stands behind the address).
+    """
+
+    state: str
+    endpoint: str
+    text: str = ""
+    boot: str = ""
+
+
+class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
+    """What a viewer asks of one agent. `pace` acts on the run's agent, the others only look."""
+
+    what: str
+    interval_ms: int | None = None
+
+
+class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
+    """The answer's first part; the messages asked for follow it."""
+
+    what: str
+    error: str = ""
+    at_ms: int = 0
+
+
+Message = Hello | Pulse | Arrays | Compile | Event | Bye | Roster | Link
+KINDS: dict[str, type[Message]] = {
+    str(kind.__struct_config__.tag): kind for kind in (Hello, Pulse, Arrays, Compile, Event, Bye, Roster, Link)
+}
+
+
+class Frame(NamedTuple):
+    """A message as it was received: when, from which agent, what kind, its number, and its raw bytes."""
+
+    at: float
+    agent: str
+    kind: str
+    sequence: int
+    raw: bytes
+
+    LOCAL: ClassVar[int] = 0  # the sequence number of frames that the viewer's own side made
+
+
+class Unreadable(Exception):
+    """Bytes that are no message of ours; the text says what is wrong with them."""
+
+
+class NewerVersion(Unreadable):
+    """A message of a newer jaxtop."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {
+    kind: msgspec.msgpack.Decoder(kind) for kind in (*KINDS.values(), Header, Request, Reply)
+}
+
+
+def encode(value: Struct) -> bytes:
+    """The value as MessagePack."""
+    return _encoder.encode(value)
+
+
+def kind_of(message: Message) -> str:
+    """The kind of this message."""
+    return str(message.__struct_config__.tag)
+
+
+def digest(value: Struct) -> str:
+    """A short fingerprint of a value, to see whether it changed."""
+    return hashlib.blake2b(encode(value), digest_size=6).hexdigest()
+
+
+def decode(kind: str, raw: bytes) -> Message:
+    """The message of this kind in these bytes."""
+    message: Message = decode_as(KINDS[kind], raw)
+    return message
+
+
+def decode_as(struct: type[Any], raw: bytes) -> Any:
+    """The struct in these bytes; `Unreadable` if they hold anything else."""
+    if len(raw) > MAX_PAYLOAD:
+        raise Unreadable(f"{len(raw)} bytes, more than a message may have")
+    try:
+        return _decoders[struct].decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def pack(kind: str, header: Header, payload: bytes) -> list[bytes]:
+    """The three parts of a message."""
+    return [kind.encode(), encode(header), payload]
+
+
+def unpack(parts: list[bytes], at: float) -> Frame:
+    """The frame in the three parts of a message; its payload stays undecoded."""
+    if len(parts) != 3:
+        raise Unreadable(f"{len(parts)} parts instead of 3")
+    header: Header = decode_as(Header, parts[1])
+    if header.version > VERSION:
+        raise NewerVersion(f"wire version {header.version}, this jaxtop reads up to {VERSION}; upgrade jaxtop")
+    if len(parts[2]) > MAX_PAYLOAD:
+        raise Unreadable(f"{len(parts[2])} bytes, more than a message may have")
+    return Frame(at, header.agent, parts[0].decode("ascii", "replace"), header.sequence, parts[2])
+
+
+def pack_ids(ids: tuple[int, ...]) -> Ids:
+    """Device ids as runs of (first, count), in their order: 8,192 devices are a handful of bytes."""
+    if not ids:
+        return ()
+    breaks = [i for i, (a, b) in enumerate(pairwise(ids), start=1) if b != a + 1]
+    bounds = [0, *breaks, len(ids)]
+    return tuple((ids[start], end - start) for start, end in pairwise(bounds))
+
+
+def unpack_ids(runs: Ids) -> tuple[int, ...]:
+    """The device ids in these runs."""
+    if sum(count for _, count in runs) > MAX_DEVICES:
+        raise Unreadable("more devices than any mesh has")
+    return tuple(first + i for first, count in runs for i in range(count))
