@@ -54,6 +54,7 @@ class Board:
     # Written by the sampler.
     topology: Topology | None = None
     sampled_ms: int | None = None
+    pulse_now: bool = False
     memory_source: str | None = None
     devices: DeviceSample = field(default_factory=DeviceSample)
     host: HostSample = field(default_factory=HostSample)

@@ -101,8 +101,9 @@ class Publisher:
             while (message := board.outbox.take()) is not None:
                 self._send(server, message)
             now = time.monotonic()
-            if now >= due:
+            if now >= due or board.pulse_now:
                 due = max(due + board.interval, now)
+                board.pulse_now = False
                 step = self._progress.read()  # also unwatched: it lets go of the script's arrays
                 if board.viewers:
                     self._send(server, self._pulse(step))
@@ -117,12 +118,11 @@ class Publisher:
             self._open(server, wider)
 
     def _welcome(self, server: transport.Server, came: bool) -> None:
-        if came:
-            if not self._board.viewers:
-                self._board.sampler_bell.ring()
-            if self._greeting_due is None:
-                self._greeting_due = time.monotonic() + (GREETING_INTERVAL if self._board.viewers else 0)
-        self._board.viewers = server.viewers
+        before, self._board.viewers = self._board.viewers, server.viewers
+        if came and not before:
+            self._board.sampler_bell.ring()
+        if came and self._greeting_due is None:
+            self._greeting_due = time.monotonic() + (GREETING_INTERVAL if before else 0)
 
     def _until_greeting(self, now: float) -> float:
         return IDLE_POLL if self._greeting_due is None else self._greeting_due - now

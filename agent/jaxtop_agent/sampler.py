@@ -60,11 +60,16 @@ class Sampler:
         client = jaxprivate.default_client()
         newly_up = client is not None and self._board.topology is None
         for turn in self._turns:
-            # Unwatched, only the topology is read: it costs nothing and the roster needs it.
-            if watched or turn.collector.name == "devices":
+            if watched or turn.collector.also_unwatched:
                 self._ask(turn, client)
         if watched:
+            is_first = self._board.sampled_ms is None
             self._board.sampled_ms = time.time_ns() // 1_000_000
+            if is_first:
+                self._board.pulse_now = True
+                self._board.publisher_bell.ring()
+        else:
+            self._board.sampled_ms = None  # what was sampled for the last viewer is too old for the next
         if newly_up:
             self._board.registrar_bell.ring()
             self._board.publisher_bell.ring()

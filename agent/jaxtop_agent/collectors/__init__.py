@@ -21,6 +21,8 @@ class Collector(Protocol):
     """What the sampler asks of a collector."""
 
     name: str
+    # Whether it runs also while nobody watches: what the roster needs, and rates that need a reading before.
+    also_unwatched: bool
 
     def collect(self, board: Board, client: Any) -> None:
         """Read, and put what was read onto the board; `client` is the default backend's, or None."""

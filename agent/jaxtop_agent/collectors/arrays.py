@@ -42,6 +42,7 @@ class ArrayCensus:
     """Sent when it changed. Where no allocator counts, its sums are the devices' memory figures."""
 
     name = "arrays"
+    also_unwatched = False
 
     def __init__(self) -> None:
         self._last: wire.Arrays | None = None
@@ -84,19 +85,22 @@ def _groups(shardings: _Shardings) -> Iterable[_Group]:
 def _describe(array: Any, count: int, shardings: _Shardings) -> _Group | None:
     # Not `addressable_shards`: it caches arrays on the user's array, each of which then counts as live.
     try:
-        sharding, on_devices = shardings.of(array.sharding)
-        on_device = array.on_device_size_in_bytes()
+        sharding, device_count, on_devices = shardings.of(array.sharding)
         return _Group(
             shape=tuple(array.shape),
             dtype=str(array.dtype),
             sharding=sharding,
             count=count,
             bytes_each=array.nbytes,
-            bytes_each_on_device=on_device // max(1, len(on_devices)),
+            # The physical size, over all devices of the array, those of other processes included.
+            bytes_each_on_device=array.on_device_size_in_bytes() // max(1, device_count),
             on_devices=on_devices,
         )
     except RuntimeError:  # deleted or donated since it was listed
         return None
+
+
+_Known = tuple[wire.Sharding, int, frozenset[int]]
 
 
 class _Shardings:
@@ -104,12 +108,12 @@ class _Shardings:
 
     def __init__(self, local_ids: frozenset[int]) -> None:
         self._local_ids = local_ids
-        self._known: dict[object, tuple[wire.Sharding, frozenset[int]]] = {}
+        self._known: dict[object, _Known] = {}
         self._mesh_of: dict[int, int] = {}
         self.meshes: list[wire.Mesh] = []
 
-    def of(self, sharding: Any) -> tuple[wire.Sharding, frozenset[int]]:
-        """The sharding as a value, and those of its devices that are ours."""
+    def of(self, sharding: Any) -> _Known:
+        """The sharding as a value, how many devices it has, and which of them are ours."""
         mesh, spec = getattr(sharding, "mesh", None), getattr(sharding, "spec", None)
         has_mesh = spec is not None and getattr(mesh, "devices", None) is not None
         key = (id(mesh), spec, sharding.memory_kind) if has_mesh else sharding
@@ -118,13 +122,13 @@ class _Shardings:
             known = self._known[key] = self._named(sharding) if has_mesh else self._other(sharding)
         return known
 
-    def _named(self, sharding: Any) -> tuple[wire.Sharding, frozenset[int]]:
+    def _named(self, sharding: Any) -> _Known:
         index = self._mesh_index(sharding.mesh)
         ids = wire.unpack_ids(self.meshes[index].device_ids)
         described = wire.Sharding("named", spec_text(sharding.spec), index, (), sharding.memory_kind)
-        return described, self._local_ids.intersection(ids)
+        return described, len(ids), self._local_ids.intersection(ids)
 
-    def _other(self, sharding: Any) -> tuple[wire.Sharding, frozenset[int]]:
+    def _other(self, sharding: Any) -> _Known:
         ids = tuple(sorted(device.id for device in sharding.device_set))
         kind = type(sharding).__name__.removesuffix("Sharding").lower()
         text = "" if kind == "singledevice" else str(getattr(sharding, "_hlo_sharding", sharding))[:200]
@@ -135,7 +139,7 @@ class _Shardings:
             wire.pack_ids(ids),
             sharding.memory_kind,
         )
-        return described, self._local_ids.intersection(ids)
+        return described, len(ids), self._local_ids.intersection(ids)
 
     def _mesh_index(self, mesh: Any) -> int:
         index = self._mesh_of.get(id(mesh))

@@ -27,6 +27,7 @@ class HostFigures:
     """Rates are taken between two readings, so the first has none."""
 
     name = "host"
+    also_unwatched = True
 
     def __init__(self) -> None:
         self._process = psutil.Process()

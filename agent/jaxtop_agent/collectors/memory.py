@@ -16,6 +16,7 @@ class AllocatorMemory:
     """Bytes in use, their peak and their limit, of devices that have a counting allocator (not the CPU)."""
 
     name = "memory"
+    also_unwatched = False
 
     def collect(self, board: Board, client: Any) -> None:
         if client is None:

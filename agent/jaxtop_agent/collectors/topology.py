@@ -16,6 +16,7 @@ class TopologyOfProcess:
     """Read once for each set of backends: a program may clear them and bring up others."""
 
     name = "devices"
+    also_unwatched = True
 
     def __init__(self) -> None:
         self._seen: int | None = None

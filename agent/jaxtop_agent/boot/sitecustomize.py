@@ -1,0 +1,39 @@
+"""Found first on the path of an interpreter that `jaxtop run` started: starts the agent, and is gone.
+
+What the script sees afterwards is as without it: its path, its environment, its own sitecustomize.
+"""
+
+
+def _boot() -> None:
+    import os
+    import sys
+
+    mark = os.environ.pop("JAXTOP_BOOT", "")
+    pid, _, settings = mark.partition(":")
+    # The mark: pid, whether there was a PYTHONPATH, what it was, and then the settings.
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
+    sys.path_importer_cache.pop(here, None)
+    had_path, _, settings = settings.partition(":")
+    path, _, settings = settings.partition("\n")
+    if had_path == "1":
+        os.environ["PYTHONPATH"] = path
+    elif mark:
+        os.environ.pop("PYTHONPATH", None)
+    del sys.modules["sitecustomize"]
+    if pid == str(os.getpid()):  # not in a process that merely inherited the environment
+        import json
+
+        import jaxtop_agent
+
+        jaxtop_agent.start(**json.loads(settings))
+    try:
+        import sitecustomize  # noqa: F401 - the user's own, which ours had hidden
+    except ImportError as error:
+        # What Python makes of a name that is known not to be there; it insists on finding something.
+        sys.modules["sitecustomize"] = None
+        if error.name != "sitecustomize":
+            raise
+
+
+_boot()

@@ -1,0 +1,7 @@
+"""`python -m jaxtop`."""
+
+import sys
+
+from jaxtop.cli import main
+
+sys.exit(main())

@@ -1,0 +1,145 @@
+"""`jaxtop demo`: a real multi-process JAX training run on this machine's CPU."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from jaxtop.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import IO
+
+# JAX ends the survivors of a lost process by itself, after 100 seconds; asked to end, they need far less.
+PATIENCE = 10.0
+PR_SET_PDEATHSIG = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--hosts", type=_count, default=2, metavar="N", help="processes (2)")
+    parser.add_argument("--devices", type=_count, default=4, metavar="N", help="devices of each process (4)")
+    parser.add_argument("--duration", type=float, metavar="S", help="seconds to train; until Ctrl-C by default")
+    parser.add_argument("--headless", action="store_true", help="print the training's own lines and nothing else")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    missing = [name for name in ("jax", "optax") if find_spec(name) is None]
+    if missing:
+        raise UserError(f"the demo needs {' and '.join(missing)}: pip install 'jaxtop[demo]'")
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    with ExitStack() as stack:
+        errors = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)]
+        hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors)
+        stack.callback(stop, hosts)
+        print(
+            f"demo: {arguments.hosts} processes with {arguments.devices} devices each; "
+            "in another terminal: jaxtop ls, jaxtop snapshot",
+            flush=True,
+        )
+        threading.Thread(target=_show, args=(hosts[0].stdout,), daemon=True).start()
+        return _wait(hosts, errors)
+
+
+def _show(output: IO[bytes]) -> None:
+    """The training's own lines; what JAX's transport says of its connections is no news."""
+    for line in output:
+        if not line.startswith(b"[Gloo]"):
+            print(line.decode(errors="replace"), end="", flush=True)
+
+
+def start(
+    hosts: int, devices: int, duration: float | None, errors: list[IO[str]]
+) -> list[subprocess.Popen[bytes]]:
+    """Start the processes of the run; the first one's output is the demo's."""
+    coordinator = f"127.0.0.1:{_free_port()}"
+    time_limit = [] if duration is None else ["--duration", str(duration)]
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
+    started = []
+    for index in range(hosts):
+        place = ["--process", index, "--processes", hosts, "--coordinator", coordinator, "--devices", devices]
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "jaxtop_agent.demo.train", *map(str, place), *time_limit],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,
+                stderr=errors[index],
+                preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
+            )
+        )
+    return started
+
+
+def stop(hosts: list[subprocess.Popen[bytes]]) -> None:
+    """End the processes, in order if they can."""
+    end = time.monotonic() + PATIENCE
+    for host in hosts:
+        if host.poll() is None:
+            host.send_signal(signal.SIGCONT)  # a stopped one would not hear the next
+            host.terminate()
+    for host in hosts:
+        try:
+            host.wait(max(0.1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            host.kill()
+            host.wait()
+
+
+def _wait(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
+    waiting = dict(enumerate(hosts))
+    failed = 0
+    while waiting:
+        for index, host in list(waiting.items()):
+            status = host.poll()
+            if status is None:
+                continue
+            del waiting[index]
+            if status:
+                failed = failed or 1
+                print(f"demo: process {index} {_how(status)}{_last_words(errors[index])}", file=sys.stderr)
+        time.sleep(0.1)
+    return failed
+
+
+def _how(status: int) -> str:
+    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+
+
+def _last_words(file: IO[str]) -> str:
+    file.seek(0)
+    lines = [line.strip() for line in file if line.strip()]
+    return f": {lines[-1][:300]}" if lines else ""
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _die_with_parent() -> None:
+    """In the child: a demo whose terminal was killed must not train on for ever."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to 64")
+    return int(text)

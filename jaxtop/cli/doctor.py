@@ -1,0 +1,179 @@
+"""`jaxtop doctor`: what works here, what does not, and why."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jaxtop import __version__, keys, runfiles
+from jaxtop.transport import FIRST_PORT
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+OK, NOTE, BAD = "ok", "note", "bad"
+OLDEST_TESTED_JAX = (0, 8)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    verdict: str
+    text: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    findings = [finding for check in CHECKS for finding in check()]
+    if arguments.json:
+        print(json.dumps({"jaxtop": __version__, "findings": [asdict(each) for each in findings]}, indent=2))
+    else:
+        width = max(len(finding.check) for finding in findings)
+        for each in findings:
+            print(f"{each.verdict:<4}  {each.check:<{width}}  {each.text}")
+    return int(any(finding.verdict == BAD for finding in findings))
+
+
+def _python() -> Iterator[Finding]:
+    yield Finding("python", OK, f"{platform.python_version()} at {sys.executable}")
+    yield Finding("jaxtop", OK, __version__)
+
+
+def _libraries() -> Iterator[Finding]:
+    for name in ("pyzmq", "msgspec", "msgpack", "psutil", "textual", "mcap"):
+        try:
+            yield Finding(name, OK, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            yield Finding(name, BAD, f"is not installed; pip install {name}")
+
+
+def _encryption() -> Iterator[Finding]:
+    import zmq
+
+    if zmq.has("curve"):
+        yield Finding("encryption", OK, f"ZeroMQ {zmq.zmq_version()} with CURVE")
+    else:
+        yield Finding(
+            "encryption", BAD, "this ZeroMQ was built without CURVE, so agents serve nobody; pip install pyzmq"
+        )
+
+
+def _key() -> Iterator[Finding]:
+    try:
+        public = keys.load().public.decode()
+    except keys.NoKey as error:
+        yield Finding("key", BAD, str(error))
+        return
+    yield Finding("key", OK, f"public key {public}")
+    guests = keys.authorized()
+    if guests:
+        yield Finding("colleagues", NOTE, f"{len(guests)} keys in authorized_keys may see your runs")
+
+
+def _run_files() -> Iterator[Finding]:
+    folder = runfiles.folders()[0]
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = folder / ".doctor"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        yield Finding("run files", BAD, f"{folder} cannot be written ({error.strerror}): `jaxtop ls` finds nothing")
+        return
+    living = [each for each in runfiles.find() if not each.is_stale]
+    yield Finding("run files", OK, f"{folder}, {len(living)} live here")
+    for each in living:
+        for source, state in each.hello.sources.items():
+            if state.startswith("off"):
+                yield Finding(f"pid {each.hello.pid}", NOTE, f"{source} is {state}")
+
+
+def _port() -> Iterator[Finding]:
+    with socket.socket() as trial:
+        try:
+            trial.bind(("127.0.0.1", FIRST_PORT))
+        except OSError:
+            yield Finding("port", NOTE, f"{FIRST_PORT} is taken; agents take the next free ones")
+        else:
+            yield Finding("port", OK, f"{FIRST_PORT} is free")
+
+
+def _jax() -> Iterator[Finding]:
+    if find_spec("jax") is None:
+        yield Finding("jax", NOTE, "is not installed here; needed only where programs run: pip install 'jaxtop[jax]'")
+        return
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "jaxtop_agent.selfcheck"], capture_output=True, text=True, timeout=120, check=True
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+    except (subprocess.SubprocessError, json.JSONDecodeError) as error:
+        words = getattr(error, "stderr", None) or str(error)
+        yield Finding("jax", BAD, f"cannot be imported: {words.strip().splitlines()[-1][:200]}")
+        return
+    yield Finding("jax", *_judge(found["jax"]))
+    for name, state in found["features"].items():
+        yield Finding(f"jax: {name}", OK if state == "on" else NOTE, state)
+
+
+def _judge(version: str) -> tuple[str, str]:
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    if numbers >= OLDEST_TESTED_JAX:
+        return OK, version
+    return NOTE, f"{version} is older than those jaxtop is tested with (0.8 and newer); some sources may be off"
+
+
+def _nvidia() -> Iterator[Finding]:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        driver = pynvml.nvmlSystemGetDriverVersion()
+        count = pynvml.nvmlDeviceGetCount()
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        yield Finding("nvidia", NOTE, f"no GPU figures: {error}")
+    else:
+        yield Finding("nvidia", OK, f"driver {driver}, {count} GPUs")
+
+
+def _demo() -> Iterator[Finding]:
+    if find_spec("optax") is None:
+        yield Finding("demo", NOTE, "needs optax: pip install 'jaxtop[demo]'")
+    else:
+        yield Finding("demo", OK, "jaxtop demo")
+
+
+def _home() -> Iterator[Finding]:
+    folder: Path = keys.config_dir()
+    if folder.exists() and folder.stat().st_mode & 0o022:
+        yield Finding("config", BAD, f"others can write to {folder}; run: chmod go-w {folder}")
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    _python,
+    _libraries,
+    _encryption,
+    _key,
+    _home,
+    _run_files,
+    _port,
+    _jax,
+    _nvidia,
+    _demo,
+)

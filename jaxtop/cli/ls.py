@@ -1,0 +1,80 @@
+"""`jaxtop ls`: the live runs of this user, from their run files."""
+
+from __future__ import annotations
+
+import time
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jaxtop import runfiles
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print a JSON list")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    runs = live_runs()
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(runs), indent=2).decode())
+    elif runs:
+        print("\n".join(_table(runs)))
+    else:
+        print("no live runs; start one with `jaxtop run SCRIPT` or `jaxtop demo`")
+    return 0
+
+
+def live_runs() -> list[dict[str, Any]]:
+    """The runs that have a living process here, newest first."""
+    found = runfiles.tidy(runfiles.find())
+    living = [each.hello for each in found if not each.is_stale]
+    by_run = sorted(living, key=lambda hello: (hello.run or hello.agent, hello.process_index or 0))
+    runs = []
+    for run_id, group in groupby(by_run, key=lambda hello: hello.run or hello.agent):
+        members = list(group)
+        first = members[0]
+        runs.append(
+            {
+                "id": run_id,
+                "name": first.name,
+                "process_count": first.process_count,
+                "processes_here": len(members),
+                "devices_here": sum(len(hello.devices) for hello in members),
+                "platform": first.platform,
+                "started_s": round(first.started_ms / 1000, 3),
+                "target": first.requests,
+                "pids": [hello.pid for hello in members],
+            }
+        )
+    return sorted(runs, key=lambda run: -run["started_s"])
+
+
+def _table(runs: list[dict[str, Any]]) -> list[str]:
+    rows = [("NAME", "ID", "PROCESSES", "DEVICES", "PLATFORM", "UP", "TARGET")]
+    for run in runs:
+        count = run["process_count"]
+        processes = f"{run['processes_here']} of {count}" if count else f"{run['processes_here']}"
+        rows.append(
+            (
+                run["name"] or "n/a",
+                run["id"],
+                processes,
+                str(run["devices_here"]),
+                run["platform"] or "n/a",
+                _duration(time.time() - run["started_s"]),
+                run["target"],
+            )
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _duration(seconds: float) -> str:
+    minutes, s = divmod(int(max(0, seconds)), 60)
+    hours, m = divmod(minutes, 60)
+    return f"{hours}h{m:02}m" if hours else f"{m}m{s:02}s"

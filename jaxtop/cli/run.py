@@ -1,0 +1,75 @@
+"""`jaxtop run`: the real interpreter on the unmodified script, with the agent in that process alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from jaxtop.cli.errors import UserError
+
+USAGE = "jaxtop run [--name N] [--bind A] [--interval S] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = USAGE
+    parser.add_argument("--name", help="what viewers call the run; the script's name by default")
+    parser.add_argument("--bind", metavar="ADDRESS", help="address to serve on; found by itself by default")
+    parser.add_argument("--interval", type=float, metavar="S", help="seconds between two pulses (1)")
+    everything = argparse.REMAINDER
+    parser.add_argument("-m", dest="module", nargs=everything, metavar="MODULE", help="run a module")
+    parser.add_argument("-c", dest="code", nargs=everything, metavar="CODE", help="run this code")
+    parser.add_argument("script", nargs=everything, metavar="SCRIPT", help="run a script; the rest is its own")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    program = _program(arguments)
+    sys.stdout.flush()
+    os.execve(  # noqa: S606 - the same process, so that signals and the exit status are the script's own
+        sys.executable,
+        [sys.executable, *interpreter_flags(sys.orig_argv), *program],
+        boot_environment(
+            os.getpid(), {"name": arguments.name, "bind": arguments.bind, "interval": arguments.interval}
+        ),
+    )
+
+
+def _program(arguments: argparse.Namespace) -> list[str]:
+    if arguments.module:
+        return ["-m", *arguments.module]
+    if arguments.code:
+        return ["-c", *arguments.code]
+    script: list[str] = arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
+    if not script:
+        raise UserError(f"nothing to run; usage: {USAGE}")
+    if not Path(script[0]).exists():
+        raise UserError(f"there is no script {script[0]}; to run a module write `jaxtop run -m {script[0]}`")
+    return script
+
+
+def interpreter_flags(words: list[str]) -> list[str]:
+    """The -O, -X, -W ... among the words that this interpreter was started with."""
+    flags: list[str] = []
+    rest = iter(words[1:])
+    for word in rest:
+        if not word.startswith("-") or word in {"-m", "-c", "-"}:
+            break
+        flags += [word, next(rest)] if word in {"-W", "-X"} else [word]
+    return flags
+
+
+def boot_environment(pid: int, settings: dict[str, object]) -> dict[str, str]:
+    """An environment in which the interpreter with this pid starts the agent, and none of its children."""
+    import jaxtop_agent.boot  # found, not run: only its folder is wanted
+
+    given = {name: value for name, value in settings.items() if value is not None}
+    path = os.environ.get("PYTHONPATH")
+    mark = f"{pid}:{int(path is not None)}:{path or ''}\n{json.dumps(given)}"
+    folder = jaxtop_agent.boot.__path__[0]
+    return {
+        **os.environ,
+        "JAXTOP_BOOT": mark,
+        "PYTHONPATH": folder if not path else f"{folder}{os.pathsep}{path}",
+    }

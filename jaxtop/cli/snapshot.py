@@ -1,0 +1,99 @@
+"""`jaxtop snapshot`: the cluster, once, as text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop.cli import attaching
+from jaxtop.cluster import Cluster, State, hosts, state_of
+
+if TYPE_CHECKING:
+    from jaxtop.sources import LiveSource
+
+ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
+FORMATS = ("json", "csv", "openmetrics")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    attaching.add_arguments(parser)
+    parser.add_argument("--format", choices=FORMATS, default="json", help="json by default")
+    parser.add_argument(
+        "--wait", type=_seconds, default=5.0, metavar="S", help="give slow hosts this many seconds (5)"
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    from jaxtop.export import FORMATS as WRITERS  # only now: errors above should come fast
+
+    source = attaching.open_source(arguments)
+    try:
+        cluster = gather(source, arguments.wait)
+    finally:
+        source.close()
+    now = time.time()
+    sys.stdout.write(WRITERS[arguments.format](cluster, now).rstrip("\n") + "\n")
+    sys.stdout.flush()
+    for line in complaints(cluster, source, now):
+        print(f"jaxtop: {line}", file=sys.stderr)
+    return status(cluster, now)
+
+
+def gather(source: LiveSource, wait: float) -> Cluster:
+    """Follow the source until every host has spoken, or has a reason not to, or time is up."""
+    cluster = Cluster()
+    end = time.monotonic() + wait
+    while (left := end - time.monotonic()) > 0:
+        for frame in source.poll(left):
+            cluster.feed(frame)
+        if source.is_settled and all(_has_spoken(cluster, host.agent) for host in hosts(cluster)):
+            break
+    return cluster
+
+
+def status(cluster: Cluster, now: float) -> int:
+    """The exit status: whether all hosts, some, or none are live."""
+    states = [state_of(host, now) for host in hosts(cluster)]
+    expected = max((host.process_count or 0 for host in hosts(cluster)), default=0)
+    if not any(host.hello for host in hosts(cluster)):
+        return NOTHING_REACHED
+    all_live = all(state is State.LIVE for state in states) and not cluster.unmet
+    return ALL_LIVE if all_live and len(states) >= expected else SOME_MISSING
+
+
+def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
+    """What a person should know that the document's figures do not say aloud."""
+    lines = [f"{host.label} is {state}" for host in hosts(cluster) if (state := state_of(host, now)) != State.LIVE]
+    lines += [f"{unmet.endpoint}: {_WHY.get(unmet.link.state, unmet.link.state)}" for unmet in cluster.unmet.values()]
+    lines += [f"{count} messages were skipped: {what}" for what, count in source.rejected.items()]
+    return lines
+
+
+_WHY = {
+    "closed": "nobody listens there; `jaxtop ls` on that host lists its runs",
+    "unreachable": "no answer from that address; check the name, the network and the firewall",
+    "silent": "something accepts the connection but does not answer; the process may be stopped",
+    "refused": "the agent there does not accept your key; copy the run's ~/.config/jaxtop/key, "
+    "or have your public key (`jaxtop doctor`) added to its authorized_keys",
+    "deaf": "the process there runs, but its Python does not answer",
+    "connecting": "no answer in time; try a longer --wait",
+}
+
+
+def _has_spoken(cluster: Cluster, agent: str) -> bool:
+    host = cluster.hosts[agent]
+    if host.link.state not in ("up", "connecting"):
+        return True
+    if host.pulse_at is None or host.hello is None:
+        return False
+    # The first pulse may come from before anybody watched: figures are there once they were sampled.
+    return host.pulse.sampled_ms is not None or not host.hello.devices
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 3600 seconds")
+    return value

@@ -1,0 +1,172 @@
+"""The fold: messages in, model out. The only place that changes the model."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop import wire
+from jaxtop.cluster.host import Host, Rate, Unmet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Links that end a connection, and what is said of them; a host that recovers is worth a word, too.
+_TROUBLE = {
+    "closed": ("critical", "died", "is no longer there, and said no goodbye"),
+    "dead": ("critical", "died", "has died"),
+    "silent": ("critical", "stopped", "is stopped: the process exists but does not run"),
+    "deaf": ("critical", "blocked", "is blocked: the process runs, its Python does not answer"),
+    "unreachable": ("critical", "unreachable", "cannot be reached over the network"),
+    "refused": ("critical", "refused", "refuses this key"),
+}
+MOST_EVENTS = 1000
+# Steps per second are taken over about this long: short enough to follow, long enough to be calm.
+RATE_WINDOW_MS = 10_000
+
+
+class LoggedEvent(NamedTuple):
+    """Something a person should know, and which agent it is about."""
+
+    at: float
+    severity: str
+    kind: str
+    agent: str
+    text: str
+
+
+@dataclass
+class Cluster:
+    """Everything a viewer knows. Read it through `jaxtop.cluster`'s views."""
+
+    hosts: dict[str, Host] = field(default_factory=dict)
+    unmet: dict[str, Unmet] = field(default_factory=dict)
+    events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
+    rejected: Counter[str] = field(default_factory=Counter)
+    changes: int = 0
+
+    def feed(self, frame: wire.Frame) -> None:
+        """Decode a frame and apply it; what cannot be read is counted, and harms nothing."""
+        if frame.kind not in wire.KINDS:
+            self.rejected[f"unknown message {frame.kind[:32]!r}"] += 1
+            return
+        try:
+            self.apply(frame.agent, wire.decode(frame.kind, frame.raw), frame.at)
+        except wire.Unreadable as error:
+            self.rejected[f"unreadable {frame.kind}: {error}"[:200]] += 1
+
+    def apply(self, agent: str, message: wire.Message, at: float) -> None:
+        """Take in one message from, or about, an agent."""
+        self.changes += 1
+        if isinstance(message, wire.Roster):
+            self._roster(message)
+        elif isinstance(message, wire.Link):
+            self._link(agent, message, at)
+        else:
+            _check(message)
+            host = self.hosts.get(agent) or Host(agent)
+            self.hosts[agent] = _FOLDS[type(message)](self, replace(host, heard_at=at), message, at)
+
+    def _roster(self, roster: wire.Roster) -> None:
+        for peer in roster.peers:
+            host = self.hosts.get(peer.agent) or Host(peer.agent)
+            self.hosts[peer.agent] = replace(
+                host,
+                peer=peer,
+                run=roster.run or host.run,
+                run_name=roster.name or host.run_name,
+                process_count=roster.process_count or host.process_count,
+            )
+
+    def _link(self, agent: str, link: wire.Link, at: float) -> None:
+        if link.state == "merged":
+            self.unmet.pop(link.endpoint, None)
+        elif not agent:
+            self.unmet[link.endpoint] = Unmet(link.endpoint, link, at)
+        else:
+            host = self.hosts.get(agent) or Host(agent)
+            self._note_link(host, link, at)
+            self.hosts[agent] = replace(host, link=link, link_at=at)
+
+    def _note_link(self, host: Host, link: wire.Link, at: float) -> None:
+        if host.bye is not None or link.state == host.link.state:
+            return
+        if link.state == "closed" and host.hello is None:
+            return  # it was gone before anybody here met it
+        if link.state in _TROUBLE:
+            severity, kind, text = _TROUBLE[link.state]
+            self.events.append(LoggedEvent(at, severity, kind, host.agent, f"{host.label} {text}"))
+        elif link.state == "up" and host.link.state in _TROUBLE:
+            self.events.append(LoggedEvent(at, "info", "back", host.agent, f"{host.label} is back"))
+
+    def _hello(self, host: Host, hello: wire.Hello, _at: float) -> Host:
+        return replace(
+            host,
+            hello=hello,
+            run=hello.run or host.run,
+            run_name=hello.name or host.run_name,
+            process_count=hello.process_count or host.process_count,
+        )
+
+    def _pulse(self, host: Host, pulse: wire.Pulse, at: float) -> Host:
+        launches = host.launches
+        if pulse.launches:
+            launches = MappingProxyType({**launches, **pulse.launches})
+        return replace(
+            host, pulse=pulse, pulse_at=at, launches=launches, steps=_advance(host.steps, pulse)
+        )
+
+    def _arrays(self, host: Host, arrays: wire.Arrays, _at: float) -> Host:
+        return replace(host, arrays=arrays)
+
+    def _compile(self, host: Host, compiled: wire.Compile, at: float) -> Host:
+        text = f"{host.label} compiled {compiled.function} in {compiled.duration_ms / 1000:.2f} s"
+        self.events.append(LoggedEvent(at, "info", "compile", host.agent, text))
+        return host
+
+    def _event(self, host: Host, event: wire.Event, at: float) -> Host:
+        self.events.append(
+            LoggedEvent(at, event.severity, event.kind, host.agent, f"{host.label}: {event.text}")
+        )
+        return host
+
+    def _bye(self, host: Host, bye: wire.Bye, at: float) -> Host:
+        self.events.append(LoggedEvent(at, "info", "ended", host.agent, f"{host.label} ended"))
+        return replace(host, bye=bye)
+
+
+_FOLDS: dict[type, Callable[..., Host]] = {
+    wire.Hello: Cluster._hello,  # noqa: SLF001 - the class's own table of its own methods
+    wire.Pulse: Cluster._pulse,  # noqa: SLF001
+    wire.Arrays: Cluster._arrays,  # noqa: SLF001
+    wire.Compile: Cluster._compile,  # noqa: SLF001
+    wire.Event: Cluster._event,  # noqa: SLF001
+    wire.Bye: Cluster._bye,  # noqa: SLF001
+}
+
+
+def _advance(rate: Rate | None, pulse: wire.Pulse) -> Rate | None:
+    if pulse.step is None:
+        return rate
+    at, calls = pulse.at_ms, pulse.step.calls
+    if rate is None or calls < rate.last:
+        return Rate(at, calls, at, calls)
+    if at - rate.first_ms > 2 * RATE_WINDOW_MS:
+        return Rate(rate.last_ms, rate.last, at, calls)
+    return replace(rate, last_ms=at, last=calls)
+
+
+def _check(message: wire.Message) -> None:
+    """Types were checked by decoding; this is what types cannot say."""
+    if isinstance(message, wire.Arrays):
+        for mesh in message.meshes:
+            wire.unpack_ids(mesh.device_ids)
+        for sharding in message.shardings:
+            wire.unpack_ids(sharding.device_ids)
+            if sharding.mesh is not None and not 0 <= sharding.mesh < len(message.meshes):
+                raise wire.Unreadable("a sharding over a mesh that is not there")
+        for group in message.groups:
+            if not 0 <= group.sharding < len(message.shardings):
+                raise wire.Unreadable("an array with a sharding that is not there")

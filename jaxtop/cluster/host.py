@@ -1,0 +1,84 @@
+"""What is known of one agent, as a frozen value that the fold replaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from jaxtop.wire import Arrays, Bye, Hello, Link, Peer, Pulse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NO_LINK = Link("connecting", "")
+NO_PULSE = Pulse(at_ms=0)
+NO_ARRAYS = Arrays(at_ms=0)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A counter at two moments, by the agent's own clock."""
+
+    first_ms: int
+    first: int
+    last_ms: int
+    last: int
+
+    @property
+    def per_second(self) -> float | None:
+        if self.last_ms <= self.first_ms:
+            return None
+        return (self.last - self.first) * 1000 / (self.last_ms - self.first_ms)
+
+
+@dataclass(frozen=True)
+class Host:
+    """One agent in its process. Facts come from its hello or, before it spoke, from the roster."""
+
+    agent: str
+    hello: Hello | None = None
+    peer: Peer | None = None
+    run: str | None = None
+    run_name: str | None = None
+    process_count: int | None = None
+    pulse: Pulse = NO_PULSE
+    arrays: Arrays = NO_ARRAYS
+    bye: Bye | None = None
+    link: Link = NO_LINK
+    link_at: float = 0.0
+    heard_at: float | None = None
+    pulse_at: float | None = None
+    launches: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    steps: Rate | None = None
+
+    @property
+    def process_index(self) -> int | None:
+        spoken = self.hello.process_index if self.hello else None
+        return spoken if spoken is not None else (self.peer.process_index if self.peer else None)
+
+    @property
+    def hostname(self) -> str | None:
+        return self.hello.hostname if self.hello else (self.peer.hostname if self.peer else None)
+
+    @property
+    def pid(self) -> int | None:
+        return self.hello.pid if self.hello else (self.peer.pid if self.peer else None)
+
+    @property
+    def label(self) -> str:
+        """How a person would call it."""
+        index = "" if self.process_index is None else f"process {self.process_index} on "
+        return f"{index}{self.hostname or self.link.endpoint or self.agent}"
+
+
+EMPTY_HOST = Host(agent="")
+
+
+@dataclass(frozen=True)
+class Unmet:
+    """An address that a person gave, behind which no agent has been met yet."""
+
+    endpoint: str
+    link: Link = NO_LINK
+    link_at: float = 0.0

@@ -1,0 +1,165 @@
+"""What the model says, put the way it is shown: runs, hosts in order, meshes, arrays of the whole cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import prod
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.cluster.fold import Cluster
+    from jaxtop.cluster.host import Host
+
+
+@dataclass(frozen=True)
+class Run:
+    """A program that runs on one or more processes."""
+
+    id: str
+    name: str | None
+    process_count: int | None
+    hosts: tuple[HostView, ...]
+
+
+@dataclass(frozen=True)
+class HostView:
+    """The newest agent of a process, and how many times the process was started."""
+
+    host: Host
+    incarnation: int
+
+
+@dataclass(frozen=True)
+class MeshView:
+    """A mesh that live arrays of a run lie on; devices in row-major order of the axes."""
+
+    run: str
+    axes: tuple[tuple[str, int], ...]
+    device_ids: tuple[int, ...]
+
+    def coordinates(self, device_id: int) -> tuple[int, ...] | None:
+        """Where a device stands in the mesh."""
+        if device_id not in self.device_ids:
+            return None
+        rest = self.device_ids.index(device_id)
+        found = []
+        for _, size in reversed(self.axes):
+            rest, at = divmod(rest, size)
+            found.append(at)
+        return tuple(reversed(found))
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """Arrays of a run that differ only in their values, as all its processes together see them."""
+
+    run: str
+    name: str | None
+    function: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    sharding: str
+    mesh: MeshView | None
+    device_ids: tuple[int, ...]
+    memory_kind: str | None
+    count: int
+    bytes_global: int
+    bytes_per_device: int
+
+    @property
+    def replication(self) -> int | None:
+        """How many copies of each byte the devices hold together."""
+        held = self.bytes_per_device * len(self.device_ids)
+        return round(held / self.bytes_global) if self.bytes_global else None
+
+
+def runs(cluster: Cluster) -> list[Run]:
+    """All runs, by name and id, each with its processes in order."""
+    ordered = sorted(cluster.hosts.values(), key=lambda host: (_run_of(host), _order(host)))
+    found = []
+    for run_id, members in groupby(ordered, key=_run_of):
+        views = tuple(_newest_of_each_process(list(members)))
+        names = [view.host.run_name for view in views if view.host.run_name]
+        counts = [view.host.process_count for view in views if view.host.process_count]
+        found.append(Run(run_id, names[0] if names else None, max(counts, default=None), views))
+    return sorted(found, key=lambda run: (run.name or "", run.id))
+
+
+def hosts(cluster: Cluster) -> list[Host]:
+    """The hosts of all runs, in order; of a process that was started again, the newest."""
+    return [view.host for run in runs(cluster) for view in run.hosts]
+
+
+def meshes(cluster: Cluster) -> list[MeshView]:
+    """The distinct meshes of all runs, largest first."""
+    found = {mesh: None for host in hosts(cluster) for mesh in _meshes_of(host)}
+    return sorted(found, key=lambda mesh: (mesh.run, -len(mesh.device_ids), mesh.axes, mesh.device_ids))
+
+
+def arrays(cluster: Cluster) -> list[ArrayView]:
+    """The arrays of all runs, largest on a device first. An array that spans processes appears once."""
+    merged: dict[ArrayView, ArrayView] = {}
+    for host in hosts(cluster):
+        for view in _arrays_of(host):
+            identity = replace(view, count=0, bytes_global=0, bytes_per_device=0)
+            known = merged.get(identity)
+            # Processes are read at slightly different moments: the largest count is the one not in flux.
+            if known is None or known.count < view.count:
+                merged[identity] = view
+    return sorted(merged.values(), key=lambda view: (-view.bytes_per_device, view.shape, view.dtype))
+
+
+def _run_of(host: Host) -> str:
+    return host.run or host.agent
+
+
+def _order(host: Host) -> tuple[int, int]:
+    index = host.process_index
+    started = host.hello.started_ms if host.hello else 0
+    return (index if index is not None else 1 << 30, started)
+
+
+def _newest_of_each_process(members: list[Host]) -> Iterator[HostView]:
+    unplaced = [host for host in members if host.process_index is None]
+    placed = [host for host in members if host.process_index is not None]
+    for _, group in groupby(placed, key=lambda host: host.process_index):
+        incarnations = list(group)
+        yield HostView(incarnations[-1], len(incarnations))
+    for host in unplaced:
+        yield HostView(host, 1)
+
+
+def _meshes_of(host: Host) -> list[MeshView]:
+    return [
+        MeshView(_run_of(host), mesh.axes, wire.unpack_ids(mesh.device_ids))
+        for mesh in host.arrays.meshes
+        if prod(size for _, size in mesh.axes) == sum(count for _, count in mesh.device_ids)
+    ]
+
+
+def _arrays_of(host: Host) -> Iterator[ArrayView]:
+    known = [
+        MeshView(_run_of(host), mesh.axes, wire.unpack_ids(mesh.device_ids)) for mesh in host.arrays.meshes
+    ]
+    for group in host.arrays.groups:
+        sharding = host.arrays.shardings[group.sharding]
+        mesh = None if sharding.mesh is None else known[sharding.mesh]
+        yield ArrayView(
+            run=_run_of(host),
+            name=group.name,
+            function=group.function,
+            shape=group.shape,
+            dtype=group.dtype,
+            sharding=sharding.spec or sharding.kind,
+            mesh=mesh,
+            device_ids=mesh.device_ids if mesh else wire.unpack_ids(sharding.device_ids),
+            memory_kind=sharding.memory_kind,
+            count=group.count,
+            bytes_global=group.bytes_global,
+            bytes_per_device=group.bytes_per_device,
+        )

@@ -1,0 +1,102 @@
+"""Where to look for agents: what a person typed, host files, or the run files of this user."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop import runfiles
+from jaxtop.sources import Seed
+from jaxtop.transport import FIRST_PORT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# A host without a port may serve several agents; one of the first is enough to know them all.
+PORTS_TO_TRY = 8
+
+
+class NoTarget(Exception):
+    """Nothing to attach to; the text says what to do."""
+
+
+def seeds(targets: Sequence[str], hostfile: str | None = None) -> list[Seed]:
+    """Where to begin, for these targets; without any, the newest live run of this user."""
+    names = [*targets, *(_read_hostfile(hostfile) if hostfile else ())]
+    found = runfiles.tidy(runfiles.find())
+    if not names:
+        return _newest(found)
+    return list({seed.endpoint: seed for name in names for seed in _seeds_of(name, found)}.values())
+
+
+def _newest(found: list[runfiles.RunFile]) -> list[Seed]:
+    living = [run_file for run_file in found if not run_file.is_stale]
+    if not living:
+        raise NoTarget(
+            "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
+            "or name a host: `jaxtop attach HOST`"
+        )
+    newest = living[0].hello
+    return [_seed(each) for each in found if each.hello.agent == newest.agent or _same_run(each, newest.run)]
+
+
+def _seeds_of(target: str, found: list[runfiles.RunFile]) -> list[Seed]:
+    if target.endswith(".json") or "/" in target:
+        run_file = runfiles.read(Path(target))
+        if run_file is None:
+            raise NoTarget(f"{target} is not a run file of yours; `jaxtop ls` lists the live runs")
+        return [_seed(run_file)]
+    named = [each for each in found if target in (each.hello.name, each.hello.run, each.hello.agent)]
+    if named:
+        newest = named[0].hello  # of several runs of one name, the newest
+        return [_seed(each) for each in named if each.hello.agent == newest.agent or _same_run(each, newest.run)]
+    return _at_address(target)
+
+
+def _same_run(run_file: runfiles.RunFile, run: str | None) -> bool:
+    return run is not None and run_file.hello.run == run
+
+
+def _seed(run_file: runfiles.RunFile) -> Seed:
+    return Seed(run_file.hello.requests, run_file.hello, run_file.is_stale)
+
+
+def _at_address(target: str) -> list[Seed]:
+    host, port = _split(target)
+    try:
+        resolved = socket.getaddrinfo(host, port or FIRST_PORT, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise NoTarget(
+            f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
+        ) from None
+    # IPv4 first: it is what agents advertise.
+    address = sorted(resolved, key=lambda found: found[0] != socket.AF_INET)[0][4][0]
+    literal = f"[{address}]" if ":" in str(address) else str(address)
+    if port is not None:
+        return [Seed(f"{literal}:{port}")]
+    return [Seed(f"{literal}:{FIRST_PORT + i}", is_guess=True) for i in range(PORTS_TO_TRY)]
+
+
+def _split(target: str) -> tuple[str, int | None]:
+    if target.startswith("["):
+        host, _, rest = target[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif target.count(":") == 1:
+        host, _, port = target.partition(":")
+    else:
+        host, port = target, ""
+    if not port:
+        return host, None
+    if not port.isdecimal() or not 0 < int(port) < 65536:
+        raise NoTarget(f"{target!r} does not end in a port between 1 and 65535")
+    return host, int(port)
+
+
+def _read_hostfile(path: str) -> list[str]:
+    try:
+        lines = Path(path).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoTarget(f"the host file {path} cannot be read ({error})") from None
+    # As MPI and Slurm write them: a host a line, anything behind it (slots=8) is not ours.
+    return [line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#")]

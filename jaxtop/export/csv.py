@@ -1,0 +1,54 @@
+"""The devices of the cluster as CSV, a line a device; an empty field is a figure that nobody knows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from jaxtop.export.json import to_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.cluster import Cluster
+
+Row = dict[str, Any]
+
+# A column: its name, and where it comes from in the document's host and device.
+COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
+    ("run", lambda host, _: host["run"]),
+    ("process_index", lambda host, _: host["process_index"]),
+    ("hostname", lambda host, _: host["hostname"]),
+    ("pid", lambda host, _: host["pid"]),
+    ("state", lambda host, _: host["state"]),
+    ("device_id", lambda _, device: device.get("id")),
+    ("local_id", lambda _, device: device.get("local_id")),
+    ("platform", lambda _, device: device.get("platform")),
+    ("kind", lambda _, device: device.get("kind")),
+    ("used_bytes", lambda _, device: _memory(device, "used_bytes")),
+    ("peak_bytes", lambda _, device: _memory(device, "peak_bytes")),
+    ("limit_bytes", lambda _, device: _memory(device, "limit_bytes")),
+    ("memory_source", lambda _, device: _memory(device, "source")),
+    ("utilization", lambda _, device: device.get("utilization")),
+    ("power_w", lambda _, device: device.get("power_w")),
+    ("temperature_c", lambda _, device: device.get("temperature_c")),
+    ("host_cpu_percent", lambda host, _: host["cpu_percent"]),
+    ("host_rss_bytes", lambda host, _: host["rss_bytes"]),
+    ("launches", lambda host, _: sum(host["launches"].values())),
+)
+
+
+def to_csv(cluster: Cluster, now: float) -> str:
+    """The table; a host whose devices are not known has one line without a device."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow([name for name, _ in COLUMNS])
+    for host in to_document(cluster, now)["hosts"]:
+        for device in host["devices"] or [{}]:
+            table.writerow([read(host, device) for _, read in COLUMNS])
+    return out.getvalue()
+
+
+def _memory(device: Row, figure: str) -> object:
+    return device.get("memory", {}).get(figure)

@@ -1,0 +1,102 @@
+"""The cluster in the OpenMetrics text format, version 1.0.0, as Prometheus and its kin read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from jaxtop.cluster import State
+from jaxtop.export.json import to_document
+
+if TYPE_CHECKING:
+    from jaxtop.cluster import Cluster
+
+Labels = dict[str, object]
+
+
+@dataclass
+class _Family:
+    """A metric family: all its samples stand together, as the format demands."""
+
+    name: str
+    kind: str
+    help: str
+    unit: str = ""
+    samples: list[tuple[Labels, float]] = field(default_factory=list)
+
+    def add(self, labels: Labels, value: float | None) -> None:
+        """Add a sample; an unknown figure has none."""
+        if value is not None:
+            self.samples.append((labels, value))
+
+    def text(self) -> str:
+        lines = [f"# TYPE {self.name} {self.kind}"]
+        if self.unit:
+            lines.append(f"# UNIT {self.name} {self.unit}")
+        lines.append(f"# HELP {self.name} {self.help}")
+        suffix = {"counter": "_total", "info": "_info"}.get(self.kind, "")
+        lines += [f"{self.name}{suffix}{_labels(labels)} {value}" for labels, value in self.samples]
+        return "\n".join(lines) + "\n"
+
+
+def to_openmetrics(cluster: Cluster, now: float) -> str:
+    """The exposition, closed by its end mark."""
+    families = [family for family in _families(to_document(cluster, now)) if family.samples]
+    return "".join(family.text() for family in families) + "# EOF\n"
+
+
+def _families(document: dict[str, Any]) -> list[_Family]:
+    state = _Family("jaxtop_host_state", "stateset", "What the host is doing.")
+    cpu = _Family("jaxtop_process_cpu_ratio", "gauge", "CPU of the process, in cores.", "ratio")
+    rss = _Family("jaxtop_process_resident_bytes", "gauge", "Resident memory of the process.", "bytes")
+    launches = _Family("jaxtop_launches", "counter", "Launches of a compiled function, at least.")
+    steps = _Family("jaxtop_steps", "counter", "Steps that the script reported.")
+    metric = _Family("jaxtop_step_metric", "gauge", "What the script said of its latest step.")
+    agent_cpu = _Family("jaxtop_agent_cpu_ratio", "gauge", "CPU of the agent itself, in cores.", "ratio")
+    used = _Family("jaxtop_device_memory_used_bytes", "gauge", "Bytes in use; see the source label.", "bytes")
+    peak = _Family("jaxtop_device_memory_peak_bytes", "gauge", "Most bytes ever in use.", "bytes")
+    limit = _Family("jaxtop_device_memory_limit_bytes", "gauge", "Bytes the allocator may use.", "bytes")
+    busy = _Family("jaxtop_device_utilization_ratio", "gauge", "Share of time the device was busy.", "ratio")
+    power = _Family("jaxtop_device_power_watts", "gauge", "Power draw.", "watts")
+    heat = _Family("jaxtop_device_temperature_celsius", "gauge", "Temperature.", "celsius")
+    for host in document["hosts"]:
+        of_host: Labels = {
+            "run": host["run"],
+            "process_index": host["process_index"],
+            "hostname": host["hostname"],
+        }
+        for each in State:
+            state.add({**of_host, "jaxtop_host_state": each}, int(host["state"] == each))
+        cpu.add(of_host, _over(host["cpu_percent"], 100))
+        rss.add(of_host, host["rss_bytes"])
+        agent_cpu.add(of_host, _over(host["agent"]["cpu_percent"], 100))
+        for function, count in host["launches"].items():
+            launches.add({**of_host, "function": function}, count)
+        if host["step"]:
+            steps.add(of_host, host["step"]["count"])
+            for name, value in host["step"]["metrics"].items():
+                metric.add({**of_host, "metric": name}, value)
+        for device in host["devices"]:
+            of_device = {**of_host, "device": device["id"], "kind": device["kind"]}
+            memory = device["memory"]
+            of_memory = {**of_device, "source": memory["source"]}
+            used.add(of_memory, memory["used_bytes"])
+            peak.add(of_memory, memory["peak_bytes"])
+            limit.add(of_memory, memory["limit_bytes"])
+            busy.add(of_device, device["utilization"])
+            power.add(of_device, device["power_w"])
+            heat.add(of_device, device["temperature_c"])
+    return [state, cpu, rss, launches, steps, metric, agent_cpu, used, peak, limit, busy, power, heat]
+
+
+def _over(value: float | None, unit: float) -> float | None:
+    return None if value is None else value / unit
+
+
+def _labels(labels: Labels) -> str:
+    given = [f'{name}="{_escape(str(value))}"' for name, value in labels.items() if value is not None]
+    return "{" + ",".join(given) + "}" if given else ""
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

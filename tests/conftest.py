@@ -1,0 +1,14 @@
+"""What tests share: every test has a home of its own, so that nothing of the user's is met or changed."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A fresh home: own key, own run files."""
+    for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "JAXTOP", "JAXTOP_KEY", "JAXTOP_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
