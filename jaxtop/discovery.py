@@ -27,7 +27,7 @@ def seeds(targets: Sequence[str], hostfile: str | None = None) -> list[Seed]:
     found = runfiles.tidy(runfiles.find())
     if not names:
         return _newest(found)
-    return list({seed.endpoint: seed for name in names for seed in _seeds_of(name, found)}.values())
+    return list({seed.target: seed for name in names for seed in _seeds_of(name, found)}.values())
 
 
 def _newest(found: list[runfiles.RunFile]) -> list[Seed]:
@@ -50,7 +50,9 @@ def _seeds_of(target: str, found: list[runfiles.RunFile]) -> list[Seed]:
     named = [each for each in found if target in (each.hello.name, each.hello.run, each.hello.agent)]
     if named:
         newest = named[0].hello  # of several runs of one name, the newest
-        return [_seed(each) for each in named if each.hello.agent == newest.agent or _same_run(each, newest.run)]
+        return [
+            _seed(each) for each in named if each.hello.agent == newest.agent or _same_run(each, newest.run)
+        ]
     return _at_address(target)
 
 
@@ -59,7 +61,7 @@ def _same_run(run_file: runfiles.RunFile, run: str | None) -> bool:
 
 
 def _seed(run_file: runfiles.RunFile) -> Seed:
-    return Seed(run_file.hello.requests, run_file.hello, run_file.is_stale)
+    return Seed(run_file.hello.agent, hello=run_file.hello, is_dead=run_file.is_stale)
 
 
 def _at_address(target: str) -> list[Seed]:
@@ -71,11 +73,10 @@ def _at_address(target: str) -> list[Seed]:
             f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
         ) from None
     # IPv4 first: it is what agents advertise.
-    address = sorted(resolved, key=lambda found: found[0] != socket.AF_INET)[0][4][0]
+    address = min(resolved, key=lambda found: found[0] != socket.AF_INET)[4][0]
     literal = f"[{address}]" if ":" in str(address) else str(address)
-    if port is not None:
-        return [Seed(f"{literal}:{port}")]
-    return [Seed(f"{literal}:{FIRST_PORT + i}", is_guess=True) for i in range(PORTS_TO_TRY)]
+    ports = range(FIRST_PORT, FIRST_PORT + PORTS_TO_TRY) if port is None else (port,)
+    return [Seed(target, tuple(f"{literal}:{each}" for each in ports))]
 
 
 def _split(target: str) -> tuple[str, int | None]:

@@ -7,9 +7,8 @@ integers in their natural small unit, which the field's name carries; None means
 
 from __future__ import annotations
 
-import hashlib
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -68,8 +67,6 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     platform: str | None = None
     devices: tuple[Device, ...] = ()
     sources: dict[str, str] = {}
-    roster_size: int = 0
-    roster_hash: str = ""
 
 
 class DeviceSample(Struct, frozen=True, array_like=True):
@@ -230,7 +227,7 @@ class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
 
     States: connecting, up, closed (nobody listens), silent (the machine answers, the process does not),
     deaf (the process is there, its Python does not answer), unreachable, refused, merged (`text` is the
-    agent that stands behind the address).
+    agent that stands behind the address). `dead` is a process known to have ended: its own machine says so.
     """
 
     state: str
@@ -256,8 +253,13 @@ class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
 
 Message = Hello | Pulse | Arrays | Compile | Event | Bye | Roster | Link
 KINDS: dict[str, type[Message]] = {
-    str(kind.__struct_config__.tag): kind for kind in (Hello, Pulse, Arrays, Compile, Event, Bye, Roster, Link)
+    str(kind.__struct_config__.tag): kind
+    for kind in (Hello, Pulse, Arrays, Compile, Event, Bye, Roster, Link)
 }
+
+
+# Frames that the viewer's own side made are not numbered.
+LOCAL_SEQUENCE = 0
 
 
 class Frame(NamedTuple):
@@ -268,9 +270,6 @@ class Frame(NamedTuple):
     kind: str
     sequence: int
     raw: bytes
-
-    LOCAL: ClassVar[int] = 0  # the sequence number of frames that the viewer's own side made
-
 
 class Unreadable(Exception):
     """Bytes that are no message of ours; the text says what is wrong with them."""
@@ -294,11 +293,6 @@ def encode(value: Struct) -> bytes:
 def kind_of(message: Message) -> str:
     """The kind of this message."""
     return str(message.__struct_config__.tag)
-
-
-def digest(value: Struct) -> str:
-    """A short fingerprint of a value, to see whether it changed."""
-    return hashlib.blake2b(encode(value), digest_size=6).hexdigest()
 
 
 def decode(kind: str, raw: bytes) -> Message:
@@ -328,7 +322,9 @@ def unpack(parts: list[bytes], at: float) -> Frame:
         raise Unreadable(f"{len(parts)} parts instead of 3")
     header: Header = decode_as(Header, parts[1])
     if header.version > VERSION:
-        raise NewerVersion(f"wire version {header.version}, this jaxtop reads up to {VERSION}; upgrade jaxtop")
+        raise NewerVersion(
+            f"wire version {header.version}, this jaxtop reads up to {VERSION}; upgrade jaxtop"
+        )
     if len(parts[2]) > MAX_PAYLOAD:
         raise Unreadable(f"{len(parts[2])} bytes, more than a message may have")
     return Frame(at, header.agent, parts[0].decode("ascii", "replace"), header.sequence, parts[2])

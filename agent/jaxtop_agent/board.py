@@ -10,7 +10,6 @@ from jaxtop.wire import DeviceSample, HostSample, Roster
 from jaxtop_agent.threads import Wake
 
 if TYPE_CHECKING:
-
     from jaxtop.wire import Device, Message
     from jaxtop_agent.identity import Identity
 
@@ -87,5 +86,3 @@ def reason(error: BaseException) -> str:
     """Why a source is off, in one line."""
     first_line = str(error).strip().split("\n", 1)[0][:200]
     return f"off: {type(error).__name__}: {first_line}" if first_line else f"off: {type(error).__name__}"
-
-

@@ -173,8 +173,6 @@ class Publisher:
             platform=topology.platform if topology else None,
             devices=topology.devices if topology else (),
             sources=dict(board.sources),
-            roster_size=len(roster.peers) if roster else 0,
-            roster_hash=wire.digest(roster) if roster else "",
         )
 
     def _pulse(self, step: wire.Step | None) -> wire.Pulse:

@@ -93,6 +93,4 @@ class Sampler:
     def _switch_off(self, name: str, error: Exception) -> None:
         why = reason(error)
         self._board.sources[name] = why
-        self._board.tell(
-            wire.Event(time.time_ns() // 1_000_000, "warning", "source", f"{name} is {why}")
-        )
+        self._board.tell(wire.Event(time.time_ns() // 1_000_000, "warning", "source", f"{name} is {why}"))

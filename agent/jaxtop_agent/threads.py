@@ -58,7 +58,10 @@ def cpu_seconds(native_ids: frozenset[int]) -> float:
     """The CPU time these threads of this process have used."""
     total = 0.0
     for native_id in native_ids:
-        with suppress(OSError, ValueError, IndexError), open(f"/proc/self/task/{native_id}/schedstat") as file:
+        with (
+            suppress(OSError, ValueError, IndexError),
+            open(f"/proc/self/task/{native_id}/schedstat") as file,
+        ):
             total += int(file.read().split()[0]) / 1e9
     return total
 

@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        return _command(arguments.command).main(arguments)
+        return int(_command(arguments.command).main(arguments))
     except UserError as error:
         print(f"jaxtop: {error}", file=sys.stderr)
         return error.status

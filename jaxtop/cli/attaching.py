@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--hostfile", metavar="FILE", help="a file with a host or host:port a line")
     parser.add_argument(
-        "--owner", metavar="KEY", help="public key of the run's owner, if that is not you (jaxtop doctor shows it)"
+        "--owner",
+        metavar="KEY",
+        help="public key of the run's owner, if that is not you (jaxtop doctor shows it)",
     )
 
 

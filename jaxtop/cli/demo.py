@@ -30,8 +30,12 @@ PR_SET_PDEATHSIG = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hosts", type=_count, default=2, metavar="N", help="processes (2)")
     parser.add_argument("--devices", type=_count, default=4, metavar="N", help="devices of each process (4)")
-    parser.add_argument("--duration", type=float, metavar="S", help="seconds to train; until Ctrl-C by default")
-    parser.add_argument("--headless", action="store_true", help="print the training's own lines and nothing else")
+    parser.add_argument(
+        "--duration", type=float, metavar="S", help="seconds to train; until Ctrl-C by default"
+    )
+    parser.add_argument(
+        "--headless", action="store_true", help="print the training's own lines and nothing else"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -40,7 +44,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise UserError(f"the demo needs {' and '.join(missing)}: pip install 'jaxtop[demo]'")
     signal.signal(signal.SIGTERM, _as_interrupt)
     with ExitStack() as stack:
-        errors = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)]
+        errors: list[IO[str]] = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)]
         hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors)
         stack.callback(stop, hosts)
         print(

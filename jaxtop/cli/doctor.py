@@ -69,7 +69,9 @@ def _encryption() -> Iterator[Finding]:
         yield Finding("encryption", OK, f"ZeroMQ {zmq.zmq_version()} with CURVE")
     else:
         yield Finding(
-            "encryption", BAD, "this ZeroMQ was built without CURVE, so agents serve nobody; pip install pyzmq"
+            "encryption",
+            BAD,
+            "this ZeroMQ was built without CURVE, so agents serve nobody; pip install pyzmq",
         )
 
 
@@ -93,7 +95,9 @@ def _run_files() -> Iterator[Finding]:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        yield Finding("run files", BAD, f"{folder} cannot be written ({error.strerror}): `jaxtop ls` finds nothing")
+        yield Finding(
+            "run files", BAD, f"{folder} cannot be written ({error.strerror}): `jaxtop ls` finds nothing"
+        )
         return
     living = [each for each in runfiles.find() if not each.is_stale]
     yield Finding("run files", OK, f"{folder}, {len(living)} live here")
@@ -115,11 +119,17 @@ def _port() -> Iterator[Finding]:
 
 def _jax() -> Iterator[Finding]:
     if find_spec("jax") is None:
-        yield Finding("jax", NOTE, "is not installed here; needed only where programs run: pip install 'jaxtop[jax]'")
+        yield Finding(
+            "jax", NOTE, "is not installed here; needed only where programs run: pip install 'jaxtop[jax]'"
+        )
         return
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "jaxtop_agent.selfcheck"], capture_output=True, text=True, timeout=120, check=True
+            [sys.executable, "-m", "jaxtop_agent.selfcheck"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
         )
         found: dict[str, Any] = json.loads(done.stdout)
     except (subprocess.SubprocessError, json.JSONDecodeError) as error:
@@ -135,7 +145,10 @@ def _judge(version: str) -> tuple[str, str]:
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if numbers >= OLDEST_TESTED_JAX:
         return OK, version
-    return NOTE, f"{version} is older than those jaxtop is tested with (0.8 and newer); some sources may be off"
+    return (
+        NOTE,
+        f"{version} is older than those jaxtop is tested with (0.8 and newer); some sources may be off",
+    )
 
 
 def _nvidia() -> Iterator[Finding]:

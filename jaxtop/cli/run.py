@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     everything = argparse.REMAINDER
     parser.add_argument("-m", dest="module", nargs=everything, metavar="MODULE", help="run a module")
     parser.add_argument("-c", dest="code", nargs=everything, metavar="CODE", help="run this code")
-    parser.add_argument("script", nargs=everything, metavar="SCRIPT", help="run a script; the rest is its own")
+    parser.add_argument(
+        "script", nargs=everything, metavar="SCRIPT", help="run a script; the rest is its own"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -65,8 +65,13 @@ def status(cluster: Cluster, now: float) -> int:
 
 def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
     """What a person should know that the document's figures do not say aloud."""
-    lines = [f"{host.label} is {state}" for host in hosts(cluster) if (state := state_of(host, now)) != State.LIVE]
-    lines += [f"{unmet.endpoint}: {_WHY.get(unmet.link.state, unmet.link.state)}" for unmet in cluster.unmet.values()]
+    lines = [
+        f"{host.label} is {state}" for host in hosts(cluster) if (state := state_of(host, now)) != State.LIVE
+    ]
+    lines += [
+        f"{unmet.endpoint}: {_WHY.get(unmet.link.state, unmet.link.state)}"
+        for unmet in cluster.unmet.values()
+    ]
     lines += [f"{count} messages were skipped: {what}" for what, count in source.rejected.items()]
     return lines
 

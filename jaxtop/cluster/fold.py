@@ -114,9 +114,7 @@ class Cluster:
         launches = host.launches
         if pulse.launches:
             launches = MappingProxyType({**launches, **pulse.launches})
-        return replace(
-            host, pulse=pulse, pulse_at=at, launches=launches, steps=_advance(host.steps, pulse)
-        )
+        return replace(host, pulse=pulse, pulse_at=at, launches=launches, steps=_advance(host.steps, pulse))
 
     def _arrays(self, host: Host, arrays: wire.Arrays, _at: float) -> Host:
         return replace(host, arrays=arrays)
