@@ -96,10 +96,10 @@ def _parse(text: str, source: str) -> KeyPair:
 
     secret = text.strip()
     try:
-        if not Z85.fullmatch(secret):
-            raise ValueError
-        return KeyPair(zmq.curve_public(secret.encode()), secret.encode())
-    except (ValueError, zmq.ZMQError):
-        raise NoKey(
-            f"{source} does not hold a jaxtop key (40 characters of Z85); copy it again from the run's user"
-        ) from None
+        if Z85.fullmatch(secret):
+            return KeyPair(zmq.curve_public(secret.encode()), secret.encode())
+    except zmq.ZMQError:  # of the right form, and yet no number that it can be
+        pass
+    raise NoKey(
+        f"{source} does not hold a jaxtop key (40 characters of Z85); copy it again from the run's user"
+    )

@@ -81,7 +81,7 @@ class DeviceSample(Struct, frozen=True, array_like=True):
 
 
 class HostSample(Struct, frozen=True, array_like=True):
-    """The process and its machine; CPU in permille of one core, the machine's in permille of all of them."""
+    """The process and its machine: CPU in permille of one core, the machine's in permille of all cores."""
 
     process_cpu_permille: int | None = None
     rss_bytes: int | None = None
@@ -270,6 +270,7 @@ class Frame(NamedTuple):
     kind: str
     sequence: int
     raw: bytes
+
 
 class Unreadable(Exception):
     """Bytes that are no message of ours; the text says what is wrong with them."""

@@ -50,7 +50,7 @@ def start(name: str | None = None, *, bind: str | None = None, interval: float |
 
 def stop() -> None:
     """Say goodbye and leave nothing behind; `start` may be called again."""
-    global _agent  # noqa: PLW0603 - as in start
+    global _agent
     leaving, _agent = _agent, None
     if leaving is not None:
         leaving.stop("stopped")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jaxtop_agent.arrival import when_imported
@@ -158,10 +159,8 @@ class Agent:
         self.progress.clear()
         for hook in (self._launches, self._compiles):
             if hook is not None:
-                try:
+                with suppress(Exception):  # where this JAX cannot, the hook of a stopped agent only counts
                     hook.uninstall()
-                except Exception:  # this JAX cannot; the hook of a stopped agent only counts
-                    pass
 
     def _forsake(self) -> None:
         """In a forked child: the agent stays with the parent, the child keeps none of its connections."""
@@ -174,8 +173,6 @@ class Agent:
         self._workers = []
         if jaxtop_agent._agent is self:
             jaxtop_agent._agent = None
-        try:
-            if server is not None:
+        if server is not None:
+            with suppress(OSError):
                 server.forsake()
-        except OSError:
-            pass

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -58,11 +59,8 @@ def cpu_seconds(native_ids: frozenset[int]) -> float:
     """The CPU time these threads of this process have used."""
     total = 0.0
     for native_id in native_ids:
-        with (
-            suppress(OSError, ValueError, IndexError),
-            open(f"/proc/self/task/{native_id}/schedstat") as file,
-        ):
-            total += int(file.read().split()[0]) / 1e9
+        with suppress(OSError, ValueError, IndexError):
+            total += int(Path(f"/proc/self/task/{native_id}/schedstat").read_text().split()[0]) / 1e9
     return total
 
 

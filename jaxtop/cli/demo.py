@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--duration", type=float, metavar="S", help="seconds to train; until Ctrl-C by default"
     )
     parser.add_argument(
-        "--headless", action="store_true", help="print the training's own lines and nothing else"
+        "--headless", action="store_true", help="without the app: print the training's own lines"
     )
 
 
@@ -44,7 +44,9 @@ def main(arguments: argparse.Namespace) -> int:
         raise UserError(f"the demo needs {' and '.join(missing)}: pip install 'jaxtop[demo]'")
     signal.signal(signal.SIGTERM, _as_interrupt)
     with ExitStack() as stack:
-        errors: list[IO[str]] = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)]
+        errors: list[IO[str]] = [
+            stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)
+        ]
         hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors)
         stack.callback(stop, hosts)
         print(

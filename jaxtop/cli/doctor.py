@@ -11,7 +11,6 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import __version__, keys, runfiles
@@ -173,7 +172,7 @@ def _demo() -> Iterator[Finding]:
 
 
 def _home() -> Iterator[Finding]:
-    folder: Path = keys.config_dir()
+    folder = keys.config_dir()
     if folder.exists() and folder.stat().st_mode & 0o022:
         yield Finding("config", BAD, f"others can write to {folder}; run: chmod go-w {folder}")
 

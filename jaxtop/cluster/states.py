@@ -47,9 +47,10 @@ def state_of(host: Host, now: float) -> State:
     if host.link.state == "closed":
         # Nobody listens any more. Only who met the host before can tell that it died.
         return State.GONE if host.hello is None else State.DIED
-    told = _OF_LINK.get(host.link.state)
-    if told is not None:
-        return told
+    return _OF_LINK.get(host.link.state) or _by_age(host, now)
+
+
+def _by_age(host: Host, now: float) -> State:
     # A connection that is new, or back, has just now begun to wait.
     since = max(host.pulse_at or 0.0, host.link_at if host.link.state == "up" else 0.0)
     if not since:

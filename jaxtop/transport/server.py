@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -147,8 +148,7 @@ class Server:
         leftovers in this process still know them.
         """
         null = os.open(os.devnull, os.O_RDWR)
-        for name in os.listdir("/proc/self/fd"):
-            fd = int(name)
+        for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
             if fd != null and _local_port(fd) in self._ports:
                 os.dup2(null, fd)
         os.close(null)
@@ -156,7 +156,7 @@ class Server:
 
 def _local_port(fd: int) -> int | None:
     try:
-        if not os.readlink(f"/proc/self/fd/{fd}").startswith("socket:"):
+        if not stat.S_ISSOCK(os.fstat(fd).st_mode):
             return None
         twin = socket.socket(fileno=os.dup(fd))
     except OSError:

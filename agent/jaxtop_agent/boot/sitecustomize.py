@@ -28,10 +28,10 @@ def _boot() -> None:
 
         jaxtop_agent.start(**json.loads(settings))
     try:
-        import sitecustomize  # noqa: F401 - the user's own, which ours had hidden
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the user's own, hidden by ours
     except ImportError as error:
         # What Python makes of a name that is known not to be there; it insists on finding something.
-        sys.modules["sitecustomize"] = None
+        sys.modules["sitecustomize"] = None  # type: ignore[assignment]
         if error.name != "sitecustomize":
             raise
 

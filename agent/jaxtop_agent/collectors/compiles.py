@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jaxtop.wire import Compile, Compiling
@@ -37,18 +38,14 @@ class Compiles:
 
     def _started(self, event: str, value: object, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
         if event == EVENT:
-            try:
+            with suppress(Exception):  # the user's compilation goes on
                 self._running[threading.get_ident()] = Compiling(_function(facts), _now_ms())
-            except Exception:  # the user's compilation goes on
-                pass
 
     def _ended(self, event: str, duration: float, **facts: object) -> None:
         if event == EVENT:
-            try:
+            with suppress(Exception):  # as above
                 self._running.pop(threading.get_ident(), None)
                 self._board.tell(Compile(_now_ms(), _function(facts), round(duration * 1000)))
-            except Exception:  # as above
-                pass
 
 
 def _function(facts: dict[str, object]) -> str:

@@ -70,7 +70,8 @@ class HostFigures:
 def _rate(before: _Reading | None, now: _Reading, figure: str, unit: int) -> int | None:
     if before is None or now.at <= before.at:
         return None
-    return max(0, round((getattr(now, figure) - getattr(before, figure)) * unit / (now.at - before.at)))
+    moved: float = getattr(now, figure) - getattr(before, figure)
+    return max(0, round(moved * unit / (now.at - before.at)))
 
 
 def _share(before: _Reading | None, now: _Reading) -> int | None:

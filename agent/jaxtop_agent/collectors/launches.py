@@ -18,7 +18,7 @@ BLIND_SPOTS = "at least: not counted are first calls, and functions with host ca
 
 
 class Launches:
-    """The hook runs on the user's thread after every launch: a lookup, an addition, and nothing that raises."""
+    """The hook runs on the user's thread after each launch: a lookup, an addition, nothing that raises."""
 
     name = "launches"
 
