@@ -9,6 +9,7 @@ JAX itself has been imported.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["start", "step", "stop"]
 
 _agent: Agent | None = None
+_is_prepared = False
 
 
 def start(name: str | None = None, *, bind: str | None = None, interval: float | None = None) -> None:
@@ -42,6 +44,7 @@ def start(name: str | None = None, *, bind: str | None = None, interval: float |
 
         settings = read(name, bind, interval)
         if settings.on:
+            _prepare_for_forks()
             _agent = Agent(settings)
             _agent.start()
     except Exception:
@@ -54,6 +57,20 @@ def stop() -> None:
     leaving, _agent = _agent, None
     if leaving is not None:
         leaving.stop("stopped")
+
+
+def _prepare_for_forks() -> None:
+    global _is_prepared  # noqa: PLW0603 - Python cannot take an at-fork hook back
+    if not _is_prepared and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_in_forked_child)
+        _is_prepared = True
+
+
+def _in_forked_child() -> None:
+    global _agent
+    parents, _agent = _agent, None
+    if parents is not None:
+        parents.forsake()
 
 
 def step(index: int, /, **metrics: object) -> None:

@@ -78,8 +78,6 @@ class Agent:
         # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
         # at exit, and none of our threads may be inside one by then.
         atexit.register(self.stop, "ended")
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forsake)
         self._workers = [
             Worker(each.run, self._failure(name))
             for name, each in (("publisher", publisher), ("sampler", sampler), ("registrar", registrar))
@@ -162,17 +160,12 @@ class Agent:
                 with suppress(Exception):  # where this JAX cannot, the hook of a stopped agent only counts
                     hook.uninstall()
 
-    def _forsake(self) -> None:
+    def forsake(self) -> None:
         """In a forked child: the agent stays with the parent, the child keeps none of its connections."""
-        import jaxtop_agent
-
-        server = self._publisher.server if self._publisher else None
-        if self._board is None:
-            return
+        self._call_off()
         self._board = None
         self._workers = []
-        if jaxtop_agent._agent is self:
-            jaxtop_agent._agent = None
+        server = self._publisher.server if self._publisher else None
         if server is not None:
             with suppress(OSError):
                 server.forsake()
