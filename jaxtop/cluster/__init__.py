@@ -7,20 +7,42 @@ argument; live views, replays and tests all go through it.
 from jaxtop.cluster.fold import Cluster
 from jaxtop.cluster.host import EMPTY_HOST, Host, Unmet
 from jaxtop.cluster.states import State, state_of
-from jaxtop.cluster.views import ArrayView, MeshView, Run, arrays, hosts, meshes, runs
+from jaxtop.cluster.views import (
+    ArrayView,
+    DeviceView,
+    HostView,
+    MeshView,
+    Run,
+    arrays,
+    devices,
+    figure,
+    hosts,
+    launch_rate,
+    memory_history,
+    meshes,
+    runs,
+    scaled,
+)
 
 __all__ = [
     "EMPTY_HOST",
     "ArrayView",
     "Cluster",
+    "DeviceView",
     "Host",
+    "HostView",
     "MeshView",
     "Run",
     "State",
     "Unmet",
     "arrays",
+    "devices",
+    "figure",
     "hosts",
+    "launch_rate",
+    "memory_history",
     "meshes",
     "runs",
+    "scaled",
     "state_of",
 ]

@@ -23,6 +23,8 @@ _TROUBLE = {
     "refused": ("critical", "refused", "refuses this key"),
 }
 MOST_EVENTS = 1000
+# Samples kept of each host: two minutes at the usual pace.
+HISTORY = 120
 # Steps per second are taken over about this long: short enough to follow, long enough to be calm.
 RATE_WINDOW_MS = 10_000
 
@@ -37,6 +39,14 @@ class LoggedEvent(NamedTuple):
     text: str
 
 
+class Sample(NamedTuple):
+    """What one pulse adds to the history of a host."""
+
+    at: float
+    used_bytes: tuple[int | None, ...] | None
+    launches: int
+
+
 @dataclass
 class Cluster:
     """Everything a viewer knows. Read it through `jaxtop.cluster`'s views."""
@@ -45,6 +55,7 @@ class Cluster:
     unmet: dict[str, Unmet] = field(default_factory=dict)
     events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
+    history: dict[str, deque[Sample]] = field(default_factory=dict)
     changes: int = 0
 
     def feed(self, frame: wire.Frame) -> None:
@@ -110,11 +121,29 @@ class Cluster:
             process_count=hello.process_count or host.process_count,
         )
 
+    def frozen(self) -> Cluster:
+        """The cluster as it is now: hosts are values, so only the tables are copied."""
+        return replace(
+            self,
+            hosts=dict(self.hosts),
+            unmet=dict(self.unmet),
+            events=self.events.copy(),
+            rejected=self.rejected.copy(),
+            history={agent: samples.copy() for agent, samples in self.history.items()},
+        )
+
     def _pulse(self, host: Host, pulse: wire.Pulse, at: float) -> Host:
         launches = host.launches
         if pulse.launches:
             launches = MappingProxyType({**launches, **pulse.launches})
+        self._remember(host.agent, Sample(at, pulse.devices.used_bytes, sum(launches.values())))
         return replace(host, pulse=pulse, pulse_at=at, launches=launches, steps=_advance(host.steps, pulse))
+
+    def _remember(self, agent: str, sample: Sample) -> None:
+        samples = self.history.setdefault(agent, deque(maxlen=HISTORY))
+        if samples and samples[-1].used_bytes == sample.used_bytes:
+            sample = sample._replace(used_bytes=samples[-1].used_bytes)  # one tuple for all that are equal
+        samples.append(sample)
 
     def _arrays(self, host: Host, arrays: wire.Arrays, _at: float) -> Host:
         return replace(host, arrays=arrays)

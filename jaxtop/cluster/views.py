@@ -8,12 +8,16 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
+from jaxtop.cluster.states import State, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from jaxtop.cluster.fold import Cluster
     from jaxtop.cluster.host import Host
+
+
+RATE_SAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,44 @@ class HostView:
 
     host: Host
     incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceView:
+    """A device with its latest figures; None where nobody knows."""
+
+    run: str
+    agent: str
+    process_index: int | None
+    hostname: str | None
+    state: State
+    id: int
+    local_id: int | None
+    position: int
+    platform: str
+    kind: str
+    coords: tuple[int, ...] | None
+    used_bytes: int | None
+    peak_bytes: int | None
+    limit_bytes: int | None
+    memory_source: str | None
+    utilization: float | None
+    power_w: float | None
+    temperature_c: float | None
+    launches_per_second: float | None
+    host_cpu_percent: float | None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells a device from all others: its agent and its id."""
+        return self.agent, self.id
+
+    @property
+    def used_share(self) -> float | None:
+        """Of what the allocator may use."""
+        if self.used_bytes is None or not self.limit_bytes:
+            return None
+        return self.used_bytes / self.limit_bytes
 
 
 @dataclass(frozen=True)
@@ -95,6 +137,34 @@ def hosts(cluster: Cluster) -> list[Host]:
     return [view.host for run in runs(cluster) for view in run.hosts]
 
 
+def devices(cluster: Cluster, now: float) -> list[DeviceView]:
+    """The devices of all runs, by process and in the order of JAX."""
+    return [view for host in hosts(cluster) for view in _devices_of(cluster, host, now)]
+
+
+def launch_rate(cluster: Cluster, agent: str) -> float | None:
+    """Launches per second of a host, over the last few samples."""
+    samples = list(cluster.history.get(agent, ()))[-RATE_SAMPLES:]
+    if len(samples) < 2 or samples[-1].at <= samples[0].at:
+        return None
+    return (samples[-1].launches - samples[0].launches) / (samples[-1].at - samples[0].at)
+
+
+def memory_history(cluster: Cluster, agent: str, position: int) -> list[int | None]:
+    """Bytes in use of one device, oldest first."""
+    return [figure(sample.used_bytes, position) for sample in cluster.history.get(agent, ())]
+
+
+def figure(column: tuple[int | None, ...] | None, position: int) -> int | None:
+    """One device's entry of a column that may be unknown as a whole."""
+    return column[position] if column is not None and position < len(column) else None
+
+
+def scaled(value: int | None, unit: int) -> float | None:
+    """A figure out of its small unit; unknown stays unknown."""
+    return None if value is None else value / unit
+
+
 def meshes(cluster: Cluster) -> list[MeshView]:
     """The distinct meshes of all runs, largest first."""
     found = {mesh: None for host in hosts(cluster) for mesh in _meshes_of(host)}
@@ -132,6 +202,35 @@ def _newest_of_each_process(members: list[Host]) -> Iterator[HostView]:
         yield HostView(incarnations[-1], len(incarnations))
     for host in unplaced:
         yield HostView(host, 1)
+
+
+def _devices_of(cluster: Cluster, host: Host, now: float) -> Iterator[DeviceView]:
+    sample = host.pulse.devices
+    state = state_of(host, now)
+    rate = launch_rate(cluster, host.agent)
+    for i, device in enumerate(host.hello.devices if host.hello else ()):
+        yield DeviceView(
+            run=_run_of(host),
+            agent=host.agent,
+            process_index=host.process_index,
+            hostname=host.hostname,
+            state=state,
+            id=device.id,
+            local_id=device.local_id,
+            position=i,
+            platform=device.platform,
+            kind=device.kind,
+            coords=device.coords,
+            used_bytes=figure(sample.used_bytes, i),
+            peak_bytes=figure(sample.peak_bytes, i),
+            limit_bytes=figure(sample.limit_bytes, i),
+            memory_source=host.pulse.memory_source,
+            utilization=scaled(figure(sample.utilization_permille, i), 1000),
+            power_w=scaled(figure(sample.power_mw, i), 1000),
+            temperature_c=figure(sample.temperature_c, i),
+            launches_per_second=rate,
+            host_cpu_percent=scaled(host.pulse.host.process_cpu_permille, 10),
+        )
 
 
 def _meshes_of(host: Host) -> list[MeshView]:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
-from jaxtop.cluster import arrays, meshes, runs, state_of
+from jaxtop.cluster import arrays, devices, meshes, runs, scaled, state_of
 
 if TYPE_CHECKING:
-    from jaxtop.cluster import ArrayView, Cluster, Host, MeshView, Run
-    from jaxtop.wire import Device, DeviceSample
+    from jaxtop.cluster import ArrayView, Cluster, DeviceView, Host, HostView, MeshView, Run
 
 SCHEMA = 1
 
@@ -26,12 +25,17 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     """The document as plain values."""
     all_runs = runs(cluster)
     all_meshes = meshes(cluster)
+    by_agent: dict[str, list[DeviceView]] = {}
+    for device in devices(cluster, now):
+        by_agent.setdefault(device.agent, []).append(device)
     return {
         "schema": SCHEMA,
         "jaxtop": __version__,
         "at": timestamp(now),
         "runs": [{"id": run.id, "name": run.name, "process_count": run.process_count} for run in all_runs],
-        "hosts": [_host(run, view.host, view.incarnation, now) for run in all_runs for view in run.hosts],
+        "hosts": [
+            _host(run, view, by_agent.get(view.host.agent, []), now) for run in all_runs for view in run.hosts
+        ],
         "unmet": [
             {"address": unmet.endpoint, "state": unmet.link.state, "text": unmet.link.text}
             for unmet in cluster.unmet.values()
@@ -59,12 +63,13 @@ def timestamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _host(run: Run, host: Host, incarnation: int, now: float) -> dict[str, Any]:
+def _host(run: Run, view: HostView, own_devices: list[DeviceView], now: float) -> dict[str, Any]:
+    host = view.host
     hello, pulse = host.hello, host.pulse
     return {
         "run": run.id,
         "process_index": host.process_index,
-        "incarnation": incarnation,
+        "incarnation": view.incarnation,
         "hostname": host.hostname,
         "pid": host.pid,
         "state": str(state_of(host, now)),
@@ -94,10 +99,7 @@ def _host(run: Run, host: Host, incarnation: int, now: float) -> dict[str, Any]:
             "dropped": pulse.cost.dropped,
             "viewers": pulse.cost.viewers,
         },
-        "devices": [
-            _device(device, i, pulse.devices, pulse.memory_source)
-            for i, device in enumerate(hello.devices if hello else ())
-        ],
+        "devices": [_device(device) for device in own_devices],
     }
 
 
@@ -118,7 +120,7 @@ def _step(host: Host) -> dict[str, Any] | None:
     }
 
 
-def _device(device: Device, position: int, sample: DeviceSample, source: str | None) -> dict[str, Any]:
+def _device(device: DeviceView) -> dict[str, Any]:
     return {
         "id": device.id,
         "local_id": device.local_id,
@@ -126,14 +128,14 @@ def _device(device: Device, position: int, sample: DeviceSample, source: str | N
         "kind": device.kind,
         "coords": device.coords,
         "memory": {
-            "used_bytes": figure(sample.used_bytes, position),
-            "peak_bytes": figure(sample.peak_bytes, position),
-            "limit_bytes": figure(sample.limit_bytes, position),
-            "source": source,
+            "used_bytes": device.used_bytes,
+            "peak_bytes": device.peak_bytes,
+            "limit_bytes": device.limit_bytes,
+            "source": device.memory_source,
         },
-        "utilization": scaled(figure(sample.utilization_permille, position), 1000),
-        "power_w": scaled(figure(sample.power_mw, position), 1000),
-        "temperature_c": figure(sample.temperature_c, position),
+        "utilization": device.utilization,
+        "power_w": device.power_w,
+        "temperature_c": device.temperature_c,
     }
 
 
@@ -161,13 +163,3 @@ def _array(view: ArrayView, all_meshes: list[MeshView]) -> dict[str, Any]:
         "bytes_per_device": view.bytes_per_device,
         "replication": view.replication,
     }
-
-
-def figure(column: tuple[int | None, ...] | None, position: int) -> int | None:
-    """One device's entry of a column that may be unknown as a whole."""
-    return column[position] if column is not None and position < len(column) else None
-
-
-def scaled(value: int | None, unit: int) -> float | None:
-    """A figure out of its small unit; unknown stays unknown."""
-    return None if value is None else value / unit
