@@ -70,7 +70,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
 
 
 class DeviceSample(Struct, frozen=True, array_like=True):
-    """One column a figure, one entry a device in the order of Hello.devices; a column nobody knows is None."""
+    """One column a figure, one entry a device in the order of Hello.devices; a column nobody knows: None."""
 
     used_bytes: tuple[int | None, ...] | None = None
     peak_bytes: tuple[int | None, ...] | None = None

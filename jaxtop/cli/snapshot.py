@@ -8,9 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop.cli import attaching
-from jaxtop.cluster import Cluster, State, hosts, state_of
+from jaxtop.cluster import Cluster, State, hosts, runs, state_of
 
 if TYPE_CHECKING:
+    from jaxtop.cluster import Host, Run
     from jaxtop.sources import LiveSource
 
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
@@ -48,7 +49,7 @@ def gather(source: LiveSource, wait: float) -> Cluster:
     while (left := end - time.monotonic()) > 0:
         for frame in source.poll(left):
             cluster.feed(frame)
-        if source.is_settled and all(_has_spoken(cluster, host.agent) for host in hosts(cluster)):
+        if source.is_settled and not _lacking(cluster) and _have_all_spoken(cluster):
             break
     return cluster
 
@@ -56,17 +57,20 @@ def gather(source: LiveSource, wait: float) -> Cluster:
 def status(cluster: Cluster, now: float) -> int:
     """The exit status: whether all hosts, some, or none are live."""
     states = [state_of(host, now) for host in hosts(cluster)]
-    expected = max((host.process_count or 0 for host in hosts(cluster)), default=0)
     if not any(host.hello for host in hosts(cluster)):
         return NOTHING_REACHED
     all_live = all(state is State.LIVE for state in states) and not cluster.unmet
-    return ALL_LIVE if all_live and len(states) >= expected else SOME_MISSING
+    return ALL_LIVE if all_live and not _lacking(cluster) else SOME_MISSING
 
 
 def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
     """What a person should know that the document's figures do not say aloud."""
     lines = [
         f"{host.label} is {state}" for host in hosts(cluster) if (state := state_of(host, now)) != State.LIVE
+    ]
+    lines += [
+        f"only {len(run.hosts)} of the {run.process_count} processes of {run.name or run.id} have been found"
+        for run in _lacking(cluster)
     ]
     lines += [
         f"{unmet.endpoint}: {_WHY.get(unmet.link.state, unmet.link.state)}"
@@ -87,8 +91,16 @@ _WHY = {
 }
 
 
-def _has_spoken(cluster: Cluster, agent: str) -> bool:
-    host = cluster.hosts[agent]
+def _lacking(cluster: Cluster) -> list[Run]:
+    """Runs that have more processes than are known here: an agent of theirs is late, or was never started."""
+    return [run for run in runs(cluster) if len(run.hosts) < (run.process_count or 0)]
+
+
+def _have_all_spoken(cluster: Cluster) -> bool:
+    return all(_has_spoken(host) for host in hosts(cluster))
+
+
+def _has_spoken(host: Host) -> bool:
     if host.link.state not in ("up", "connecting"):
         return True
     if host.pulse_at is None or host.hello is None:

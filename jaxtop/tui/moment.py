@@ -1,0 +1,65 @@
+"""What the screens draw from: the cluster at one time, with what several of them derive from it, derived once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop import cluster as model
+
+if TYPE_CHECKING:
+    from jaxtop.cluster import Cluster, DeviceView, Host, HostView, MeshView, Run, State
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """A cluster and a time. Made anew for each paint; screens keep none of it."""
+
+    cluster: Cluster
+    now: float
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        return model.runs(self.cluster)
+
+    @cached_property
+    def hosts(self) -> list[HostView]:
+        return [view for run in self.runs for view in run.hosts]
+
+    @cached_property
+    def states(self) -> dict[str, State]:
+        """The state of each host, by agent."""
+        return {view.host.agent: model.state_of(view.host, self.now) for view in self.hosts}
+
+    @cached_property
+    def devices(self) -> list[DeviceView]:
+        return model.devices(self.cluster, self.now)
+
+    @cached_property
+    def device_by_key(self) -> dict[tuple[str, int], DeviceView]:
+        return {device.key: device for device in self.devices}
+
+    @cached_property
+    def meshes(self) -> list[MeshView]:
+        return model.meshes(self.cluster)
+
+    def host(self, agent: str) -> Host | None:
+        return self.cluster.hosts.get(agent)
+
+
+class Selection(NamedTuple):
+    """What the person looks at, kept from screen to screen: a host, and maybe a device of it."""
+
+    agent: str | None = None
+    device_id: int | None = None
+
+    @property
+    def device_key(self) -> tuple[str, int] | None:
+        if self.agent is None or self.device_id is None:
+            return None
+        return self.agent, self.device_id
+
+
+NOTHING = Selection()
+EMPTY = Moment(model.Cluster(), 0.0)

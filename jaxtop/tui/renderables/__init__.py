@@ -1,0 +1,1 @@
+"""Renderables: values and a size in, text out. No widget, no app, no clock."""

@@ -1,0 +1,66 @@
+"""Figures as people read them; unknown is always `n/a`."""
+
+from __future__ import annotations
+
+from jaxtop.cluster import State
+
+NA = "n/a"
+
+_UNITS = ("B", "K", "M", "G", "T", "P")
+
+
+def size(value: float | None) -> str:
+    """Bytes in powers of 1,024, at most five characters: 987B, 1.5K, 12.3M, 456G."""
+    if value is None:
+        return NA
+    amount = float(value)
+    for unit in _UNITS:
+        if abs(amount) < 999.5 or unit == _UNITS[-1]:
+            digits = 0 if unit == "B" or abs(amount) >= 99.95 else 1
+            return f"{amount:.{digits}f}{unit}"
+        amount /= 1024
+    raise AssertionError("the last unit takes everything")
+
+
+def share(value: float | None) -> str:
+    """A share of one, in percent."""
+    return NA if value is None else f"{value * 100:.0f}%"
+
+
+def rate(value: float | None) -> str:
+    """Per second."""
+    if value is None:
+        return NA
+    return f"{value:.0f}/s" if value >= 100 else f"{value:.1f}/s"
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """A plain number, with thousands set apart."""
+    return NA if value is None else f"{value:,.{digits}f}"
+
+
+def age(seconds: float | None) -> str:
+    """How long ago, in the largest unit that says something."""
+    if seconds is None:
+        return NA
+    whole = int(max(0, seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+
+
+# A sign for each state, so that none is told by its colour alone.
+STATE_SIGNS = {
+    State.CONNECTING: "…",
+    State.LIVE: "●",
+    State.QUIET: "~",
+    State.BLOCKED: "!",
+    State.STOPPED: "z",
+    State.UNREACHABLE: "?",
+    State.REFUSED: "#",
+    State.ENDED: "-",
+    State.DIED: "×",
+    State.GONE: "×",
+}
