@@ -1,4 +1,4 @@
-"""What the screens draw from: the cluster at one time, with what several of them derive from it, derived once."""
+"""What the screens draw from: the cluster at one time, and what several of them derive from it."""
 
 from __future__ import annotations
 
