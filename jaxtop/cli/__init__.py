@@ -15,6 +15,7 @@ from jaxtop.cli.errors import UserError
 COMMANDS = {
     "run": "run a script with the agent in it, otherwise unchanged",
     "ls": "list the live runs of this user",
+    "attach": "open the app on a live run",
     "snapshot": "print the cluster once, as JSON, CSV or OpenMetrics",
     "demo": "a real multi-process JAX training run on this machine",
     "doctor": "what works here, what does not, and why",
@@ -25,11 +26,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command; returns its exit status."""
     words = sys.argv[1:] if argv is None else argv
     name = next((word for word in words if not word.startswith("-")), None)
+    if not words:  # `jaxtop` alone is `jaxtop attach`: the newest live run
+        name, words = "attach", ["attach"]
     parser = _parser(name)
     arguments = parser.parse_args(words)
-    if arguments.command is None:
-        parser.print_help()
-        return 0
     try:
         return int(_command(arguments.command).main(arguments))
     except UserError as error:
@@ -48,7 +48,7 @@ def _parser(wanted: str | None) -> argparse.ArgumentParser:
         prog="jaxtop", description="top for a JAX cluster: a whole run, live, in one terminal"
     )
     parser.add_argument("--version", action="version", version=f"jaxtop {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
         one = commands.add_parser(name, help=summary, description=summary)
         if name == wanted:  # only this command's module is imported: --help stays fast

@@ -16,7 +16,10 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from jaxtop import keys, runfiles
+from jaxtop.cli.attach import watch
 from jaxtop.cli.errors import UserError
+from jaxtop.sources import LiveSource, Seed
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -49,6 +52,8 @@ def main(arguments: argparse.Namespace) -> int:
         ]
         hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors)
         stack.callback(stop, hosts)
+        if not arguments.headless:
+            return _watch(hosts, errors)
         print(
             f"demo: {arguments.hosts} processes with {arguments.devices} devices each; "
             "in another terminal: jaxtop ls, jaxtop snapshot",
@@ -56,6 +61,29 @@ def main(arguments: argparse.Namespace) -> int:
         )
         threading.Thread(target=_show, args=(hosts[0].stdout,), daemon=True).start()
         return _wait(hosts, errors)
+
+
+def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
+    """The app on the processes as they come up; leaving it ends them."""
+    output = hosts[0].stdout
+    assert output is not None
+    threading.Thread(target=output.read, daemon=True).start()  # or the training would wait for its reader
+
+    def open_source() -> LiveSource | None:
+        ended = [(i, host.returncode) for i, host in enumerate(hosts) if host.poll()]
+        if len(ended) == len(hosts):
+            index, status = ended[0]
+            raise UserError(
+                f"the demo did not start: process {index} {_how(status)}{_last_words(errors[index])}"
+            )
+        pids = {host.pid for host in hosts}
+        found = [each for each in runfiles.find() if each.hello.pid in pids]
+        if not found:
+            return None
+        return LiveSource([Seed(each.hello.agent, hello=each.hello) for each in found], keys.load())
+
+    watch(open_source)
+    return 0
 
 
 def _show(output: IO[bytes]) -> None:

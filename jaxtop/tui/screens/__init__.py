@@ -1,1 +1,18 @@
 """The screens, in the order of their keys. A new one is a file here and a line in `all_screens`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.tui.screens.devices import DevicesView
+from jaxtop.tui.screens.events import EventsView
+from jaxtop.tui.screens.hosts import HostsView
+from jaxtop.tui.screens.mesh import MeshScreenView
+
+if TYPE_CHECKING:
+    from jaxtop.tui.screens.base import View
+
+
+def all_screens() -> list[View]:
+    """New screens for an app."""
+    return [MeshScreenView(), HostsView(), DevicesView(), EventsView()]

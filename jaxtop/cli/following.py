@@ -1,0 +1,69 @@
+"""A thread that follows a live source, so that a slow terminal never makes the viewer miss messages."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from jaxtop.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.sources import LiveSource
+
+POLL = 0.25
+# A terminal that stands still (Ctrl-S) must not fill the memory: the oldest frames give way.
+MOST_FRAMES = 200_000
+
+
+class Follower:
+    """Opens the source, polls it, and keeps its frames until the app takes them."""
+
+    def __init__(self, open_source: Callable[[], LiveSource | None]) -> None:
+        self._open = open_source
+        self._frames: deque[Any] = deque(maxlen=MOST_FRAMES)
+        self._failure: str | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="jaxtop follower", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the agents, and wait until that is done."""
+        self._stopping.set()
+        self._thread.join(5)
+
+    def drain(self) -> list[Any]:
+        """What arrived since the last call."""
+        taken = []
+        while self._frames:
+            taken.append(self._frames.popleft())
+        return taken
+
+    def failure(self) -> str | None:
+        """Why there will be no frames any more."""
+        return self._failure
+
+    def _run(self) -> None:
+        try:
+            source = None
+            while source is None and not self._stopping.is_set():
+                source = self._open()
+                if source is None:
+                    self._stopping.wait(POLL)
+            if source is not None:
+                self._follow(source)
+        except UserError as error:
+            self._failure = str(error)
+        except Exception as error:  # noqa: BLE001 - the app must hear of it, or it would wait for ever
+            self._failure = f"following the run failed: {type(error).__name__}: {error}"
+
+    def _follow(self, source: LiveSource) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._frames.extend(source.poll(POLL))
+        finally:
+            source.close()

@@ -1,0 +1,242 @@
+"""The app: one frame around the screens. It takes frames from a feed, folds them, and shows the moment."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.widgets import ContentSwitcher, Footer, Static
+
+from jaxtop.cluster import Cluster
+from jaxtop.tui import headline
+from jaxtop.tui.help import Help
+from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
+from jaxtop.tui.palette import DARK, PALETTES, Palette
+from jaxtop.tui.screens import all_screens
+from jaxtop.tui.screens.base import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.screen import Screen
+
+PAINTS_PER_SECOND = 4
+SMALLEST = (60, 16)
+
+
+class Feed(Protocol):
+    """Where frames come from: filled by a thread of its own, emptied by the app."""
+
+    def drain(self) -> list[Any]:
+        """The frames that have arrived since the last call."""
+
+    def failure(self) -> str | None:
+        """Why there will be no frames any more, in one line."""
+
+
+class JaxtopApp(App[str]):
+    """`jaxtop attach`; returns a line to print after it, if there is something left to say."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "jaxtop"
+    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit", priority=False),
+        Binding("question_mark", "help", "Help", key_display="?"),
+        Binding("colon", "command_palette", "Palette", key_display=":"),
+        Binding("space", "pause", "Pause"),
+        Binding("z", "jump", "Jump"),
+        Binding("t", "theme", "Theme", show=False),
+        Binding("M", "maximise", "Maximise", show=False),
+        Binding("escape", "return", "Back", show=False),
+    ]
+
+    def __init__(self, feed: Feed, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self._feed = feed
+        self._clock = clock
+        self._cluster = Cluster()
+        self._frozen: Moment | None = None
+        self._selection: Selection = NOTHING
+        self._views: dict[str, View] = {}
+        self._visited: list[str] = []
+        for palette in PALETTES.values():
+            self.register_theme(palette.theme)
+        self.theme = DARK.theme.name
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="header")
+        yield Static(id="facts")
+        views = all_screens()
+        with ContentSwitcher(initial=_id_of(views[0]), id="body"):
+            for view in views:
+                view.id = _id_of(view)
+                self._views[view.KEY] = view
+                yield view
+        with Vertical(id="too-small"):
+            yield Static(f"jaxtop needs at least {SMALLEST[0]}×{SMALLEST[1]} characters")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        for view in self._views.values():
+            self.bind(view.KEY, f"screen('{view.KEY}')", description=view.TITLE)
+        self._view.first_focus.focus()
+        self._paint()
+        self.set_interval(1 / PAINTS_PER_SECOND, self._paint)
+
+    # Painting
+
+    @property
+    def _view(self) -> View:
+        current = self.query_one(ContentSwitcher).visible_content
+        assert isinstance(current, View)
+        return current
+
+    @property
+    def palette(self) -> Palette:
+        """The colours of the theme in use."""
+        return PALETTES.get(self.theme, DARK)
+
+    @property
+    def moment(self) -> Moment:
+        """What is shown: now, or the moment at which the view was paused."""
+        return self._frozen or Moment(self._cluster, self._clock())
+
+    def _paint(self) -> None:
+        """Take in what arrived, and show it; while paused only the taking in goes on."""
+        for frame in self._feed.drain():
+            self._cluster.feed(frame)
+        failure = self._feed.failure()
+        if failure is not None:
+            self.exit(failure)
+            return
+        moment = self.moment
+        self._paint_lines(moment)
+        if self._frozen is None and self.screen is self.screen_stack[0]:
+            self._view.show(moment)
+
+    def _paint_lines(self, moment: Moment) -> None:
+        paused = self._frozen is not None
+        mode = headline.Mode(f"PAUSED {self._since(moment)}" if paused else "LIVE", not paused)
+        clock = time.strftime("%H:%M:%S", time.localtime(moment.now))
+        width = self.size.width
+        _update(self, "#header", headline.header(moment, mode, clock, width, self.palette))
+        _update(self, "#facts", headline.facts(moment, width, self.palette))
+
+    def _since(self, moment: Moment) -> str:
+        from jaxtop.tui.text import age  # kept beside its one use
+
+        return age(self._clock() - moment.now)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Say so where there is no room, rather than show half of everything."""
+        small = event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1]
+        self.screen.set_class(small, "small")
+        self._paint_lines(self.moment)
+
+    # Selection and screens
+
+    def on_view_selected(self, message: View.Selected) -> None:
+        """Keep the selection for the other screens."""
+        self._selection = message.selection
+
+    def on_view_drilled(self, message: View.Drilled) -> None:
+        """Go where the selection is shown in more detail."""
+        self._selection = message.selection
+        self.action_screen(message.key)
+
+    def action_screen(self, key: str) -> None:
+        """Open the screen with this key, at the selection."""
+        before, view = self._view, self._views[key]
+        if view is not before:
+            self._visited.append(before.KEY)
+            self.query_one(ContentSwitcher).current = view.id
+        view.show(self.moment if self._cluster.changes else EMPTY)
+        view.select(self._selection)
+        view.first_focus.focus()
+
+    def action_jump(self) -> None:
+        """The same selection on the next of the screens that show it."""
+        ring = ("1", "2", "3")
+        here = self._view.KEY
+        self.action_screen(ring[(ring.index(here) + 1) % len(ring)] if here in ring else ring[0])
+
+    def action_return(self) -> None:
+        """The screen before this one."""
+        if self._visited:
+            key = self._visited.pop()
+            self.action_screen(key)
+            self._visited.pop()
+
+    # The rest of the keys
+
+    def action_pause(self) -> None:
+        """Stop the view; the cluster is followed all the same."""
+        self._frozen = None if self._frozen else Moment(self._cluster.frozen(), self._clock())
+        self._paint()
+
+    def action_help(self) -> None:
+        """Show the keys that work here."""
+        active = [each.binding for each in self.screen.active_bindings.values()]
+        self.push_screen(Help(self._view.TITLE, active))
+
+    def action_theme(self) -> None:
+        """The next theme."""
+        names = list(PALETTES)
+        self.theme = names[(names.index(self.theme) + 1) % len(names)] if self.theme in names else names[0]
+        self.notify(self.theme.removeprefix("jaxtop-").replace("-", " "), title="Theme", timeout=2)
+        self._view.show(self.moment)
+        self._paint()
+
+    def action_maximise(self) -> None:
+        """Give the screen the lines of the frame, too; again to give them back."""
+        self.screen.toggle_class("maximised")
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """The palette offers what the keymap offers."""
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if binding.description and binding.action not in ("command_palette", "help_quit"):
+                keys = self.get_key_display(binding)
+                yield SystemCommand(
+                    f"{binding.description} ({keys})",
+                    binding.tooltip or f"the key {keys}",
+                    _call(self, binding.action, active.node),
+                )
+        for palette in PALETTES.values():
+            name = palette.theme.name
+            yield SystemCommand(
+                f"Theme: {name.removeprefix('jaxtop-').replace('-', ' ')}", "colours", _set_theme(self, name)
+            )
+
+
+def _id_of(view: View) -> str:
+    return f"screen-{view.KEY}"
+
+
+def _update(app: JaxtopApp, where: str, content: Any) -> None:
+    """Repaint a line only if it reads differently."""
+    line = app.query_one(where, Static)
+    if getattr(line, "shown", None) != content:
+        line.shown = content  # type: ignore[attr-defined]
+        line.update(content)
+
+
+def _call(app: JaxtopApp, action: str, node: Any) -> Callable[[], Any]:
+    async def call() -> None:
+        await app.run_action(action, node)
+
+    return call
+
+
+def _set_theme(app: JaxtopApp, name: str) -> Callable[[], None]:
+    def set_theme() -> None:
+        app.theme = name
+
+    return set_theme

@@ -1,0 +1,149 @@
+"""The two lines on top: what is watched and how it goes, and what a person should know first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from jaxtop.cluster import State, launch_rate
+from jaxtop.tui import text
+
+if TYPE_CHECKING:
+    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.palette import Palette
+
+# Worst first: what stands on the second line when several things are wrong.
+_GRAVITY = (
+    State.DIED,
+    State.STOPPED,
+    State.BLOCKED,
+    State.UNREACHABLE,
+    State.REFUSED,
+    State.GONE,
+    State.QUIET,
+    State.ENDED,
+    State.CONNECTING,
+)
+_IN_WORDS = {
+    State.DIED: "died",
+    State.STOPPED: "stopped",
+    State.BLOCKED: "blocked: Python does not answer",
+    State.UNREACHABLE: "unreachable",
+    State.REFUSED: "refuses your key",
+    State.GONE: "gone before you came",
+    State.QUIET: "quiet",
+    State.ENDED: "ended",
+    State.CONNECTING: "connecting",
+}
+_UNMET = {
+    "connecting": "connecting to",
+    "up": "asking",
+    "closed": "nobody listens at",
+    "unreachable": "no answer from",
+    "silent": "stopped, or not jaxtop, at",
+    "deaf": "Python does not answer at",
+    "refused": "your key is refused at",
+}
+
+
+class Mode(NamedTuple):
+    """How the view stands to time: the word that the header shows, and whether it is the usual one."""
+
+    word: str
+    is_live: bool
+
+
+def header(moment: Moment, mode: Mode, clock: str, width: int, palette: Palette) -> Text:
+    """Runs, hosts live of all, devices, launches, steps; on the right the time and how it stands to now."""
+    right = Text()
+    right.append(f" {mode.word} ", f"bold reverse {palette.good if mode.is_live else palette.warning}")
+    right.append(f" {clock}")
+    line = Text(no_wrap=True)
+    line.append("jaxtop ", "bold")
+    for part, style in _header_parts(moment, palette):
+        if line.cell_len + len(part) + 2 + right.cell_len < width:
+            line.append("  ")
+            line.append(part, style)
+    line.append(" " * max(1, width - line.cell_len - right.cell_len))
+    line.append_text(right)
+    line.truncate(width)
+    return line
+
+
+def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
+    names = [run.name or run.id for run in moment.runs]
+    live = sum(state is State.LIVE for state in moment.states.values())
+    expected = sum(max(run.process_count or 0, len(run.hosts)) for run in moment.runs)
+    parts = [(names[0] if len(names) == 1 else f"{len(names)} runs", "bold")] if names else []
+    parts.append(
+        (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
+    )
+    parts.append((f"{len(moment.devices)} devices", ""))
+    rates = [rate for agent in moment.states if (rate := launch_rate(moment.cluster, agent)) is not None]
+    parts.append((f"launches {text.rate(sum(rates) if rates else None)}", ""))
+    steps = [view.host.steps.per_second for view in moment.hosts if view.host.steps]
+    known = [rate for rate in steps if rate is not None]
+    if known:
+        # The hosts of a run step together: the slowest says how fast the run is.
+        parts.append((f"steps {text.rate(min(known))}", ""))
+    return parts
+
+
+def facts(moment: Moment, width: int, palette: Palette) -> Text:
+    """Troubles first; without any, what the run is made of."""
+    line = Text(no_wrap=True)
+    for sign, words, style in [*_troubles(moment, palette), *_compiling(moment, palette)] or [
+        _all_well(moment, palette)
+    ]:
+        part = f"{sign} {words}"
+        if line.cell_len + len(part) + 3 > width:
+            line.append(" …", palette.muted)
+            break
+        if line.cell_len:
+            line.append("  ·  ", palette.muted)
+        line.append(part, style)
+    line.truncate(width)
+    return line
+
+
+def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+    found = []
+    for state in _GRAVITY:
+        members = [view.host for view in moment.hosts if moment.states[view.host.agent] is state]
+        if not members:
+            continue
+        who = members[0].label if len(members) == 1 else f"{len(members)} hosts"
+        since = max(host.heard_at or 0.0 for host in members)
+        ago = f" {text.age(moment.now - since)} ago" if state is State.DIED and since else ""
+        found.append((text.STATE_SIGNS[state], f"{who} {_IN_WORDS[state]}{ago}", palette.of_state(state)))
+    for unmet in moment.cluster.unmet.values():
+        words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
+        found.append(("…" if unmet.link.state in ("connecting", "up") else "#", words, palette.warning))
+    return found
+
+
+def _compiling(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+    running = [
+        (host.pulse.at_ms - each.since_ms, each.function)
+        for view in moment.hosts
+        for host in (view.host,)
+        for each in host.pulse.compiling
+    ]
+    if not running:
+        return []
+    longest, function = max(running)
+    return [("*", f"compiling {function} for {text.age(longest / 1000)}", palette.warning)]
+
+
+def _all_well(moment: Moment, palette: Palette) -> tuple[str, str, str]:
+    if not moment.hosts:
+        return "…", "waiting for a run", palette.muted
+    words = ["all hosts live"]
+    if moment.meshes:
+        words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.meshes[0].axes))
+    holders = [device for device in moment.devices if device.used_bytes is not None]
+    if holders:
+        most = max(holders, key=lambda device: device.used_bytes or 0)
+        words.append(f"most memory on device {most.id}: {text.size(most.used_bytes)}")
+    return "●", ", ".join(words), palette.good

@@ -1,0 +1,71 @@
+"""Help made from the keymap itself: what is not bound is not promised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from jaxtop.tui import text
+from jaxtop.tui.palette import DARK, PALETTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from textual.app import ComposeResult
+    from textual.binding import Binding, BindingType
+
+
+class Help(ModalScreen[None]):
+    """The keys that work now, and what the signs mean."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,question_mark,q", "dismiss", "Close")]
+
+    def __init__(self, title: str, bindings: Iterable[Binding]) -> None:
+        super().__init__()
+        self._keys = list(bindings)
+        self._view_title = title
+
+    def compose(self) -> ComposeResult:
+        palette = PALETTES.get(self.app.theme, DARK)
+        with VerticalScroll(id="help"):
+            yield Static(Text(f"Keys on {self._view_title}", "bold"))
+            yield Static(keys_table(self._keys, self.app.get_key_display))
+            yield Static(Text("\nStates", "bold"))
+            signs = Text()
+            for state, sign in text.STATE_SIGNS.items():
+                signs.append(f" {sign} {state.value} ", palette.of_state(state))
+            yield Static(signs)
+            yield Static(
+                Text(
+                    "\nEverything also works with the mouse: click keys below, headers, rows and cells.\n"
+                    "Esc closes this.",
+                    palette.muted,
+                )
+            )
+
+    def on_mount(self) -> None:
+        self.query_one("#help").focus()
+
+    def on_click(self) -> None:
+        """A click anywhere closes."""
+        self.dismiss()
+
+
+def keys_table(bindings: Iterable[Binding], display: object) -> Table:
+    """Keys and what they do; keys that do the same share a line."""
+    lines: dict[str, list[str]] = {}
+    for binding in bindings:
+        if binding.description:
+            shown = str(display(binding))  # type: ignore[operator]
+            keys = lines.setdefault(binding.description, [])
+            if shown not in keys:
+                keys.append(shown)
+    table = Table.grid(padding=(0, 3))
+    for description, keys in lines.items():
+        table.add_row(Text(" ".join(keys), "bold"), Text(description))
+    return table
