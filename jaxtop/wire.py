@@ -15,8 +15,10 @@ from msgspec import Struct
 
 VERSION = 1
 
-# What a viewer is ready to read of one message, and an agent to send: hostile or broken peers end here.
-MAX_PAYLOAD = 256 * 1024
+# What anybody is ready to read of one message: the roster of thousands of hosts fits, hostile peers end here.
+MAX_PAYLOAD = 1024 * 1024
+# What an agent sends unasked, to every viewer: a viewer's queue is counted in messages, so they are bounded.
+MAX_TELEMETRY = 256 * 1024
 MAX_DEVICES = 1 << 20
 
 Ids = tuple[tuple[int, int], ...]
@@ -344,4 +346,6 @@ def unpack_ids(runs: Ids) -> tuple[int, ...]:
     """The device ids in these runs."""
     if sum(count for _, count in runs) > MAX_DEVICES:
         raise Unreadable("more devices than any mesh has")
+    if any(count < 0 for _, count in runs):  # would make room, in the sum, for a run without end
+        raise Unreadable("a run of less than no devices")
     return tuple(first + i for first, count in runs for i in range(count))

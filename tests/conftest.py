@@ -8,7 +8,14 @@ import pytest
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     """A fresh home: own key, own run files."""
-    for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "JAXTOP", "JAXTOP_KEY", "JAXTOP_KEY_FILE"):
+    for name in (
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+        "XDG_CONFIG_HOME",
+        "JAXTOP",
+        "JAXTOP_KEY",
+        "JAXTOP_KEY_FILE",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path

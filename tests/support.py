@@ -10,12 +10,25 @@ import subprocess
 import sys
 import textwrap
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from jaxtop import discovery, keys, runfiles
+from jaxtop.cluster import EMPTY_HOST, Cluster, hosts, state_of
+from jaxtop.sources import LiveSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.cluster import Host
+    from jaxtop.wire import Hello
 
 PYTHON = sys.executable
 JAXTOP = [PYTHON, "-m", "jaxtop"]
+ROOT = Path(__file__).parent.parent
 
 
 def environment(devices: int = 4, **more: str) -> dict[str, str]:
@@ -98,3 +111,114 @@ def jax_run(script_path: Path, hosts: int = 2, devices: int = 4, **options: Any)
     commands = [[PYTHON, script_path, coordinator, hosts, index] for index in range(hosts)]
     with processes(*commands, **options) as started:
         yield started
+
+
+class Viewer:
+    """A viewer that stays attached, as the app does; it sees what happens while a check is waited for."""
+
+    def __init__(self, *targets: str) -> None:
+        self.source = LiveSource(discovery.seeds(targets), keys.load())
+        self.cluster = Cluster()
+
+    def look(self, seconds: float = 0.1) -> None:
+        """Take in what arrives within this time."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            for frame in self.source.poll(left):
+                self.cluster.feed(frame)
+
+    def host(self, index: int) -> Host:
+        """What is known of the process with this index; an empty host before it was met."""
+        return next((host for host in hosts(self.cluster) if host.process_index == index), EMPTY_HOST)
+
+    def state(self, index: int) -> str:
+        return str(state_of(self.host(index), time.time()))
+
+    def until(self, check: Callable[[], Any], timeout: float = 60) -> float:
+        """Look until the check is true; returns how many seconds that took."""
+        start = time.monotonic()
+        while not check():
+            taken = time.monotonic() - start
+            states = {host.label: str(state_of(host, time.time())) for host in hosts(self.cluster)}
+            assert taken < timeout, f"not within {timeout} s; the hosts are {states}"
+            self.look(0.05)
+        return time.monotonic() - start
+
+    def until_state(self, states: dict[int, str], timeout: float = 60) -> float:
+        """Look until the processes are in these states."""
+        return self.until(lambda: all(self.state(i) == state for i, state in states.items()), timeout)
+
+
+@contextmanager
+def viewer(*targets: str):
+    """An attached viewer of these targets, or of the newest run."""
+    attached = Viewer(*targets)
+    try:
+        yield attached
+    finally:
+        attached.source.close()
+
+
+class Training:
+    """Processes that train together (programs/train.py), as a test meets them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.processes: list[subprocess.Popen[str]] = []
+
+    def hellos(self) -> list[Hello]:
+        """What the processes wrote into their run files, in order; empty until all of them know their run."""
+        written = [runfiles.read(path) for path in (self.home / ".local/state/jaxtop/runs").glob("*.json")]
+        hellos = [each.hello for each in written if each is not None and each.hello.run is not None]
+        is_complete = len(hellos) == len(self.processes)
+        return sorted(hellos, key=lambda hello: hello.process_index or 0) if is_complete else []
+
+    def steps(self, index: int = 0) -> int:
+        """How many steps this process says it took: the truth that figures are held against."""
+        with suppress(OSError, ValueError):
+            return int((self.home / f"steps-{index}").read_text())
+        return 0
+
+    def go_on(self) -> None:
+        """Wait until every process has taken another step."""
+        before = [self.steps(i) for i in range(len(self.processes))]
+        eventually(lambda: all(self.steps(i) > step for i, step in enumerate(before)))
+
+    def ask(self, what: str, value: object = "") -> None:
+        """Ask for `stop`, `pause` or `hold-gil-INDEX`."""
+        draft = self.home / f"{what}.draft"
+        draft.write_text(str(value))
+        draft.replace(self.home / what)
+
+    @contextmanager
+    def paused(self):
+        """Between two steps: nothing is launched, and all steps are over."""
+        self.ask("pause")
+        eventually(lambda: len({self.steps(i) for i in range(len(self.processes))}) == 1)
+        seen = -1
+        while seen != (seen := self.steps()):
+            time.sleep(1)
+        yield
+        (self.home / "pause").unlink()
+
+    def rss(self, index: int = 0) -> int:
+        return psutil.Process(self.processes[index].pid).memory_info().rss
+
+
+@contextmanager
+def training(home: Path, hosts: int = 2, devices: int = 4, **more: str):
+    """A run that trains until it is asked to stop; HOME and the steering files are in this folder."""
+    home.mkdir(exist_ok=True)
+    inherited = {name: value for name, value in environment(devices).items() if not name.startswith("XDG_")}
+    variables = {**inherited, "HOME": str(home), "STEER": str(home), **more}
+    coordinator = f"127.0.0.1:{free_port()}" if hosts > 1 else "-"
+    program = [PYTHON, ROOT / "tests" / "programs" / "train.py", coordinator, hosts]
+    run = Training(home)
+    try:
+        with processes(*([*program, i] for i in range(hosts)), env=variables) as run.processes:
+            eventually(lambda: run.hellos() and all(run.steps(i) > 1 for i in range(hosts)), timeout=120)
+            yield run
+    finally:
+        for worker in home.glob("worker-*"):
+            with suppress(ProcessLookupError):
+                os.kill(int(worker.read_text()), signal.SIGKILL)

@@ -252,7 +252,7 @@ class Publisher:
             self._publish(server, kind, payload)
 
     def _publish(self, server: transport.Server, kind: str, payload: bytes) -> None:
-        if len(payload) > wire.MAX_PAYLOAD:
+        if len(payload) > wire.MAX_TELEMETRY:
             self._oversized += 1
         else:
             server.publish(wire.pack(kind, self._header(kind, advance=True), payload))

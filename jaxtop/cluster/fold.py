@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from jaxtop import wire
 from jaxtop.cluster.host import Host, Rate, Unmet
 
@@ -56,6 +58,7 @@ class Cluster:
     events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
     history: dict[str, deque[Sample]] = field(default_factory=dict)
+    known_meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)
     changes: int = 0
 
     def feed(self, frame: wire.Frame) -> None:
@@ -146,7 +149,9 @@ class Cluster:
         samples.append(sample)
 
     def _arrays(self, host: Host, arrays: wire.Arrays, _at: float) -> Host:
-        return replace(host, arrays=arrays)
+        # Equal meshes become one object: a thousand hosts report the same mesh of thousands of devices.
+        meshes = tuple(self.known_meshes.setdefault(mesh, mesh) for mesh in arrays.meshes)
+        return replace(host, arrays=msgspec.structs.replace(arrays, meshes=meshes))
 
     def _compile(self, host: Host, compiled: wire.Compile, at: float) -> Host:
         text = f"{host.label} compiled {compiled.function} in {compiled.duration_ms / 1000:.2f} s"

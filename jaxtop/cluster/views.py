@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import groupby
 from math import prod
 from typing import TYPE_CHECKING
@@ -84,11 +85,16 @@ class MeshView:
     axes: tuple[tuple[str, int], ...]
     device_ids: tuple[int, ...]
 
+    @cached_property
+    def positions(self) -> dict[int, int]:
+        """The place of each device in the row-major order."""
+        return {device_id: i for i, device_id in enumerate(self.device_ids)}
+
     def coordinates(self, device_id: int) -> tuple[int, ...] | None:
         """Where a device stands in the mesh."""
-        if device_id not in self.device_ids:
+        rest = self.positions.get(device_id)
+        if rest is None:
             return None
-        rest = self.device_ids.index(device_id)
         found = []
         for _, size in reversed(self.axes):
             rest, at = divmod(rest, size)
@@ -167,21 +173,27 @@ def scaled(value: int | None, unit: int) -> float | None:
 
 def meshes(cluster: Cluster) -> list[MeshView]:
     """The distinct meshes of all runs, largest first."""
-    found = {mesh: None for host in hosts(cluster) for mesh in _meshes_of(host)}
-    return sorted(found, key=lambda mesh: (mesh.run, -len(mesh.device_ids), mesh.axes, mesh.device_ids))
+    # By identity: the fold made equal meshes one, and a thousand hosts report the same few.
+    found = {(_run_of(host), id(mesh)): mesh for host in hosts(cluster) for mesh in host.arrays.meshes}
+    views = [_mesh_view(run, mesh) for (run, _), mesh in found.items() if _is_whole(mesh)]
+    return sorted(views, key=lambda mesh: (mesh.run, -len(mesh.device_ids), mesh.axes, mesh.device_ids))
 
 
 def arrays(cluster: Cluster) -> list[ArrayView]:
     """The arrays of all runs, largest on a device first. An array that spans processes appears once."""
-    merged: dict[ArrayView, ArrayView] = {}
+    merged: dict[tuple[object, ...], tuple[Host, wire.ArrayGroup]] = {}
     for host in hosts(cluster):
-        for view in _arrays_of(host):
-            identity = replace(view, count=0, bytes_global=0, bytes_per_device=0)
-            known = merged.get(identity)
+        for group in host.arrays.groups:
+            sharding = host.arrays.shardings[group.sharding]
+            place = sharding.device_ids if sharding.mesh is None else id(host.arrays.meshes[sharding.mesh])
+            alike = (group.name, group.function, group.shape, group.dtype, sharding.kind, sharding.spec)
+            key = (_run_of(host), *alike, sharding.memory_kind, place)
+            known = merged.get(key)
             # Processes are read at slightly different moments: the largest count is the one not in flux.
-            if known is None or known.count < view.count:
-                merged[identity] = view
-    return sorted(merged.values(), key=lambda view: (-view.bytes_per_device, view.shape, view.dtype))
+            if known is None or known[1].count < group.count:
+                merged[key] = host, group
+    views = [_array_view(host, group) for host, group in merged.values()]
+    return sorted(views, key=lambda view: (-view.bytes_per_device, view.shape, view.dtype))
 
 
 def _run_of(host: Host) -> str:
@@ -233,32 +245,29 @@ def _devices_of(cluster: Cluster, host: Host, now: float) -> Iterator[DeviceView
         )
 
 
-def _meshes_of(host: Host) -> list[MeshView]:
-    return [
-        MeshView(_run_of(host), mesh.axes, wire.unpack_ids(mesh.device_ids))
-        for mesh in host.arrays.meshes
-        if prod(size for _, size in mesh.axes) == sum(count for _, count in mesh.device_ids)
-    ]
+def _is_whole(mesh: wire.Mesh) -> bool:
+    return prod(size for _, size in mesh.axes) == sum(count for _, count in mesh.device_ids)
 
 
-def _arrays_of(host: Host) -> Iterator[ArrayView]:
-    known = [
-        MeshView(_run_of(host), mesh.axes, wire.unpack_ids(mesh.device_ids)) for mesh in host.arrays.meshes
-    ]
-    for group in host.arrays.groups:
-        sharding = host.arrays.shardings[group.sharding]
-        mesh = None if sharding.mesh is None else known[sharding.mesh]
-        yield ArrayView(
-            run=_run_of(host),
-            name=group.name,
-            function=group.function,
-            shape=group.shape,
-            dtype=group.dtype,
-            sharding=sharding.spec or sharding.kind,
-            mesh=mesh,
-            device_ids=mesh.device_ids if mesh else wire.unpack_ids(sharding.device_ids),
-            memory_kind=sharding.memory_kind,
-            count=group.count,
-            bytes_global=group.bytes_global,
-            bytes_per_device=group.bytes_per_device,
-        )
+@lru_cache(maxsize=256)
+def _mesh_view(run: str, mesh: wire.Mesh) -> MeshView:
+    return MeshView(run, mesh.axes, wire.unpack_ids(mesh.device_ids))
+
+
+def _array_view(host: Host, group: wire.ArrayGroup) -> ArrayView:
+    sharding = host.arrays.shardings[group.sharding]
+    mesh = None if sharding.mesh is None else _mesh_view(_run_of(host), host.arrays.meshes[sharding.mesh])
+    return ArrayView(
+        run=_run_of(host),
+        name=group.name,
+        function=group.function,
+        shape=group.shape,
+        dtype=group.dtype,
+        sharding=sharding.spec or sharding.kind,
+        mesh=mesh,
+        device_ids=mesh.device_ids if mesh else wire.unpack_ids(sharding.device_ids),
+        memory_kind=sharding.memory_kind,
+        count=group.count,
+        bytes_global=group.bytes_global,
+        bytes_per_device=group.bytes_per_device,
+    )

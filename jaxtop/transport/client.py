@@ -70,6 +70,7 @@ class _Monitored:
 
     def close(self) -> None:
         self.socket.disable_monitor()
+        self.monitor.close(linger=0)
         self.socket.close(linger=0)
 
 

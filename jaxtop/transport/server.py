@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FIRST_PORT = 7410
 PORTS = 2048
 
-# A stalled viewer costs at most this many messages of at most wire.MAX_PAYLOAD, plus the kernel's buffer.
+# A stalled viewer costs at most this many messages of at most wire.MAX_TELEMETRY, plus the kernel's buffer.
 QUEUE = 16
 KERNEL_BUFFER = 256 * 1024
 MAX_REQUEST = 64 * 1024

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.board import Board
 
-# The largest groups go over the wire one by one, the rest as a sum: a message stays below MAX_PAYLOAD.
+# The largest groups go over the wire one by one, the rest as a sum: a message stays below MAX_TELEMETRY.
 MOST_GROUPS = 1000
 
 _aval = attrgetter("aval")
