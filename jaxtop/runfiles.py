@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from jaxtop import processes
+from jaxtop import processes, wire
 from jaxtop.wire import Hello
 
 
@@ -33,13 +33,15 @@ def folders() -> list[Path]:
 
 def write(hello: Hello) -> None:
     """Write or renew the run file of this agent; without a folder to write to, only the address helps."""
+    # By way of the wire, which has an answer to text that is no Unicode.
+    text = msgspec.json.encode(msgspec.msgpack.decode(wire.encode(hello)))
     for folder in folders():
         path = folder / f"{hello.agent}.json"
         draft = path.with_suffix(".draft")
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(hello))
+                file.write(text)
             draft.replace(path)  # at once: a reader never sees half a file
         except OSError:
             continue

@@ -290,7 +290,18 @@ _decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {
 
 def encode(value: Struct) -> bytes:
     """The value as MessagePack."""
-    return _encoder.encode(value)
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:  # an argument or a file name that is no Unicode must not silence the agent
+        return _encoder.encode(_legible(msgspec.to_builtins(value)))
+
+
+def _legible(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_legible(key): _legible(entry) for key, entry in value.items()}
+    return [_legible(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def kind_of(message: Message) -> str:

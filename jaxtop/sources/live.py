@@ -316,6 +316,8 @@ class LiveSource:
 
     def _tell_unmet(self, target: str) -> None:
         states = {address.connection.state or "connecting" for address in self._unmet[target]}
+        if "up" in states:  # somebody is there, and has yet to say who
+            states.add("connecting")
         # Of several addresses the one that says most speaks for all.
         state = next(each for each in _MOST_TELLING if each in states)
         if self._unmet_told.get(target) != state:
@@ -323,4 +325,4 @@ class LiveSource:
             self._say("", wire.Link(state, target))
 
 
-_MOST_TELLING = ("connecting", "up", "refused", "deaf", "silent", "unreachable", "closed")
+_MOST_TELLING = ("connecting", "refused", "deaf", "silent", "unreachable", "closed")

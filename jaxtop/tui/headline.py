@@ -38,7 +38,6 @@ _IN_WORDS = {
 }
 _UNMET = {
     "connecting": "connecting to",
-    "up": "asking",
     "closed": "nobody listens at",
     "unreachable": "no answer from",
     "silent": "stopped, or not jaxtop, at",
@@ -119,7 +118,7 @@ def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
         found.append((text.STATE_SIGNS[state], f"{who} {_IN_WORDS[state]}{ago}", palette.of_state(state)))
     for unmet in moment.cluster.unmet.values():
         words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
-        found.append(("…" if unmet.link.state in ("connecting", "up") else "#", words, palette.warning))
+        found.append(("…" if unmet.link.state == "connecting" else "#", words, palette.warning))
     return found
 
 

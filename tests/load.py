@@ -1,0 +1,181 @@
+"""A load generator: hundreds of agents in one process, with real sockets, keys and messages, at 1 Hz each.
+
+    python -m tests.load HOSTS [DEVICES] [SECONDS]
+
+Prints the address of one agent, which is all that a viewer needs.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import socket
+import sys
+import time
+from contextlib import suppress
+
+import zmq
+
+from jaxtop import keys, wire
+from jaxtop.transport.gate import DOMAIN, Gate
+
+HOST = "127.0.0.1"
+
+
+class Agents:
+    """Agents that share one context, and so one gate; each has its own two sockets, as real ones do."""
+
+    def __init__(self, hosts: int, devices: int) -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.context = zmq.Context(io_threads=1)
+        self.context.max_sockets = 20_000
+        self.pair = keys.load()
+        self.gate = Gate(self.context, self.pair, frozenset)
+        self.devices = devices
+        self.random = random.Random(7)
+        self.telemetry, self.requests, self.peers = [], [], []
+        for index in range(hosts):
+            telemetry, telemetry_at = self._open(zmq.XPUB)
+            requests, requests_at = self._open(zmq.ROUTER)
+            self.telemetry.append(telemetry)
+            self.requests.append(requests)
+            self.peers.append(_peer(index, telemetry_at, requests_at))
+        self.sequence = [0] * hosts
+        self.steps = 0
+        self.greeting = set(range(hosts))
+        self.roster = wire.encode(wire.Roster(self.peers[0].agent, tuple(self.peers), "load", "load", hosts))
+        self.arrays = wire.encode(_arrays(hosts, devices))
+
+    def _open(self, kind: int) -> tuple[zmq.Socket[bytes], str]:
+        opened = self.context.socket(kind)
+        opened.linger = 0
+        opened.sndhwm = 16
+        opened.zap_domain = DOMAIN
+        opened.curve_server = True
+        opened.curve_secretkey = self.pair.secret
+        port = opened.bind_to_random_port(f"tcp://{HOST}")
+        return opened, f"{HOST}:{port}"
+
+    def serve(self, until: float) -> None:
+        """Answer handshakes and roster questions, greet subscribers, and send each agent's pulse in its slot."""
+        poller = zmq.Poller()
+        poller.register(self.gate.socket, zmq.POLLIN)
+        for each in self.requests[:1]:
+            poller.register(each, zmq.POLLIN)
+        hosts, index, due = len(self.telemetry), 0, time.monotonic()
+        while time.time() < until:
+            wait = max(0.0, due - time.monotonic())
+            ready = dict(poller.poll(int(wait * 1000)))
+            while self.gate.socket in ready and self.gate.socket.poll(0):
+                self.gate.answer()
+            if self.requests[0] in ready:
+                self._answer()
+            if time.monotonic() >= due:
+                self._speak(index)
+                index = (index + 1) % hosts
+                due += 1 / hosts
+                self.steps += index == 0
+
+    def _answer(self) -> None:
+        with suppress(zmq.Again):
+            while True:
+                sender, _ = self.requests[0].recv_multipart(zmq.NOBLOCK)
+                parts = wire.pack("roster", wire.Header(wire.VERSION, self.peers[0].agent, 0), self.roster)
+                self.requests[0].send_multipart([sender, wire.encode(wire.Reply("roster")), *parts])
+
+    def _speak(self, index: int) -> None:
+        with suppress(zmq.Again):
+            while self.telemetry[index].recv(zmq.NOBLOCK) == b"\x01":
+                self._send(
+                    index, "hello", wire.encode(_hello(self.peers[index], self.devices, len(self.peers)))
+                )
+                self._send(index, "arrays", self.arrays)
+        self.sequence[index] += 1
+        self._send(index, "pulse", wire.encode(self._pulse()))
+
+    def _send(self, index: int, kind: str, payload: bytes) -> None:
+        header = wire.Header(
+            wire.VERSION, self.peers[index].agent, self.sequence[index] if kind == "pulse" else 1
+        )
+        self.telemetry[index].send_multipart(wire.pack(kind, header, payload), zmq.NOBLOCK)
+
+    def _pulse(self) -> wire.Pulse:
+        figure = self.random.randrange
+        now = time.time_ns() // 1_000_000
+        used = tuple(figure(40 << 30, 70 << 30) for _ in range(self.devices))
+        return wire.Pulse(
+            at_ms=now,
+            sampled_ms=now,
+            memory_source="allocator",
+            devices=wire.DeviceSample(
+                used_bytes=used,
+                peak_bytes=used,
+                limit_bytes=(80 << 30,) * self.devices,
+                utilization_permille=tuple(figure(1000) for _ in range(self.devices)),
+                power_mw=tuple(figure(100_000, 700_000) for _ in range(self.devices)),
+                temperature_c=tuple(figure(30, 80) for _ in range(self.devices)),
+            ),
+            host=wire.HostSample(
+                figure(1000), 8 << 30, 90, figure(1000), 60 << 30, 500 << 30, 300, 10**6, 10**6
+            ),
+            launches={"train_step": self.steps},
+            step=wire.Step(self.steps, self.steps, {"loss": 2.5}),
+            cost=wire.Cost(1000, 0, 1),
+        )
+
+
+def _peer(index: int, telemetry: str, requests: str) -> wire.Peer:
+    name = f"node{index:04}"
+    return wire.Peer(
+        f"{index:016x}", index, name, 1000 + index, index, "elsewhere", "pid:[1]", telemetry, requests
+    )
+
+
+def _hello(peer: wire.Peer, devices: int, hosts: int) -> wire.Hello:
+    first = (peer.process_index or 0) * devices
+    return wire.Hello(
+        agent=peer.agent,
+        hostname=peer.hostname,
+        pid=peer.pid,
+        process_started_ticks=peer.process_started_ticks,
+        boot=peer.boot,
+        pid_namespace=peer.pid_namespace,
+        started_ms=1,
+        telemetry=peer.telemetry,
+        requests=peer.requests,
+        interval_ms=1000,
+        jaxtop="0.1.0",
+        python="3.11.7",
+        name="load",
+        run="load",
+        process_index=peer.process_index,
+        process_count=hosts,
+        jax="0.10.2",
+        platform="gpu",
+        devices=tuple(wire.Device(first + i, "H100", "gpu", i) for i in range(devices)),
+        sources={"arrays": "on"},
+    )
+
+
+def _arrays(hosts: int, devices: int) -> wire.Arrays:
+    mesh = wire.Mesh((("data", hosts), ("model", devices)), wire.pack_ids(tuple(range(hosts * devices))))
+    sharding = wire.Sharding("named", "P('data', 'model')", 0, (), "device")
+    groups = tuple(wire.ArrayGroup((1024, 512 + i), "float32", 0, 1, 2 << 20, 2 << 10) for i in range(50))
+    return wire.Arrays(0, (mesh,), (sharding,), groups, 50)
+
+
+def main() -> None:
+    hosts, devices, seconds = (
+        int(word) for word in (*sys.argv[1:], *("256", "8", "600")[len(sys.argv) - 1 :])
+    )
+    agents = Agents(hosts, devices)
+    print(agents.peers[0].requests, flush=True)
+    with suppress(KeyboardInterrupt):
+        agents.serve(time.time() + seconds)
+    agents.context.destroy(linger=0)
+
+
+if __name__ == "__main__":
+    with suppress(BrokenPipeError, socket.error):
+        main()
