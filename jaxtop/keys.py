@@ -27,7 +27,10 @@ class KeyPair(NamedTuple):
 
 def config_dir() -> Path:
     """The folder of the user's settings."""
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    try:
+        base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    except RuntimeError:  # a container whose user has neither name nor HOME
+        raise NoKey("there is no home folder to keep a key in; set JAXTOP_KEY_FILE or JAXTOP_KEY") from None
     return Path(base) / "jaxtop"
 
 
@@ -36,12 +39,9 @@ def load() -> KeyPair:
     if text := os.environ.get("JAXTOP_KEY"):
         return _parse(text, "JAXTOP_KEY")
     if named := os.environ.get("JAXTOP_KEY_FILE"):
-        path = Path(named)
-        if not path.exists():
-            raise NoKey(f"JAXTOP_KEY_FILE names {path}, which is not there; copy the run's key file to it")
-        return _read(path)
+        return _read(Path(named))
     path = config_dir() / "key"
-    if not path.exists():
+    if _is_missing(path):
         _make(path)
     return _read(path)
 
@@ -49,8 +49,9 @@ def load() -> KeyPair:
 def authorized() -> frozenset[bytes]:
     """Public keys of colleagues who may see, but not act."""
     try:
-        text = (config_dir() / "authorized_keys").read_text()
-    except OSError:
+        # Names of colleagues stand there, too, in any encoding; a key is ASCII.
+        text = (config_dir() / "authorized_keys").read_text("ascii", errors="replace")
+    except (OSError, NoKey):
         return frozenset()
     first_words = (line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip())
     return frozenset(word.encode() for word in first_words if Z85.fullmatch(word))
@@ -61,6 +62,16 @@ def throwaway() -> KeyPair:
     import zmq  # heavy, and `jaxtop --help` has no use for it
 
     return KeyPair(*zmq.curve_keypair())
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:  # reading it will say what is the matter
+        pass
+    return False
 
 
 def _make(path: Path) -> None:
@@ -85,7 +96,10 @@ def _read(path: Path) -> KeyPair:
         mode = path.stat().st_mode
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise NoKey(f"the key {path} cannot be read ({error}); mend it or set JAXTOP_KEY_FILE") from error
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise NoKey(
+            f"the key {path} cannot be read ({why}); copy the run's key file there, or set JAXTOP_KEY_FILE"
+        ) from error
     if mode & 0o077:
         raise NoKey(f"the key {path} can be read by others; run: chmod 600 {path}")
     return _parse(text, str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +27,9 @@ def folders() -> list[Path]:
     # Sessions differ in what they set (ssh, cron, containers): the state folder is known to all of them.
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         found.append(Path(runtime) / "jaxtop")
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    found.append(Path(state) / "jaxtop" / "runs")
+    with suppress(RuntimeError):  # a container whose user has neither name nor HOME
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        found.append(Path(state) / "jaxtop" / "runs")
     return found
 
 

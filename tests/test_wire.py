@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import msgpack
@@ -108,6 +109,17 @@ def test_a_request_and_its_answer_arrive_as_they_were_sent(message):
 def test_any_client_can_read_a_message_as_plain_messagepack(message):
     plain = msgpack.unpackb(wire.encode(message))
     assert wire.kind_of(message) in (plain.values() if isinstance(plain, dict) else plain[:1])
+
+
+def test_text_that_is_no_unicode_is_told_legibly():
+    """Arguments and file names may hold any bytes; Python hands them on as lone surrogates."""
+    odd = os.fsdecode(b"caf\xe9.py")
+    told = wire.decode("hello", wire.encode(msgspec.structs.replace(HELLO, argv=(odd, "--lr"))))
+    assert told == msgspec.structs.replace(HELLO, argv=("caf\\udce9.py", "--lr"))
+    said = wire.decode(
+        "pulse", wire.encode(wire.Pulse(10, launches={odd: 3}, step=wire.Step(1, 2, {odd: 0.5})))
+    )
+    assert said.launches == {"caf\\udce9.py": 3} and said.step.metrics == {"caf\\udce9.py": 0.5}
 
 
 def test_fields_of_a_newer_sender_are_skipped():

@@ -87,7 +87,12 @@ def _key() -> Iterator[Finding]:
 
 
 def _run_files() -> Iterator[Finding]:
-    folder = runfiles.folders()[0]
+    folder = next(iter(runfiles.folders()), None)
+    if folder is None:
+        yield Finding(
+            "run files", BAD, "there is no home folder for them: `jaxtop ls` finds nothing; set HOME"
+        )
+        return
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         probe = folder / ".doctor"
@@ -172,7 +177,10 @@ def _demo() -> Iterator[Finding]:
 
 
 def _home() -> Iterator[Finding]:
-    folder = keys.config_dir()
+    try:
+        folder = keys.config_dir()
+    except keys.NoKey:
+        return  # said already
     if folder.exists() and folder.stat().st_mode & 0o022:
         yield Finding("config", BAD, f"others can write to {folder}; run: chmod go-w {folder}")
 
