@@ -24,7 +24,8 @@ def here() -> Place:
 def start_ticks(pid: int) -> int | None:
     """When `pid` started, in clock ticks since boot; None if there is no such process, or it is a zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        # The kernel cuts the name at 15 bytes, also within a letter.
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
     # The name may hold spaces and brackets: what follows it starts after the last ')'.

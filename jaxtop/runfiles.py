@@ -87,7 +87,8 @@ def tidy(found: list[RunFile]) -> list[RunFile]:
     kept = []
     for run_file in found:
         if run_file.is_stale and run_file.hello.run not in living:
-            run_file.path.unlink(missing_ok=True)
+            with suppress(OSError):  # a home may be mounted read-only
+                run_file.path.unlink(missing_ok=True)
         else:
             kept.append(run_file)
     return kept

@@ -101,6 +101,9 @@ def processes(*commands: list[object], **options: Any):
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
 
 
 @contextmanager

@@ -1,0 +1,262 @@
+"""Run files: a run is found as long as it lives, and only its own machine can tell that it died."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import textwrap
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace
+
+from jaxtop import keys, processes, runfiles
+from tests.support import PYTHON, run
+from tests.support import processes as started
+from tests.test_wire import HELLO
+
+if TYPE_CHECKING:
+    from jaxtop.runfiles import RunFile
+
+SLEEPS = [PYTHON, "-c", "print(flush=True); import time; time.sleep(600)"]
+
+
+def hello(agent: str = "a1", pid: int | None = None, **more):
+    """What the agent of a process on this machine says; of this very process by default."""
+    pid = os.getpid() if pid is None else pid
+    place = processes.here()
+    ticks = processes.start_ticks(pid)
+    more = {"boot": place.boot, "pid_namespace": place.pid_namespace, "process_started_ticks": ticks, **more}
+    return replace(HELLO, agent=agent, pid=pid, **more)
+
+
+@pytest.fixture(scope="module")
+def dead():
+    """The hello of a process that has been killed."""
+    with started(SLEEPS, stdout=subprocess.PIPE) as (process,):
+        process.stdout.readline()
+        return hello("dead", process.pid, run="r-dead")
+
+
+def agents(found: list[RunFile]) -> list[str]:
+    return [each.hello.agent for each in found]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_run_file_is_for_its_user_alone(home):
+    before = os.umask(0)
+    try:
+        runfiles.write(hello())
+    finally:
+        os.umask(before)
+    (path,) = (each.path for each in runfiles.find())
+    assert path == home / ".local/state/jaxtop/runs/a1.json"
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_run_file_holds_no_secret():
+    secret = keys.load().secret
+    runfiles.write(hello())
+    assert secret not in runfiles.find()[0].path.read_bytes()
+
+
+def test_what_an_agent_wrote_is_found_and_renewed():
+    runfiles.write(hello(name="first"))
+    runfiles.write(hello(name="second"))
+    (found,) = runfiles.find()
+    assert (found.hello, found.is_stale) == (hello(name="second"), False)
+    runfiles.remove("a1")
+    runfiles.remove("a1")
+    assert runfiles.find() == []
+
+
+def test_arguments_that_are_no_unicode_hide_no_run():
+    runfiles.write(hello(argv=(os.fsdecode(b"caf\xe9.py"),)))
+    assert runfiles.find()[0].hello.argv == ("caf\\udce9.py",)
+
+
+def test_a_reader_never_meets_half_a_file():
+    """Written again and again while it is read: every reading finds it, whole."""
+    enough = threading.Event()
+    said = hello(argv=("x" * 150,) * 20)
+    runfiles.write(said)
+
+    def renew():
+        while not enough.is_set():
+            runfiles.write(said)
+
+    writer = threading.Thread(target=renew)
+    writer.start()
+    try:
+        seen = [runfiles.find() for _ in range(300)]
+    finally:
+        enough.set()
+        writer.join()
+    assert {tuple(agents(found)) for found in seen} == {("a1",)}
+
+
+def test_runs_are_listed_newest_first():
+    for agent, at in (("a", 10), ("b", 30), ("c", 20)):
+        runfiles.write(hello(agent, started_ms=at))
+    assert agents(runfiles.find()) == ["b", "c", "a"]
+
+
+def test_sessions_that_name_different_folders_find_each_other(home, monkeypatch):
+    """A run that was started from a desktop session is found over ssh, where less is set, and vice versa."""
+    runfiles.write(hello("plain"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "runtime"))
+    runfiles.write(hello("desktop"))
+    assert (home / "runtime/jaxtop/desktop.json").exists()
+    assert sorted(agents(runfiles.find())) == ["desktop", "plain"]
+
+
+def test_where_one_folder_cannot_be_written_the_next_is_taken(home, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc/self")
+    runfiles.write(hello())
+    assert agents(runfiles.find()) == ["a1"]
+    (home / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "file"))
+    runfiles.write(hello("a2"))  # nowhere to write to: the run goes on, and is reached by its address
+    runfiles.remove("a2")
+    assert runfiles.find() == []
+
+
+def test_a_killed_process_is_known_to_be_gone_and_its_file_is_removed(dead):
+    runfiles.write(dead)
+    (found,) = runfiles.find()
+    assert found.is_stale
+    assert runfiles.tidy([found]) == []
+    assert not found.path.exists()
+
+
+def test_a_zombie_is_gone_though_its_number_is_still_taken():
+    with started(SLEEPS, stdout=subprocess.PIPE) as (process,):
+        process.stdout.readline()
+        said = hello("zombie", process.pid)
+        runfiles.write(said)
+        assert not runfiles.find()[0].is_stale
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert Path(f"/proc/{process.pid}").exists()
+        assert runfiles.find()[0].is_stale
+
+
+def test_a_number_that_was_given_to_another_process_is_not_mistaken_for_it():
+    """Told apart by when the process started."""
+    mine = processes.start_ticks(os.getpid())
+    runfiles.write(hello(process_started_ticks=mine - 1))
+    assert runfiles.find()[0].is_stale
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        {"boot": "another"},
+        {"boot": ""},
+        {"pid_namespace": "pid:[1]"},
+        {"pid_namespace": ""},
+        {"process_started_ticks": None},
+    ],
+    ids=str,
+)
+def test_a_file_of_another_machine_is_never_removed(dead, elsewhere):
+    """Homes are shared between hosts and containers: a process that is not here may well be there."""
+    runfiles.write(replace(dead, **elsewhere))
+    (found,) = runfiles.find()
+    assert not found.is_stale
+    assert runfiles.tidy([found]) == [found]
+    assert found.path.exists()
+
+
+def test_a_dead_process_of_a_live_run_is_kept_as_a_witness(dead):
+    """A viewer that comes later can say who died; once the whole run is gone, so is the file."""
+    runfiles.write(replace(dead, run="r1"))
+    runfiles.write(hello("alive", run="r1"))
+    assert sorted(agents(runfiles.tidy(runfiles.find()))) == ["alive", "dead"]
+    runfiles.remove("alive")
+    assert runfiles.tidy(runfiles.find()) == []
+    assert runfiles.find() == []
+
+
+def test_two_processes_without_a_run_are_no_witnesses_of_each_other(dead):
+    runfiles.write(replace(dead, run=None))
+    runfiles.write(hello("alive", run=None))
+    assert agents(runfiles.tidy(runfiles.find())) == ["alive"]
+
+
+def test_what_is_no_run_file_is_passed_by(home):
+    runfiles.write(hello())
+    folder = home / ".local/state/jaxtop/runs"
+    for name, content in {
+        "empty.json": b"",
+        "half.json": b'{"type": "hello", "agent": "x"',
+        "other.json": b'{"type": "hello", "agent": "x"}',
+        "list.json": b"[" * 100_000,
+        "bytes.json": b"\xff\xfe\x00",
+        "a2.draft": b"{}",
+        "notes.txt": b"mine",
+    }.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder.json").mkdir()
+    (folder / "dangling.json").symlink_to(folder / "nowhere")
+    assert agents(runfiles.tidy(runfiles.find())) == ["a1"]
+    assert len(list(folder.iterdir())) == 10  # and nothing of it is removed
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give a file to another user")
+def test_a_file_of_another_user_is_not_believed():
+    runfiles.write(hello())
+    os.chown(runfiles.find()[0].path, 54321, 54321)
+    assert runfiles.find() == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be a user for whom a folder is read-only")
+def test_a_stale_file_that_cannot_be_removed_is_passed_by():
+    """A home may be mounted read-only."""
+    home = Path(tempfile.mkdtemp())
+    try:
+        folder = home / "jaxtop/runs"
+        folder.mkdir(parents=True)
+        (folder / "dead.json").write_bytes(b"")
+        for path in (home, home / "jaxtop", folder, folder / "dead.json"):
+            os.chown(path, 54321, 54321)
+        lists = textwrap.dedent("""
+            import os
+            from jaxtop import runfiles
+            from tests.test_runfiles import hello
+            os.setuid(54321)
+            folder = runfiles.folders()[0]
+            said = hello("dead", process_started_ticks=1)
+            runfiles.write(said)
+            folder.chmod(0o500)
+            print(len(runfiles.find()), runfiles.tidy(runfiles.find()))
+            runfiles.remove("dead")
+        """)
+        done = run(PYTHON, "-c", lists, env={**os.environ, "XDG_STATE_HOME": str(home)})
+        assert (done.stdout, done.stderr) == ("1 []\n", "")
+        assert (folder / "dead.json").exists()
+    finally:
+        shutil.rmtree(home)
+
+
+def test_a_process_of_any_name_has_a_start_time():
+    """The kernel cuts names at 15 bytes, also within a letter; brackets and spaces are letters, too."""
+    asks = textwrap.dedent("""
+        import ctypes, os
+        from jaxtop import processes
+        before = processes.start_ticks(os.getpid())
+        for name in (b") R 1 (", b"a b", b"\\xe6\\x97\\xa5\\xe6\\x9c", b"\\xff\\n"):
+            ctypes.CDLL(None).prctl(15, name)
+            assert processes.start_ticks(os.getpid()) == before > 0
+    """)
+    done = run(PYTHON, "-c", asks)
+    assert done.stderr == ""
