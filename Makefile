@@ -7,8 +7,8 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check test-newest test-oldest soak bench screenshots clean
 
-demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine
-	$(BIN)/jaxtop demo --headless
+demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
+	$(BIN)/jaxtop demo
 
 test: check test-newest test-oldest  ## everything CI runs
 

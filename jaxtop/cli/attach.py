@@ -26,9 +26,14 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def has_terminal() -> bool:
+    """Whether there is a screen to draw on, and a keyboard."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def watch(open_source: Callable[[], LiveSource | None]) -> None:
     """Show the app until the person leaves it."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not has_terminal():
         raise UserError("the app needs a terminal; for text use `jaxtop snapshot`")
     from jaxtop.tui.app import JaxtopApp  # heavy; errors above should come fast
 

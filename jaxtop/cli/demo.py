@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from jaxtop import keys, runfiles
-from jaxtop.cli.attach import watch
+from jaxtop.cli.attach import has_terminal, watch
 from jaxtop.cli.errors import UserError
 from jaxtop.sources import LiveSource, Seed
 
@@ -52,7 +52,7 @@ def main(arguments: argparse.Namespace) -> int:
         ]
         hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors)
         stack.callback(stop, hosts)
-        if not arguments.headless:
+        if not arguments.headless and has_terminal():
             return _watch(hosts, errors)
         print(
             f"demo: {arguments.hosts} processes with {arguments.devices} devices each; "

@@ -24,6 +24,7 @@ class Follower:
     def __init__(self, open_source: Callable[[], LiveSource | None]) -> None:
         self._open = open_source
         self._frames: deque[Any] = deque(maxlen=MOST_FRAMES)
+        self._source: LiveSource | None = None
         self._failure: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jaxtop follower", daemon=True)
@@ -47,15 +48,18 @@ class Follower:
         """Why there will be no frames any more."""
         return self._failure
 
+    def rejected(self) -> dict[str, int]:
+        """What was received and could not be read, with how often."""
+        return dict(self._source.rejected) if self._source else {}
+
     def _run(self) -> None:
         try:
-            source = None
-            while source is None and not self._stopping.is_set():
-                source = self._open()
-                if source is None:
+            while not self._stopping.is_set():
+                self._source = self._open()
+                if self._source is not None:
+                    self._follow(self._source)
+                else:
                     self._stopping.wait(POLL)
-            if source is not None:
-                self._follow(source)
         except UserError as error:
             self._failure = str(error)
         except Exception as error:  # noqa: BLE001 - the app must hear of it, or it would wait for ever

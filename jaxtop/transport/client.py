@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,14 +65,18 @@ class _Monitored:
         with suppress(zmq.Again):
             while True:
                 event = parse_monitor_message(self.monitor.recv_multipart(zmq.NOBLOCK))
-                endpoint = event["endpoint"].decode().removeprefix("tcp://")
-                found.append(Change(endpoint, _meaning(event["event"], event["value"])))
+                found.append(Change(_endpoint(event["endpoint"]), _meaning(event["event"], event["value"])))
         return found
 
     def close(self) -> None:
         self.socket.disable_monitor()
         self.monitor.close(linger=0)
         self.socket.close(linger=0)
+
+
+def _endpoint(named: bytes) -> str:
+    """The endpoint as it was given; when ZeroMQ connects again it names IPv4 addresses as IPv6 does."""
+    return re.sub(r"\[::ffff:([\d.]+)\]", r"\1", named.decode().removeprefix("tcp://"))
 
 
 def _meaning(event: int, value: int) -> str:

@@ -39,6 +39,9 @@ class Feed(Protocol):
     def failure(self) -> str | None:
         """Why there will be no frames any more, in one line."""
 
+    def rejected(self) -> dict[str, int]:
+        """What was received and could not be read, with how often."""
+
 
 class JaxtopApp(App[str]):
     """`jaxtop attach`; returns a line to print after it, if there is something left to say."""
@@ -127,7 +130,7 @@ class JaxtopApp(App[str]):
         clock = time.strftime("%H:%M:%S", time.localtime(moment.now))
         width = self.size.width
         _update(self, "#header", headline.header(moment, mode, clock, width, self.palette))
-        _update(self, "#facts", headline.facts(moment, width, self.palette))
+        _update(self, "#facts", headline.facts(moment, self._feed.rejected(), width, self.palette))
 
     def _since(self, moment: Moment) -> str:
         from jaxtop.tui.text import age  # kept beside its one use

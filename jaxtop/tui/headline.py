@@ -89,12 +89,14 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     return parts
 
 
-def facts(moment: Moment, width: int, palette: Palette) -> Text:
+def facts(moment: Moment, rejected: dict[str, int], width: int, palette: Palette) -> Text:
     """Troubles first; without any, what the run is made of."""
     line = Text(no_wrap=True)
-    for sign, words, style in [*_troubles(moment, palette), *_compiling(moment, palette)] or [
-        _all_well(moment, palette)
-    ]:
+    skipped = [
+        ("#", f"{count} messages skipped: {what}", palette.warning) for what, count in rejected.items()
+    ]
+    found = [*_troubles(moment, palette), *skipped, *_compiling(moment, palette)]
+    for sign, words, style in found or [_all_well(moment, palette)]:
         part = f"{sign} {words}"
         if line.cell_len + len(part) + 3 > width:
             line.append(" …", palette.muted)
