@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from jaxtop import __version__, keys, runfiles, transport, wire
 from jaxtop_agent import addresses
+from jaxtop_agent.board import reason
 from jaxtop_agent.settings import bounded
 from jaxtop_agent.threads import cpu_seconds
 
@@ -114,8 +115,12 @@ class Publisher:
         """Once the run is known: where it spans hosts, serve on the interface that leads to the others."""
         topology = self._board.topology
         wider = addresses.address_towards(topology.coordinator if topology else None)
-        if wider is not None:
+        if wider is None:
+            return
+        try:
             self._open(server, wider)
+        except Exception as error:  # viewers on this machine are served all the same
+            self._board.sources["network"] = reason(error)
 
     def _welcome(self, server: transport.Server, came: bool) -> None:
         before, self._board.viewers = self._board.viewers, server.viewers

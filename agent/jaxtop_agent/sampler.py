@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import wire
@@ -56,8 +57,9 @@ class Sampler:
                 due = time.monotonic()  # a viewer came: look at once
 
     def _tick(self, watched: bool) -> None:
-        self._keep_hooks()
-        client = jaxprivate.default_client()
+        with suppress(Exception):  # whatever became of the slot, there are other things to do
+            self._keep_hooks()
+        client = self._client()
         newly_up = client is not None and self._board.topology is None
         for turn in self._turns:
             if watched or turn.collector.also_unwatched:
@@ -73,6 +75,13 @@ class Sampler:
         if newly_up:
             self._board.registrar_bell.ring()
             self._board.publisher_bell.ring()
+
+    def _client(self) -> Any:
+        try:
+            return jaxprivate.default_client()
+        except Exception as error:  # a JAX that keeps its backends elsewhere: the machine's figures go on
+            self._board.sources["devices"] = reason(error)
+            return None
 
     def _ask(self, turn: _Turn, client: Any) -> None:
         started = time.monotonic()
