@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
-from operator import attrgetter
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,28 +13,25 @@ from jaxtop import wire
 from jaxtop_agent import jaxprivate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from jaxtop_agent.board import Board
 
 # The largest groups go over the wire one by one, the rest as a sum: a message stays below MAX_TELEMETRY.
 MOST_GROUPS = 1000
+# The training script waits for the GIL at most so long while we look at its arrays one by one.
+BREATHE_AFTER_S = 0.003
+LOOKS_AT_ONCE = 250
 
-_aval = attrgetter("aval")
-_sharding = attrgetter("sharding")
 
-
-@dataclass(frozen=True)
-class _Group:
+class _Group(msgspec.Struct, gc=False):
     """Plain facts of arrays that are alike, taken from one of them; nothing here keeps an array alive."""
 
     shape: tuple[int, ...]
     dtype: str
-    sharding: wire.Sharding
-    count: int
+    sharding: int
     bytes_each: int
     bytes_each_on_device: int
-    on_devices: frozenset[int]
+    aval: Any  # only so that no other gets its id while we go by that
+    count: int = 1
 
 
 class ArrayCensus:
@@ -53,9 +49,9 @@ class ArrayCensus:
         devices = jaxprivate.local_devices(client)
         local_ids = tuple(device.id for device in devices)
         shardings = _Shardings(frozenset(local_ids))
-        groups = list(_groups(shardings))
+        groups = _groups(shardings)
         if board.memory_source != "allocator":
-            held = _held(groups, _default_memory(devices[0]))
+            held = _held(groups, shardings, _default_memory(devices[0]))
             board.devices = msgspec.structs.replace(
                 board.devices, used_bytes=tuple(held[device_id] for device_id in local_ids)
             )
@@ -67,40 +63,58 @@ class ArrayCensus:
             board.tell(msgspec.structs.replace(arrays, at_ms=time.time_ns() // 1_000_000))
 
 
-def _groups(shardings: _Shardings) -> Iterable[_Group]:
-    """Count in C by identity first: arrays of one kind share their `aval` and, mostly, their sharding."""
+def _groups(shardings: _Shardings) -> list[_Group]:
+    """Look at each array once, and let go of it soon; the GIL is let go of in between."""
+    groups: dict[tuple[int, int], _Group] = {}
     arrays = jaxprivate.live_arrays()
-    keys = list(zip(map(id, map(_aval, arrays)), map(id, map(_sharding, arrays)), strict=True))
-    one_of_each = dict(zip(keys, arrays, strict=True))
-    del arrays
-    counts = Counter(keys)
-    while one_of_each:
-        key, array = one_of_each.popitem()
-        group = _describe(array, counts[key], shardings)
-        del array  # one array a time is held, and for microseconds
-        if group is not None:
-            yield group
+    breathe_at = 0.0  # at once: that call was one long hold of the GIL
+    while arrays:
+        if time.monotonic() >= breathe_at:
+            time.sleep(1e-5)  # a sleep of 0 would take the GIL back before anybody woke up
+            breathe_at = time.monotonic() + BREATHE_AFTER_S
+        some = arrays[-LOOKS_AT_ONCE:]
+        del arrays[-LOOKS_AT_ONCE:]
+        _count(some, groups, shardings)
+    return list(groups.values())
 
 
-def _describe(array: Any, count: int, shardings: _Shardings) -> _Group | None:
+def _count(arrays: list[Any], groups: dict[tuple[int, int], _Group], shardings: _Shardings) -> None:
+    """By identity where that is enough: arrays that are alike share their `aval`, and many their sharding.
+
+    And without a lasting object for each: so many would set off a garbage collection of the whole program.
+    """
+    numbers = shardings.numbers
+    for array in arrays:
+        try:
+            aval, sharding = array.aval, array.sharding
+            number = numbers.get(id(sharding))
+            if number is None:
+                number = shardings.number(sharding)
+            group = groups.get((id(aval), number))
+            if group is None:
+                groups[id(aval), number] = _describe(array, aval, number, shardings)
+            else:
+                group.count += 1
+        except RuntimeError:  # deleted or donated since it was listed
+            continue
+
+
+def _describe(array: Any, aval: Any, number: int, shardings: _Shardings) -> _Group:
     # Not `addressable_shards`: it caches arrays on the user's array, each of which then counts as live.
-    try:
-        sharding, device_count, on_devices = shardings.of(array.sharding)
-        return _Group(
-            shape=tuple(array.shape),
-            dtype=str(array.dtype),
-            sharding=sharding,
-            count=count,
-            bytes_each=array.nbytes,
-            # The physical size, over all devices of the array, those of other processes included.
-            bytes_each_on_device=array.on_device_size_in_bytes() // max(1, device_count),
-            on_devices=on_devices,
-        )
-    except RuntimeError:  # deleted or donated since it was listed
-        return None
+    return _Group(
+        shape=tuple(array.shape),
+        dtype=_dtype_text(array.dtype),
+        sharding=number,
+        bytes_each=array.nbytes,
+        # The physical size, over all devices of the array, those of other processes included.
+        bytes_each_on_device=array.on_device_size_in_bytes() // max(1, shardings.device_counts[number]),
+        aval=aval,
+    )
 
 
-_Known = tuple[wire.Sharding, int, frozenset[int]]
+@cache
+def _dtype_text(dtype: Any) -> str:
+    return str(dtype)
 
 
 class _Shardings:
@@ -108,27 +122,37 @@ class _Shardings:
 
     def __init__(self, local_ids: frozenset[int]) -> None:
         self._local_ids = local_ids
-        self._known: dict[object, _Known] = {}
+        self._met: list[Any] = []  # only so that no other gets the id of one while we go by ids
+        self._number_of: dict[object, int] = {}
         self._mesh_of: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
         self.meshes: list[wire.Mesh] = []
+        self.described: list[wire.Sharding] = []
+        self.device_counts: list[int] = []
+        self.on_devices: list[frozenset[int]] = []
 
-    def of(self, sharding: Any) -> _Known:
-        """The sharding as a value, how many devices it has, and which of them are ours."""
+    def number(self, sharding: Any) -> int:
+        """The number of a sharding that was not met before; the lists are in the order of the numbers."""
+        self._met.append(sharding)
         mesh, spec = getattr(sharding, "mesh", None), getattr(sharding, "spec", None)
         has_mesh = spec is not None and getattr(mesh, "devices", None) is not None
         key = (id(mesh), spec, sharding.memory_kind) if has_mesh else sharding
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._named(sharding) if has_mesh else self._other(sharding)
-        return known
+        number = self._number_of.get(key)
+        if number is None:
+            described, ids = self._named(sharding) if has_mesh else self._other(sharding)
+            number = self._number_of[key] = len(self.described)
+            self.described.append(described)
+            self.device_counts.append(len(ids))
+            self.on_devices.append(self._local_ids.intersection(ids))
+        self.numbers[id(sharding)] = number
+        return number
 
-    def _named(self, sharding: Any) -> _Known:
+    def _named(self, sharding: Any) -> tuple[wire.Sharding, tuple[int, ...]]:
         index = self._mesh_index(sharding.mesh)
-        ids = wire.unpack_ids(self.meshes[index].device_ids)
         described = wire.Sharding("named", spec_text(sharding.spec), index, (), sharding.memory_kind)
-        return described, len(ids), self._local_ids.intersection(ids)
+        return described, wire.unpack_ids(self.meshes[index].device_ids)
 
-    def _other(self, sharding: Any) -> _Known:
+    def _other(self, sharding: Any) -> tuple[wire.Sharding, tuple[int, ...]]:
         ids = tuple(sorted(device.id for device in sharding.device_set))
         kind = type(sharding).__name__.removesuffix("Sharding").lower()
         text = "" if kind == "singledevice" else str(getattr(sharding, "_hlo_sharding", sharding))[:200]
@@ -139,7 +163,7 @@ class _Shardings:
             wire.pack_ids(ids),
             sharding.memory_kind,
         )
-        return described, len(ids), self._local_ids.intersection(ids)
+        return described, ids
 
     def _mesh_index(self, mesh: Any) -> int:
         index = self._mesh_of.get(id(mesh))
@@ -166,41 +190,52 @@ def _default_memory(device: Any) -> str | None:
         return None
 
 
-def _held(groups: list[_Group], default_memory: str | None) -> Counter[int]:
+def _held(groups: list[_Group], shardings: _Shardings, default_memory: str | None) -> Counter[int]:
     """Bytes on each local device; arrays offloaded to the host's memory do not count."""
-    held: Counter[int] = Counter()
+    by_sharding: Counter[int] = Counter()
     for group in groups:
-        if group.sharding.memory_kind in (default_memory, None):
-            for device_id in group.on_devices:
-                held[device_id] += group.count * group.bytes_each_on_device
+        by_sharding[group.sharding] += group.count * group.bytes_each_on_device
+    held: Counter[int] = Counter()
+    for index, size in by_sharding.items():
+        if shardings.described[index].memory_kind in (default_memory, None):
+            held.update(dict.fromkeys(shardings.on_devices[index], size))
     return held
 
 
 def _message(groups: list[_Group], shardings: _Shardings) -> wire.Arrays:
-    table: dict[wire.Sharding, int] = {}
-    merged: dict[tuple[object, ...], wire.ArrayGroup] = {}
+    meshes, table, number_of = _in_order(shardings)
+    merged: dict[tuple[tuple[int, ...], str, int], list[int]] = {}
     for group in groups:
-        index = table.setdefault(group.sharding, len(table))
-        key = (group.shape, group.dtype, index)
-        before = merged.get(key)
-        merged[key] = wire.ArrayGroup(
-            shape=group.shape,
-            dtype=group.dtype,
-            sharding=index,
-            count=group.count + (before.count if before else 0),
-            bytes_global=group.count * group.bytes_each + (before.bytes_global if before else 0),
-            bytes_per_device=group.count * group.bytes_each_on_device
-            + (before.bytes_per_device if before else 0),
-        )
-    ordered = sorted(merged.values(), key=lambda g: (-g.bytes_per_device, g.shape, g.dtype, g.sharding))
+        sums = merged.setdefault((group.shape, group.dtype, number_of[group.sharding]), [0, 0, 0])
+        sums[0] += group.count
+        sums[1] += group.count * group.bytes_each
+        sums[2] += group.count * group.bytes_each_on_device
+    ordered = sorted(merged.items(), key=lambda item: (-item[1][2], item[0]))
     rest = ordered[MOST_GROUPS:]
     return wire.Arrays(
         at_ms=0,
-        meshes=tuple(shardings.meshes),
-        shardings=tuple(table),
-        groups=tuple(ordered[:MOST_GROUPS]),
+        meshes=meshes,
+        shardings=table,
+        groups=tuple(wire.ArrayGroup(*key, sums[0], sums[1], sums[2]) for key, sums in ordered[:MOST_GROUPS]),
         total_count=sum(group.count for group in groups),
         rest_groups=len(rest),
-        rest_count=sum(group.count for group in rest),
-        rest_bytes=sum(group.bytes_per_device for group in rest),
+        rest_count=sum(sums[0] for _, sums in rest),
+        rest_bytes=sum(sums[2] for _, sums in rest),
     )
+
+
+def _in_order(
+    shardings: _Shardings,
+) -> tuple[tuple[wire.Mesh, ...], tuple[wire.Sharding, ...], list[int]]:
+    """Meshes and shardings in an order of their own, and where each sharding went.
+
+    They were met in the order of the arrays, which is another after each step; the census would seem changed.
+    """
+    meshes = sorted(shardings.meshes, key=lambda mesh: (mesh.axes, mesh.device_ids))
+    place = [meshes.index(mesh) for mesh in shardings.meshes]
+    described = [
+        each if each.mesh is None else msgspec.structs.replace(each, mesh=place[each.mesh])
+        for each in shardings.described
+    ]
+    table = sorted(set(described), key=wire.encode)
+    return tuple(meshes), tuple(table), [table.index(each) for each in described]
