@@ -57,6 +57,7 @@ class Publisher:
         self._oversized = 0
         self._greeting_due: float | None = None
         self._cpu: tuple[float, float] | None = None
+        self._ppm: int | None = None
         self._farewell = "ended"
         self.server: transport.Server | None = None
 
@@ -198,11 +199,15 @@ class Publisher:
         )
 
     def _cpu_ppm(self) -> int | None:
-        now, used = time.monotonic(), cpu_seconds(self._own_threads())
-        before, self._cpu = self._cpu, (now, used)
-        if before is None or now <= before[0]:
-            return None
-        return max(0, round((used - before[1]) / (now - before[0]) * 1e6))
+        """Over half an interval at least: over less, the greeting of a viewer looks like a burden."""
+        now = time.monotonic()
+        if self._cpu is not None and now - self._cpu[0] < self._board.interval / 2:
+            return self._ppm
+        used = cpu_seconds(self._own_threads())
+        if self._cpu is not None:
+            self._ppm = max(0, round((used - self._cpu[1]) / (now - self._cpu[0]) * 1e6))
+        self._cpu = now, used
+        return self._ppm
 
     def _answer(self, server: transport.Server, question: transport.Asked) -> None:
         try:
