@@ -33,7 +33,7 @@ class Probe:
         self._socket.setblocking(False)
         try:
             code = self._socket.connect_ex((host, int(port)))
-        except (OSError, OverflowError):
+        except (OSError, OverflowError, ValueError):  # rosters bring addresses, too, and may bring anything
             code = errno.EHOSTUNREACH
         if code not in (0, errno.EINPROGRESS):
             self._settle(_meaning(code))

@@ -25,6 +25,9 @@ PORTS = 2048
 QUEUE = 16
 KERNEL_BUFFER = 256 * 1024
 MAX_REQUEST = 64 * 1024
+# While a process is stopped, its viewers' attempts pile up in the kernel; once these are full, a process
+# that does not run could not be told from a line that is cut.
+BACKLOG = 4096
 FAREWELL_MS = 200
 
 
@@ -60,6 +63,7 @@ class Server:
         opened.rcvhwm = QUEUE
         opened.setsockopt(zmq.SNDBUF, KERNEL_BUFFER)
         opened.setsockopt(zmq.MAXMSGSIZE, MAX_REQUEST)
+        opened.setsockopt(zmq.BACKLOG, BACKLOG)
         opened.setsockopt(zmq.HANDSHAKE_IVL, 5000)
         opened.setsockopt(zmq.IPV6, 1)
         opened.zap_domain = DOMAIN

@@ -1,0 +1,523 @@
+"""The transport, over real sockets: who is let in, what a viewer may cost, and why an address is silent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+import zmq
+
+from jaxtop import keys
+from jaxtop.transport import Probe, Question, Server, Subscriber, client, probe
+from tests.support import PYTHON, environment, eventually, free_port, processes
+
+MARK = b"a figure that only the owner may read"
+KNOCKS = 300
+
+
+class Agent:
+    """A server, turned by the thread of the test while it waits for something."""
+
+    def __init__(self, pair: keys.KeyPair, guests: set[bytes] = frozenset()) -> None:
+        self.guests = guests
+        self.server = Server(pair, lambda: frozenset(self.guests))
+        requests, telemetry = self.server.bind("127.0.0.1", free_port())
+        self.requests, self.telemetry = local(requests), local(telemetry)
+        self.came = 0
+        self.asked = []
+
+    def turn(self) -> None:
+        came, asked = self.server.poll(10)
+        self.came += came
+        self.asked += asked
+
+    def until(self, check, timeout: float = 60):
+        """Turn until the check is true; returns its answer."""
+        return eventually(lambda: self.turn() or check(), timeout, every=0)
+
+    def turn_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.turn()
+
+
+@pytest.fixture
+def owner():
+    return keys.throwaway()
+
+
+@pytest.fixture
+def agent(owner):
+    made = Agent(owner)
+    yield made
+    made.server.close()
+
+
+@pytest.fixture
+def context():
+    made = zmq.Context()
+    yield made
+    made.destroy(linger=0)
+
+
+@pytest.fixture
+def viewers(context, owner):
+    """Makes viewers, and closes them afterwards."""
+    made = []
+
+    def make(agent, pair=owner, server=owner.public, endpoint=None):
+        made.append(Subscriber(context, pair, server, queue=1000))
+        made[-1].connect(endpoint or agent.telemetry)
+        return made[-1]
+
+    yield make
+    for viewer in made:
+        viewer.close()
+
+
+def noticed(viewer, what: str):
+    """A check for a change of this meaning; the others are passed by."""
+    return lambda: what in [change.what for change in viewer.changes()]
+
+
+def outcome_of(endpoint: str) -> str:
+    """What a probe of this address finds."""
+    knock = Probe(endpoint, time.monotonic())
+    return eventually(lambda: knock.advance(time.monotonic()), every=0.01)
+
+
+def local(port: object) -> str:
+    return f"127.0.0.1:{port}"
+
+
+class Relay:
+    """A wire between viewers and an agent that remembers all that the agent sent."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._to = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = local(self._door.getsockname()[1])
+        self.sent = bytearray()
+        self._open = [self._door]
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                here, _ = self._door.accept()
+                there = socket.create_connection(self._to)
+                self._open += [here, there]
+                for source, sink, heard in ((here, there, None), (there, here, self.sent)):
+                    self._threads.append(threading.Thread(target=self._carry, args=(source, sink, heard)))
+                    self._threads[-1].start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket, heard: bytearray | None) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if heard is not None:
+                    heard += data
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        for each in self._open:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.fixture
+def relay(agent):
+    made = Relay(agent.telemetry)
+    yield made
+    made.close()
+
+
+# Who is let in
+
+
+def test_the_owner_gets_telemetry_and_answers(agent, viewers, context, owner):
+    viewer = viewers(agent)
+    agent.until(lambda: agent.server.viewers == 1)
+    assert noticed(viewer, client.UP)()
+    agent.server.publish([b"pulse", b"header", MARK])
+    assert agent.until(lambda: viewer.take(10)) == [[b"pulse", b"header", MARK]]
+    question = Question(context, owner, owner.public, agent.requests, b"what is up?")
+    agent.until(lambda: agent.asked)
+    assert (agent.asked[0].is_owner, agent.asked[0].raw) == (True, b"what is up?")
+    agent.server.reply(agent.asked[0].sender, [b"all", b"is", b"well"])
+    assert agent.until(question.answer) == [b"all", b"is", b"well"]
+    question.close()
+
+
+def test_a_colleague_may_see_and_is_known_as_a_guest(agent, viewers, context, owner):
+    """Listed while the run goes on: nothing needs a restart."""
+    colleague = keys.throwaway()
+    agent.guests = {colleague.public}
+    viewer = viewers(agent, colleague)
+    agent.until(lambda: agent.server.viewers == 1)
+    agent.server.publish([b"pulse", b"header", MARK])
+    assert agent.until(lambda: viewer.take(10))
+    question = Question(context, colleague, owner.public, agent.requests, b"faster!")
+    agent.until(lambda: agent.asked)
+    assert not agent.asked[0].is_owner
+    question.close()
+
+
+def test_what_travels_is_encrypted(agent, relay, viewers):
+    viewer = viewers(agent, endpoint=relay.endpoint)
+    agent.until(lambda: agent.server.viewers == 1)
+    agent.server.publish([b"pulse", b"header", MARK])
+    assert agent.until(lambda: viewer.take(10))
+    assert len(relay.sent) > len(MARK) and MARK not in relay.sent
+
+
+def test_a_stranger_is_told_no_and_gets_not_a_byte(agent, relay, viewers):
+    """He knows the agent's public key and has one of his own; much is published meanwhile."""
+    stranger = viewers(agent, keys.throwaway(), endpoint=relay.endpoint)
+    listed = viewers(agent)
+    agent.until(lambda: agent.server.viewers == 1)
+    agent.until(noticed(stranger, client.NOT_ADMITTED))
+    before = len(relay.sent)
+    for _ in range(50):
+        agent.server.publish([b"pulse", b"header", MARK * 100])
+        agent.turn()
+    assert agent.until(lambda: listed.take(1))
+    agent.turn_for(0.5)
+    assert stranger.take(10) == []
+    # Greeting and handshake, up to the no: nothing that depends on what was published.
+    assert before <= len(relay.sent) < 1000
+    assert agent.server.viewers == 1
+
+
+def test_a_stranger_is_let_in_once_he_is_listed(agent, viewers):
+    """ZeroMQ does not knock again by itself after a no: a viewer connects anew."""
+    colleague = keys.throwaway()
+    viewer = viewers(agent, colleague)
+    agent.until(noticed(viewer, client.NOT_ADMITTED))
+    agent.guests = {colleague.public}
+    viewer.disconnect(agent.telemetry)
+    viewer.connect(agent.telemetry)
+    agent.until(noticed(viewer, client.UP))
+
+
+def test_a_viewer_with_another_owners_key_sees_that_it_is_another(agent, viewers):
+    """The agent behind the address is not the one that was meant: neither learns anything of the other."""
+    other = keys.throwaway()
+    viewer = viewers(agent, other, other.public)
+    agent.until(noticed(viewer, client.OTHER_KEY))
+    assert agent.server.viewers == 0 and viewer.take(1) == []
+
+
+@pytest.mark.parametrize("mechanism", ["NULL", "PLAIN"])
+def test_there_is_no_way_in_without_encryption(agent, relay, context, mechanism):
+    with context.socket(zmq.SUB) as plain, context.socket(zmq.DEALER) as asker:
+        for each in (plain, asker):
+            if mechanism == "PLAIN":
+                each.plain_username, each.plain_password = b"owner", b"owner"
+            each.linger = 0
+        plain.subscribe(b"")
+        plain.connect(f"tcp://{relay.endpoint}")
+        asker.connect(f"tcp://{agent.requests}")
+        asker.send(b"what is up?")
+        for _ in range(50):
+            agent.server.publish([b"pulse", b"header", MARK])
+            agent.turn()
+        agent.turn_for(0.5)
+        assert plain.poll(0) == 0 and MARK not in relay.sent
+        assert agent.asked == [] and agent.server.viewers == 0
+        assert len(relay.sent) > 0  # it was there, and had its greeting
+
+
+def test_a_strangers_question_is_not_even_read(agent, context, owner):
+    question = Question(context, keys.throwaway(), owner.public, agent.requests, b"what is up?")
+    agent.until(noticed(question, client.NOT_ADMITTED))
+    assert agent.asked == [] and question.answer() is None
+    question.close()
+
+
+def test_nobody_gets_in_while_nobody_keeps_the_gate(owner, viewers):
+    """Where the authenticator does not answer, the door stays shut."""
+    agent = Agent(owner)
+    viewer = viewers(agent)
+    end = time.monotonic() + 2.5
+    seen = []
+    while time.monotonic() < end:
+        agent.server.publish([b"pulse", b"header", MARK])
+        seen += [change.what for change in viewer.changes()]
+        assert viewer.take(1) == []
+        time.sleep(0.05)
+    assert client.NO_ANSWER in seen and client.UP not in seen
+    agent.until(noticed(viewer, client.UP))  # it opens by itself, as soon as it is kept again
+    agent.server.close()
+
+
+@pytest.mark.parametrize("parts", [[b""], [b"a", b"b"], [b""] * 5, [b"\xff" * 65_000]], ids=len)
+def test_odd_requests_harm_nobody(agent, context, owner, parts):
+    odd = Question(context, owner, owner.public, agent.requests, b"first")
+    odd.socket.send_multipart(parts)
+    odd.socket.send(b"x" * 70_000)  # larger than any request: the connection is closed on it
+    agent.turn_for(0.3)
+    plain = Question(context, owner, owner.public, agent.requests, b"and now?")
+    agent.until(lambda: b"and now?" in [asked.raw for asked in agent.asked])
+    assert max(len(asked.raw) for asked in agent.asked) <= 65_000
+    odd.close()
+    plain.close()
+
+
+# How many watch, and what they cost
+
+
+def test_every_viewer_is_seen_to_come_and_to_go(agent, viewers):
+    made = []
+    for count in (1, 2, 3):
+        made.append(viewers(agent))
+        agent.until(lambda: agent.server.viewers == count)  # noqa: B023 - called at once
+        assert agent.came == count
+    for count in (2, 1, 0):
+        leaving = made.pop()
+        leaving.disconnect(agent.telemetry)
+        agent.until(lambda: leaving.take(1) or agent.server.viewers == count)  # noqa: B023
+    assert agent.came == 3
+
+
+def test_an_answer_to_someone_who_left_is_dropped(agent, context, owner):
+    question = Question(context, owner, owner.public, agent.requests, b"bye")
+    agent.until(lambda: agent.asked)
+    question.close()
+    agent.turn_for(0.2)
+    agent.server.reply(agent.asked[0].sender, [b"too late"])
+    agent.server.reply(b"nobody", [b"too late"])
+
+
+def test_the_last_words_arrive(owner, viewers):
+    for _ in range(5):
+        agent = Agent(owner)
+        viewer = viewers(agent)
+        agent.until(lambda: agent.server.viewers == 1)  # noqa: B023 - called at once
+        agent.server.publish([b"bye", b"header", b"ended"])
+        agent.server.close()
+        assert eventually(lambda: viewer.take(1), every=0.01) == [[b"bye", b"header", b"ended"]]  # noqa: B023
+
+
+VIEWER = """
+import os, sys, time, zmq
+from jaxtop import keys
+from jaxtop.transport import Subscriber
+pair = keys.load()
+viewer = Subscriber(zmq.Context(), pair, pair.public, queue=10)
+viewer.connect(sys.argv[1])
+while True:
+    for parts in viewer.take(100):
+        print(parts[1].decode(), flush=True)
+    time.sleep(0.001)
+"""
+PUBLISHER = """
+import os, psutil, sys
+from jaxtop import keys
+from jaxtop.transport import Server
+server = Server(keys.load(), frozenset)
+print(server.bind("127.0.0.1", int(sys.argv[1]))[1], flush=True)
+def publish(number, size):
+    server.poll(0)
+    server.publish([b"pulse", b"%d" % number, os.urandom(size)])
+while not server.viewers:
+    server.poll(10)
+for i in range(50):
+    publish(i, 50_000)
+input()
+before = peak = psutil.Process().memory_info().rss
+for i in range(50, 20_050):
+    publish(i, 50_000)
+    if i % 100 == 0:
+        peak = max(peak, psutil.Process().memory_info().rss)
+print(before, peak, server.viewers, flush=True)
+while server.viewers:
+    i += 1
+    publish(i, 50_000)
+    server.poll(10)
+print("left alone", flush=True)
+"""
+
+
+def test_a_viewer_that_stops_reading_costs_little_and_holds_up_nobody():
+    """A gigabyte is published to a viewer that sleeps; when it wakes up, it gets what is new by itself."""
+    keys.load()
+    pipes = {"stdout": subprocess.PIPE, "env": environment()}
+    publish = subprocess.Popen([PYTHON, "-c", PUBLISHER, str(free_port())], stdin=subprocess.PIPE, **pipes)
+    with publish:
+        try:
+            port = int(publish.stdout.readline())
+            with processes([PYTHON, "-c", VIEWER, local(port)], **pipes) as (view,):
+                assert int(view.stdout.readline()) < 50
+                view.send_signal(signal.SIGSTOP)
+                publish.stdin.write(b"\n")
+                publish.stdin.flush()
+                before, peak, watching = map(int, publish.stdout.readline().split())
+                assert watching == 1
+                assert peak - before < 16 * 2**20
+                view.send_signal(signal.SIGCONT)
+                assert any(int(line) > 20_050 for line in view.stdout)
+                view.kill()  # and one that is gone is not published to
+                assert publish.stdout.readline() == b"left alone\n"
+        finally:
+            publish.kill()
+
+
+# Where it is served
+
+
+def test_a_taken_port_is_passed_over(owner):
+    """Two runs of a user on one host are neighbours, and each knows its own ports."""
+    first = free_port()
+    with socket.create_server(("127.0.0.1", first)):
+        servers = [Server(owner, frozenset) for _ in range(3)]
+        bound = [port for server in servers for port in server.bind("127.0.0.1", first)]
+        for server in servers:
+            server.close()
+    assert bound == sorted(set(bound)) and first < bound[0] and bound[-1] < first + 2048
+
+
+def test_where_no_port_is_left_it_says_so(owner):
+    server = Server(owner, frozenset)
+    with pytest.raises(OSError, match=r"no free port on 127\.0\.0\.1"):
+        server.bind("127.0.0.1", 65535)
+    server.close()
+
+
+def test_ipv6_works_as_well(owner, viewers):
+    agent = Agent(owner)
+    first = free_port()
+    try:
+        socket.create_server(("::1", first), family=socket.AF_INET6).close()
+    except OSError:
+        agent.server.close()
+        pytest.skip("this machine has no IPv6 loopback")
+    _, telemetry = agent.server.bind("::1", first)
+    viewers(agent, endpoint=f"[::1]:{telemetry}")
+    agent.until(lambda: agent.server.viewers == 1)
+    assert outcome_of(f"[::1]:{telemetry}") == probe.GREETS
+    agent.server.close()
+
+
+# Why an address is silent
+
+
+def test_a_process_that_runs_greets_whatever_its_python_does(agent):
+    assert outcome_of(agent.requests) == outcome_of(agent.telemetry) == probe.GREETS
+
+
+def test_a_port_where_something_accepts_and_says_nothing_is_silent():
+    with socket.create_server(("127.0.0.1", 0)) as quiet:
+        assert outcome_of(local(quiet.getsockname()[1])) == probe.SILENT
+
+
+def test_a_port_where_nobody_listens_is_closed():
+    assert outcome_of(local(free_port())) == probe.CLOSED
+
+
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.9\r\n"], ids=["hangs up", "another protocol"])
+def test_a_port_that_belongs_to_something_else_is_closed(said):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        knock = Probe(local(other.getsockname()[1]), time.monotonic())
+        here, _ = other.accept()
+        here.sendall(said)
+        here.close()
+        assert eventually(lambda: knock.advance(time.monotonic()), every=0.01) == probe.CLOSED
+
+
+def test_an_address_that_never_answers_is_unreachable():
+    """A listener whose queue is full drops what comes, as a cut line does."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        address = full.getsockname()
+        with socket.create_connection(address):
+            assert outcome_of(local(address[1])) == probe.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    "nonsense", ["", ":", "nonsense", "127.0.0.1:", "127.0.0.1:0x", "127.0.0.1:70000", "127.0.0.1:-1", "[::1"]
+)
+def test_an_address_that_is_none_is_unreachable(nonsense):
+    """Addresses come from rosters, too: a broken one must not end the viewer."""
+    assert outcome_of(nonsense) == probe.UNREACHABLE
+
+
+SERVER = """
+import os, sys, time
+from jaxtop import keys
+from jaxtop.transport import Server
+server = Server(keys.load(), frozenset)
+_, telemetry = server.bind("127.0.0.1", int(sys.argv[1]))
+def in_child():
+    if "forsake" in sys.argv:
+        server.forsake()
+def fork(then):
+    child = os.fork()
+    if not child:
+        in_child()
+        then()
+        os._exit(0)
+    return child
+child = 0
+if "fork" in sys.argv:
+    assert os.waitpid(fork(lambda: None), 0)[1] == 0
+    child = fork(lambda: time.sleep(600))
+if "exec" in sys.argv:
+    import subprocess
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], close_fds=False).pid
+print(telemetry, child, flush=True)
+while True:
+    server.poll(20)
+    server.publish([b"pulse", b"header", b"figures"])
+"""
+
+
+def test_a_stopped_process_is_silent_however_often_one_asks():
+    """Those who asked in vain fill the queue of a process that does not run; it must not look cut off."""
+    keys.load()
+    with processes([PYTHON, "-c", SERVER, free_port()], stdout=subprocess.PIPE) as (process,):
+        port = process.stdout.readline().split()[0]
+        assert outcome_of(local(port)) == probe.GREETS
+        process.send_signal(signal.SIGSTOP)
+        for _ in range(KNOCKS):
+            socket.create_connection(("127.0.0.1", int(port)), timeout=30).close()
+        assert outcome_of(local(port)) == probe.SILENT
+        process.send_signal(signal.SIGCONT)
+        assert eventually(lambda: outcome_of(local(port)) == probe.GREETS)
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [(["fork", "forsake"], probe.CLOSED), (["fork"], probe.SILENT), (["exec"], probe.CLOSED)],
+    ids=["a forked child that forsakes", "a forked child that does not", "a child of exec"],
+)
+def test_a_dead_process_is_closed_also_while_its_child_lives(context, words, outcome):
+    """A forked child would hold the connections of its dead parent, which then looks stopped."""
+    pair = keys.load()
+    command = [PYTHON, "-c", SERVER, free_port(), *words]
+    with processes(command, stdout=subprocess.PIPE) as (parent,):
+        port, child = map(int, parent.stdout.readline().split())
+        viewer = Subscriber(context, pair, pair.public, queue=10)
+        try:
+            viewer.connect(local(port))
+            # The children let go of theirs without disturbing the parent's.
+            eventually(lambda: viewer.take(1), every=0.01)
+            viewer.changes()
+            parent.kill()
+            parent.wait()
+            eventually(noticed(viewer, client.DOWN))
+            assert outcome_of(local(port)) == outcome
+            assert psutil.pid_exists(child)
+        finally:
+            viewer.close()
+            os.kill(child, signal.SIGKILL)
