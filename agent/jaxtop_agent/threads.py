@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ def cpu_seconds(native_ids: frozenset[int]) -> float:
     """The CPU time these threads of this process have used."""
     total = 0.0
     for native_id in native_ids:
-        with suppress(OSError, ValueError, IndexError):
-            total += int(Path(f"/proc/self/task/{native_id}/schedstat").read_text().split()[0]) / 1e9
+        with suppress(OSError):
+            # What pthread_getcpuclockid makes of a thread; ZeroMQ's have no other handle than this id.
+            total += time.clock_gettime(~native_id << 3 | 6)
     return total
 
 
