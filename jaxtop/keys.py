@@ -94,7 +94,7 @@ def _make(path: Path) -> None:
 def _read(path: Path) -> KeyPair:
     try:
         mode = path.stat().st_mode
-        text = path.read_text()
+        text = path.read_text("ascii")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise NoKey(

@@ -25,7 +25,7 @@ def start_ticks(pid: int) -> int | None:
     """When `pid` started, in clock ticks since boot; None if there is no such process, or it is a zombie."""
     try:
         # The kernel cuts the name at 15 bytes, also within a letter.
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
     except OSError:
         return None
     # The name may hold spaces and brackets: what follows it starts after the last ')'.
@@ -42,7 +42,7 @@ def is_gone(place: Place, pid: int, started: int | None) -> bool:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text("utf-8").strip()
     except OSError:
         return ""
 

@@ -73,7 +73,7 @@ class Agent:
             bind=self._settings.bind,
             read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
         )
-        sampler = Sampler(board, self._keep_hooks)
+        sampler = Sampler(board, lambda: self._keep_hooks(board))
         registrar = Registrar(board, identity.agent, identity.name)
         # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
         # at exit, and none of our threads may be inside one by then.
@@ -89,13 +89,12 @@ class Agent:
         """Put our hooks into JAX; each that this JAX does not have is switched off by itself."""
         from jaxtop_agent.board import reason
         from jaxtop_agent.collectors.compiles import Compiles
-        from jaxtop_agent.collectors.launches import BLIND_SPOTS, Launches
+        from jaxtop_agent.collectors.launches import Launches
 
         try:
             launches = Launches()
-            launches.install()
+            board.sources["launches"] = launches.install()
             self._launches = launches
-            board.sources["launches"] = BLIND_SPOTS
         except Exception as error:
             board.sources["launches"] = reason(error)
         try:
@@ -115,9 +114,9 @@ class Agent:
 
         return note
 
-    def _keep_hooks(self) -> None:
+    def _keep_hooks(self, board: Board) -> None:
         if self._launches is not None:
-            self._launches.install()
+            board.sources["launches"] = self._launches.install()
 
     def _own_threads(self) -> frozenset[int]:
         ours = {worker.native_id for worker in self._workers if worker.native_id is not None}

@@ -77,3 +77,9 @@ class _Loader(Loader):
             module.__spec__.loader = self._original
         self._original.exec_module(module)
         self._finder.arrived()
+
+
+# Python leaves the import machinery out of tracebacks: where `import jax` fails, the script must not meet us.
+_Loader.exec_module.__code__ = _Loader.exec_module.__code__.replace(
+    co_filename="<frozen importlib._bootstrap_external>"
+)

@@ -28,6 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     program = _program(arguments)
+    if sys.flags.ignore_environment:
+        # The agent is told by the environment where to start, and the script would be left with the traces.
+        raise UserError("with -E or -I Python reads no environment; run it without, or call agent.start()")
     sys.stdout.flush()
     os.execve(  # noqa: S606 - the same process, so that signals and the exit status are the script's own
         sys.executable,

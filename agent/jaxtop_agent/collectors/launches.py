@@ -15,6 +15,7 @@ MOST_NAMES = 500
 THE_REST = "(other functions)"
 
 BLIND_SPOTS = "at least: not counted are first calls, and functions with host callbacks"
+TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
 
 
 class Launches:
@@ -28,22 +29,18 @@ class Launches:
         self._retired: dict[str, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
         self._slot = jaxprivate.LaunchHook()
-        self._before: Any = None
         self._hook = self._make_hook()
 
     def _make_hook(self) -> Callable[[Any, Any, Any, Any], None]:
         counts = self._counts
         first_sight = self._first_sight
 
-        def hook(fun: Any, args: Any, kwargs: Any, out: Any) -> None:
+        def hook(fun: Any, args: Any, kwargs: Any, out: Any) -> None:  # noqa: ARG001 - JAX's signature
             key = id(fun)
             if key in counts:
                 counts[key] += 1
             else:
                 first_sight(key, fun)
-            if self._before is not None:
-                # What debug_nans put here raises on purpose: that is for the user.
-                self._before(fun, args, kwargs, out)
 
         return hook
 
@@ -65,17 +62,18 @@ class Launches:
         except Exception:  # a launch that is not counted harms nobody
             pass
 
-    def install(self) -> None:
-        """Take the slot, in front of whatever is in it; also puts us back where `debug_nans` took it."""
+    def install(self) -> str:
+        """Take the slot if it is free, as `debug_nans` leaves it again; returns how the source stands."""
         current = self._slot.get()
-        if current is not self._hook:
-            self._before = current
+        if current is None:
             self._slot.set(self._hook)
+        # Not in front of another hook: those of JAX raise on purpose, and the user's traceback would show us.
+        return BLIND_SPOTS if current in (None, self._hook) else TAKEN
 
     def uninstall(self) -> None:
         """Give the slot back, unless somebody else has taken it since."""
         if self._slot.get() is self._hook:
-            self._slot.set(self._before)
+            self._slot.set(None)
 
     def totals(self) -> dict[str, int]:
         """Launches by function name since the start."""

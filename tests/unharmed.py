@@ -1,0 +1,116 @@
+"""For tests of what a training run notices of the agent: nothing. Runs with it, without it, and watched."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import threading
+from contextlib import suppress
+from subprocess import PIPE
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from jaxtop import runfiles
+from jaxtop.discovery import NoTarget
+from tests.support import JAXTOP, PYTHON, Viewer, eventually, processes, script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOAK = bool(os.environ.get("JAXTOP_SOAK"))
+
+# As one line, so that the lines of a script keep their numbers; as an expression, so that no name is left.
+START = "__import__('jaxtop').agent.start()"
+# The same with everything the agent does done without pause: what harms, harms sooner.
+START_HOT = (
+    "import jaxtop_agent.registrar as _r, jaxtop_agent.sampler as _s, jaxtop_agent.settings as _t; "
+    "_r.FIRST_PAUSE = _r.LONGEST_PAUSE = _t.SHORTEST_INTERVAL = 0.001; _s.SHARE = 1.0; "
+    "__import__('jaxtop').agent.start(interval=0.001); del _r, _s, _t"
+)
+
+
+# Without the agent, and with it: started by the command, by the script, and by the script and never at rest.
+PLAIN = "plain"
+WAYS = ("run", "start", "hot")
+
+
+class Outcome(NamedTuple):
+    """All that a process leaves behind."""
+
+    status: int
+    stdout: str
+    stderr: str
+    results: dict[str, bytes]
+    pid: int
+
+    def told_apart(self, other: Outcome) -> list[str]:
+        """In what two outcomes differ, line by line; the pid does not count."""
+        found = [] if self.status == other.status else [f"status {self.status}, not {other.status}"]
+        for mine, its in ((self.stdout, other.stdout), (self.stderr, other.stderr)):
+            found += difflib.unified_diff(its.splitlines(), mine.splitlines(), "without", "with", lineterm="")
+        return found + sorted(name for name, _ in self.results.items() ^ other.results.items())
+
+
+class Watch:
+    """A viewer of every run of this HOME, attached as soon as it is there and for as long as it lasts."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._viewers: dict[str, Viewer] = {}
+        self.met: set[int] = set()
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._watch)
+
+    def _watch(self) -> None:
+        try:
+            while not self._stop.wait(0.02):
+                for run_file in runfiles.find():
+                    if not run_file.is_stale and run_file.hello.agent not in self._viewers:
+                        with suppress(NoTarget):  # it ended while we looked
+                            self._viewers[run_file.hello.agent] = Viewer(run_file.hello.agent)
+                            self.met.add(run_file.hello.pid)
+                for attached in self._viewers.values():
+                    attached.look(0.01)
+        except BaseException as error:
+            self.failure = error
+
+    def live(self, pid: int) -> dict[str, Any] | None:
+        """The hello of this process, once its figures arrive."""
+        for attached in list(self._viewers.values()):
+            for host in list(attached.cluster.hosts.values()):
+                if host.hello and host.hello.pid == pid and host.pulse.sampled_ms is not None:
+                    return {"hello": host.hello, "pulse": host.pulse, "arrays": host.arrays}
+        return None
+
+    def until_live(self, pid: int) -> dict[str, Any]:
+        return eventually(lambda: self.live(pid), every=0.02)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        for attached in self._viewers.values():
+            attached.source.close()
+        if self.failure:
+            raise self.failure
+
+
+def outcome(
+    folder: Path, text: str, way: str, *words: str, flags: tuple[str, ...] = (), **options: Any
+) -> Outcome:
+    """Run the script in one of the ways (WAYS) and wait for its end; `{start}` in it is where `start` goes.
+
+    `words` are its arguments, or instead of the script `-m MODULE` or `-c CODE` with theirs.
+    """
+    for old in folder.glob("result*"):
+        old.unlink()
+    start = {"start": START, "hot": START_HOT}.get(way, "pass")
+    path = script(folder, text.replace("{start}", start))
+    what = [*words] if words[:1] in (("-m",), ("-c",)) else [path.name, *words]
+    launcher = [PYTHON, *flags, *JAXTOP[1:], "run"] if way == "run" else [PYTHON, *flags]
+    with processes([*launcher, *what], stdout=PIPE, stderr=PIPE, cwd=folder, **options) as (process,):
+        stdout, stderr = process.communicate(timeout=150)
+    results = {path.name: path.read_bytes() for path in folder.glob("result*")}
+    return Outcome(process.returncode, stdout, stderr, results, process.pid)
