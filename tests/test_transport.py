@@ -1,51 +1,21 @@
-"""The transport, over real sockets: who is let in, what a viewer may cost, and why an address is silent."""
+"""The transport, over real sockets: who is let in, what a viewer may cost, and where it is served."""
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
-import threading
 import time
-from contextlib import suppress
 
-import psutil
 import pytest
 import zmq
 
 from jaxtop import keys
-from jaxtop.transport import Probe, Question, Server, Subscriber, client, probe
+from jaxtop.transport import Question, Server, Subscriber, client, probe
+from tests.sockets import Agent, Relay, local, noticed, outcome_of
 from tests.support import PYTHON, environment, eventually, free_port, processes
 
 MARK = b"a figure that only the owner may read"
-KNOCKS = 300
-
-
-class Agent:
-    """A server, turned by the thread of the test while it waits for something."""
-
-    def __init__(self, pair: keys.KeyPair, guests: set[bytes] = frozenset()) -> None:
-        self.guests = guests
-        self.server = Server(pair, lambda: frozenset(self.guests))
-        requests, telemetry = self.server.bind("127.0.0.1", free_port())
-        self.requests, self.telemetry = local(requests), local(telemetry)
-        self.came = 0
-        self.asked = []
-
-    def turn(self) -> None:
-        came, asked = self.server.poll(10)
-        self.came += came
-        self.asked += asked
-
-    def until(self, check, timeout: float = 60):
-        """Turn until the check is true; returns its answer."""
-        return eventually(lambda: self.turn() or check(), timeout, every=0)
-
-    def turn_for(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self.turn()
 
 
 @pytest.fixture
@@ -80,60 +50,6 @@ def viewers(context, owner):
     yield make
     for viewer in made:
         viewer.close()
-
-
-def noticed(viewer, what: str):
-    """A check for a change of this meaning; the others are passed by."""
-    return lambda: what in [change.what for change in viewer.changes()]
-
-
-def outcome_of(endpoint: str) -> str:
-    """What a probe of this address finds."""
-    knock = Probe(endpoint, time.monotonic())
-    return eventually(lambda: knock.advance(time.monotonic()), every=0.01)
-
-
-def local(port: object) -> str:
-    return f"127.0.0.1:{port}"
-
-
-class Relay:
-    """A wire between viewers and an agent that remembers all that the agent sent."""
-
-    def __init__(self, endpoint: str) -> None:
-        self._to = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = local(self._door.getsockname()[1])
-        self.sent = bytearray()
-        self._open = [self._door]
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                here, _ = self._door.accept()
-                there = socket.create_connection(self._to)
-                self._open += [here, there]
-                for source, sink, heard in ((here, there, None), (there, here, self.sent)):
-                    self._threads.append(threading.Thread(target=self._carry, args=(source, sink, heard)))
-                    self._threads[-1].start()
-
-    def _carry(self, source: socket.socket, sink: socket.socket, heard: bytearray | None) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                if heard is not None:
-                    heard += data
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        for each in self._open:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-        for thread in self._threads:
-            thread.join()
 
 
 @pytest.fixture
@@ -408,116 +324,3 @@ def test_ipv6_works_as_well(owner, viewers):
     agent.until(lambda: agent.server.viewers == 1)
     assert outcome_of(f"[::1]:{telemetry}") == probe.GREETS
     agent.server.close()
-
-
-# Why an address is silent
-
-
-def test_a_process_that_runs_greets_whatever_its_python_does(agent):
-    assert outcome_of(agent.requests) == outcome_of(agent.telemetry) == probe.GREETS
-
-
-def test_a_port_where_something_accepts_and_says_nothing_is_silent():
-    with socket.create_server(("127.0.0.1", 0)) as quiet:
-        assert outcome_of(local(quiet.getsockname()[1])) == probe.SILENT
-
-
-def test_a_port_where_nobody_listens_is_closed():
-    assert outcome_of(local(free_port())) == probe.CLOSED
-
-
-@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.9\r\n"], ids=["hangs up", "another protocol"])
-def test_a_port_that_belongs_to_something_else_is_closed(said):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        knock = Probe(local(other.getsockname()[1]), time.monotonic())
-        here, _ = other.accept()
-        here.sendall(said)
-        here.close()
-        assert eventually(lambda: knock.advance(time.monotonic()), every=0.01) == probe.CLOSED
-
-
-def test_an_address_that_never_answers_is_unreachable():
-    """A listener whose queue is full drops what comes, as a cut line does."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
-        address = full.getsockname()
-        with socket.create_connection(address):
-            assert outcome_of(local(address[1])) == probe.UNREACHABLE
-
-
-@pytest.mark.parametrize(
-    "nonsense", ["", ":", "nonsense", "127.0.0.1:", "127.0.0.1:0x", "127.0.0.1:70000", "127.0.0.1:-1", "[::1"]
-)
-def test_an_address_that_is_none_is_unreachable(nonsense):
-    """Addresses come from rosters, too: a broken one must not end the viewer."""
-    assert outcome_of(nonsense) == probe.UNREACHABLE
-
-
-SERVER = """
-import os, sys, time
-from jaxtop import keys
-from jaxtop.transport import Server
-server = Server(keys.load(), frozenset)
-_, telemetry = server.bind("127.0.0.1", int(sys.argv[1]))
-def in_child():
-    if "forsake" in sys.argv:
-        server.forsake()
-def fork(then):
-    child = os.fork()
-    if not child:
-        in_child()
-        then()
-        os._exit(0)
-    return child
-child = 0
-if "fork" in sys.argv:
-    assert os.waitpid(fork(lambda: None), 0)[1] == 0
-    child = fork(lambda: time.sleep(600))
-if "exec" in sys.argv:
-    import subprocess
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], close_fds=False).pid
-print(telemetry, child, flush=True)
-while True:
-    server.poll(20)
-    server.publish([b"pulse", b"header", b"figures"])
-"""
-
-
-def test_a_stopped_process_is_silent_however_often_one_asks():
-    """Those who asked in vain fill the queue of a process that does not run; it must not look cut off."""
-    keys.load()
-    with processes([PYTHON, "-c", SERVER, free_port()], stdout=subprocess.PIPE) as (process,):
-        port = process.stdout.readline().split()[0]
-        assert outcome_of(local(port)) == probe.GREETS
-        process.send_signal(signal.SIGSTOP)
-        for _ in range(KNOCKS):
-            socket.create_connection(("127.0.0.1", int(port)), timeout=30).close()
-        assert outcome_of(local(port)) == probe.SILENT
-        process.send_signal(signal.SIGCONT)
-        assert eventually(lambda: outcome_of(local(port)) == probe.GREETS)
-
-
-@pytest.mark.parametrize(
-    ("words", "outcome"),
-    [(["fork", "forsake"], probe.CLOSED), (["fork"], probe.SILENT), (["exec"], probe.CLOSED)],
-    ids=["a forked child that forsakes", "a forked child that does not", "a child of exec"],
-)
-def test_a_dead_process_is_closed_also_while_its_child_lives(context, words, outcome):
-    """A forked child would hold the connections of its dead parent, which then looks stopped."""
-    pair = keys.load()
-    command = [PYTHON, "-c", SERVER, free_port(), *words]
-    with processes(command, stdout=subprocess.PIPE) as (parent,):
-        port, child = map(int, parent.stdout.readline().split())
-        viewer = Subscriber(context, pair, pair.public, queue=10)
-        try:
-            viewer.connect(local(port))
-            # The children let go of theirs without disturbing the parent's.
-            eventually(lambda: viewer.take(1), every=0.01)
-            viewer.changes()
-            parent.kill()
-            parent.wait()
-            eventually(noticed(viewer, client.DOWN))
-            assert outcome_of(local(port)) == outcome
-            assert psutil.pid_exists(child)
-        finally:
-            viewer.close()
-            os.kill(child, signal.SIGKILL)

@@ -105,14 +105,15 @@ class Cluster:
             self.hosts[agent] = replace(host, link=link, link_at=at)
 
     def _note_link(self, host: Host, link: wire.Link, at: float) -> None:
-        if host.bye is not None or link.state == host.link.state:
+        if host.bye is not None:
             return
         if link.state == "closed" and host.hello is None:
             return  # it was gone before anybody here met it
-        if link.state in _TROUBLE:
-            severity, kind, text = _TROUBLE[link.state]
+        before, now = _TROUBLE.get(host.link.state), _TROUBLE.get(link.state)
+        if now is not None and (before is None or now[1] != before[1]):
+            severity, kind, text = now
             self.events.append(LoggedEvent(at, severity, kind, host.agent, f"{host.label} {text}"))
-        elif link.state == "up" and host.link.state in _TROUBLE:
+        elif link.state == "up" and before is not None:
             self.events.append(LoggedEvent(at, "info", "back", host.agent, f"{host.label} is back"))
 
     def _hello(self, host: Host, hello: wire.Hello, _at: float) -> Host:

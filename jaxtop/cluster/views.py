@@ -246,7 +246,8 @@ def _devices_of(cluster: Cluster, host: Host, now: float) -> Iterator[DeviceView
 
 
 def _is_whole(mesh: wire.Mesh) -> bool:
-    return prod(size for _, size in mesh.axes) == sum(count for _, count in mesh.device_ids)
+    sizes = [size for _, size in mesh.axes]
+    return all(size > 0 for size in sizes) and prod(sizes) == sum(count for _, count in mesh.device_ids)
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,103 @@
+"""What the model shows: devices with their figures, meshes and arrays of the whole cluster."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop.cluster import arrays, devices, memory_history, meshes
+from tests.stories import census, cluster_of, hello, pulse, running, tell
+
+
+def test_devices_show_what_is_known_and_nothing_else():
+    two = (wire.Device(0, "H100", "gpu", local_id=0), wire.Device(2048, "H100", "gpu", local_id=1))
+    figures = wire.DeviceSample(used_bytes=(10, None), limit_bytes=(40, 0), power_mw=(350_500,))
+    cluster = cluster_of(*running(0), (11, "r1-0", hello(0, devices=two)))
+    unknown = devices(cluster, 11)
+    assert [(view.id, view.used_bytes, view.power_w, view.memory_source) for view in unknown] == [
+        (0, None, None, None),
+        (2048, None, None, None),
+    ]
+    tell(cluster, (12, "r1-0", pulse(devices=figures, memory_source="allocator")))
+    first, second = devices(cluster, 12)
+    assert (first.used_bytes, first.used_share, first.power_w, first.utilization) == (10, 0.25, 350.5, None)
+    assert (second.used_bytes, second.used_share, second.power_w, second.peak_bytes) == (None,) * 4
+    assert memory_history(cluster, "r1-0", 0) == [None, 10]
+
+
+def test_a_mesh_that_spans_hosts_is_one_mesh():
+    """Each host tells of it; what is shown has its axes, and each device its place in row-major order."""
+    cluster = cluster_of(*running(0, 1), *((10, agent, census()) for agent in ("r1-0", "r1-1")))
+    (mesh,) = meshes(cluster)
+    assert mesh.axes == (("data", 2), ("model", 4))
+    assert mesh.device_ids == (0, 1, 2, 3, 2048, 2049, 2050, 2051)
+    assert [mesh.coordinates(each) for each in (0, 3, 2048, 2051, 7)] == [
+        (0, 0),
+        (0, 3),
+        (1, 0),
+        (1, 3),
+        None,
+    ]
+
+
+def test_several_meshes_of_a_run_are_listed_largest_first():
+    """Of the same devices in another order, or of fewer of them: they are different meshes."""
+    turned = wire.Mesh((("data", 2), ("model", 4)), ((2048, 4), (0, 4)))
+    small = wire.Mesh((("batch", 4),), ((0, 4),))
+    cluster = cluster_of(*running(0, 1), (10, "r1-0", census(mesh=small)), (10, "r1-1", census(mesh=turned)))
+    tell(cluster, (11, "r1-1", census(mesh=turned)))
+    assert [mesh.device_ids[0] for mesh in meshes(cluster)] == [2048, 0]
+    assert [len(mesh.device_ids) for mesh in meshes(cluster)] == [8, 4]
+
+
+def test_a_mesh_that_no_longer_holds_arrays_is_no_longer_shown():
+    cluster = cluster_of(*running(0), (10, "r1-0", census()), (11, "r1-0", wire.Arrays(0)))
+    assert meshes(cluster) == [] and arrays(cluster) == []
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (8, 2), (-2, -4), (0, 8)])
+def test_a_mesh_whose_sizes_do_not_fit_its_devices_is_not_shown(sizes):
+    wrong = wire.Mesh((("data", sizes[0]), ("model", sizes[1])), ((0, 8 if all(sizes) else 0),))
+    cluster = cluster_of(*running(0), (10, "r1-0", census(mesh=wrong)))
+    assert meshes(cluster) == []
+
+
+def test_an_array_that_spans_hosts_appears_once():
+    """Hosts are read at different moments: one may have met an array that the other has dropped."""
+    weights = wire.ArrayGroup((1024, 512), "float32", 0, 2, 4 << 20, 2 << 20, "params['w']")
+    more = replace(weights, count=3, bytes_global=6 << 20, bytes_per_device=3 << 20)
+    mine = wire.ArrayGroup((), "int32", 1, 1, 4, 4)
+    cluster = cluster_of(*running(0, 1), (10, "r1-0", census(weights, mine)), (10, "r1-1", census(more)))
+    merged, single = arrays(cluster)
+    assert (merged.name, merged.count, merged.bytes_global) == ("params['w']", 3, 6 << 20)
+    assert merged.mesh == meshes(cluster)[0] and merged.device_ids == meshes(cluster)[0].device_ids
+    assert (single.mesh, single.device_ids, single.sharding) == (None, (0,), "SingleDeviceSharding")
+
+
+def test_arrays_that_differ_in_anything_are_told_apart():
+    same = wire.ArrayGroup((8,), "float32", 0, 1, 32, 16, "a", "f")
+    others = [
+        replace(same, **one)
+        for one in ({"shape": (4, 2)}, {"dtype": "int32"}, {"name": "b"}, {"function": "g"})
+    ]
+    cluster = cluster_of(
+        *running(0, 1), (10, "r1-0", census(same, *others)), (10, "r1-1", census(same, spec="P()"))
+    )
+    assert len(arrays(cluster)) == 6
+
+
+@pytest.mark.parametrize(
+    ("bytes_global", "bytes_per_device", "copies"),
+    [
+        (1 << 20, 1 << 17, 1),
+        (1 << 20, 1 << 18, 2),
+        (1 << 20, 1 << 19, 4),
+        (1 << 20, 1 << 20, 8),
+        (0, 0, None),
+    ],
+)
+def test_replication_says_how_many_copies_the_devices_hold(bytes_global, bytes_per_device, copies):
+    group = wire.ArrayGroup((1,), "float32", 0, 1, bytes_global, bytes_per_device)
+    cluster = cluster_of(*running(0), (10, "r1-0", census(group)))
+    assert arrays(cluster)[0].replication == copies
