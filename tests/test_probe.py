@@ -109,12 +109,13 @@ def test_a_stopped_process_is_silent_however_often_one_asks():
     [(["fork", "forsake"], probe.CLOSED), (["fork"], probe.SILENT), (["exec"], probe.CLOSED)],
     ids=["a forked child that forsakes", "a forked child that does not", "a child of exec"],
 )
-def test_a_dead_process_is_closed_also_while_its_child_lives(context, words, outcome):
+def test_a_dead_process_is_closed_also_while_its_child_lives(words, outcome):
     """A forked child would hold the connections of its dead parent, which then looks stopped."""
     pair = keys.load()
     command = [PYTHON, "-c", SERVER, free_port(), *words]
     with processes(command, stdout=subprocess.PIPE) as (parent,):
         port, child = map(int, parent.stdout.readline().split())
+        context = zmq.Context()
         viewer = Subscriber(context, pair, pair.public, queue=10)
         try:
             viewer.connect(local(port))
@@ -128,4 +129,5 @@ def test_a_dead_process_is_closed_also_while_its_child_lives(context, words, out
             assert psutil.pid_exists(child)
         finally:
             viewer.close()
+            context.term()
             os.kill(child, signal.SIGKILL)
