@@ -10,6 +10,7 @@ import time
 
 import psutil
 import pytest
+import zmq
 
 from jaxtop import keys
 from jaxtop.transport import Probe, Subscriber, client, probe
