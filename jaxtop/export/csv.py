@@ -35,19 +35,19 @@ COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
     ("temperature_c", lambda _, device: device.get("temperature_c")),
     ("host_cpu_percent", lambda host, _: host["cpu_percent"]),
     ("host_rss_bytes", lambda host, _: host["rss_bytes"]),
-    ("launches", lambda host, _: sum(host["launches"].values())),
+    ("launches", lambda host, _: sum(host["launches"].values()) if host["launches"] else None),
 )
 
 
 def to_csv(cluster: Cluster, now: float) -> str:
     """The table; a host whose devices are not known has one line without a device."""
     out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
+    table = csv.writer(out, lineterminator="\r\n")  # or it would not quote a carriage return in a name
     table.writerow([name for name, _ in COLUMNS])
     for host in to_document(cluster, now)["hosts"]:
         for device in host["devices"] or [{}]:
             table.writerow([read(host, device) for _, read in COLUMNS])
-    return out.getvalue()
+    return out.getvalue().replace("\r\n", "\n")
 
 
 def _memory(device: Row, figure: str) -> object:

@@ -96,8 +96,8 @@ def _host(run: Run, view: HostView, own_devices: list[DeviceView], now: float) -
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),
-            "dropped": pulse.cost.dropped,
-            "viewers": pulse.cost.viewers,
+            "dropped": None if host.pulse_at is None else pulse.cost.dropped,
+            "viewers": None if host.pulse_at is None else pulse.cost.viewers,
         },
         "devices": [_device(device) for device in own_devices],
     }

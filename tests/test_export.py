@@ -1,0 +1,335 @@
+"""The cluster as text: what the contract names is there, what nobody knows is not invented, and it parses."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from jaxtop import __version__, wire
+from jaxtop.cluster import Cluster
+from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
+from tests.stories import ROSTER, census, cluster_of, hello, link, pulse, running, tell
+
+HOSTILE = 'quote" back\\slash\nnewline\r\ttab, comma; {brace="x"} # EOF \N{SNOWMAN} \x00\x1b[31m'
+NOW = 20.0
+
+# The contract, as design.md prints it: names to the types that a known value has.
+TEXT, COUNT, FIGURE = str, int, (int, float)
+DEVICE = {
+    "id": COUNT,
+    "local_id": COUNT,
+    "platform": TEXT,
+    "kind": TEXT,
+    "coords": list,
+    "memory": {"used_bytes": COUNT, "peak_bytes": COUNT, "limit_bytes": COUNT, "source": TEXT},
+    "utilization": FIGURE,
+    "power_w": FIGURE,
+    "temperature_c": FIGURE,
+}
+STEP = dict.fromkeys(
+    ("count", "per_second", "p50_ms", "p99_ms", "flops_per_second", "utilization_of_peak"), FIGURE
+)
+HOST = {
+    "run": TEXT,
+    "process_index": COUNT,
+    "incarnation": COUNT,
+    "hostname": TEXT,
+    "pid": COUNT,
+    "state": TEXT,
+    "age_s": FIGURE,
+    "jax": TEXT,
+    "platform": TEXT,
+    "cpu_percent": FIGURE,
+    "rss_bytes": COUNT,
+    "launches": dict,
+    "step": {"function": TEXT, **STEP},
+    "sources": dict,
+    "agent": {"cpu_percent": FIGURE, "dropped": COUNT},
+    "devices": [DEVICE],
+}
+ARRAY = {
+    "name": TEXT,
+    "function": TEXT,
+    "shape": list,
+    "dtype": TEXT,
+    "sharding": TEXT,
+    "mesh": COUNT,
+    "device_ids": list,
+    "memory_kind": TEXT,
+    "count": COUNT,
+    "bytes_global": COUNT,
+    "bytes_per_device": COUNT,
+    "replication": COUNT,
+}
+CONTRACT = {
+    "schema": COUNT,
+    "jaxtop": TEXT,
+    "at": TEXT,
+    "runs": [{"id": TEXT, "name": TEXT, "process_count": COUNT}],
+    "hosts": [HOST],
+    "meshes": [{"axes": [{"name": TEXT, "size": COUNT}], "device_ids": list}],
+    "arrays": [ARRAY],
+    "programs": list,
+    "collectives": list,
+    "events": [{"at": TEXT, "severity": TEXT, "kind": TEXT, "process_index": COUNT, "text": TEXT}],
+}
+
+
+def cluster(name: str = "node0", function: str = "step", metric: str = "loss") -> Cluster:
+    """Two hosts: one says all that can be said, of the other the roster alone tells."""
+    gpus = (
+        wire.Device(0, "NVIDIA H100", "gpu", local_id=0, coords=(0, 1)),
+        wire.Device(2048, "NVIDIA H100", "gpu", local_id=1),
+    )
+    figures = wire.DeviceSample(
+        (1 << 33, None), (1 << 34, 5), (80 << 30, None), (875, 0), (350_500, None), (61, None)
+    )
+    group = wire.ArrayGroup((8, 4), "float32", 0, 2, 256, 128, name, function)
+    return cluster_of(
+        *running(0),
+        (10, "r1-0", ROSTER),
+        (11, "r1-0", hello(0, devices=gpus, hostname=name, platform="gpu")),
+        (12, "r1-0", census(group, wire.ArrayGroup((), "int32", 1, 1, 4, 4))),
+        (13, "r1-0", pulse(at_ms=13_000, step=wire.Step(1, 1))),
+        (
+            19,
+            "r1-0",
+            pulse(
+                at_ms=19_000,
+                sampled_ms=18_600,
+                memory_source="allocator",
+                devices=figures,
+                host=wire.HostSample(1503, 3 << 30),
+                launches={function: 123},
+                step=wire.Step(7, 13, {metric: 2.5}),
+                cost=wire.Cost(4000, 3, 2),
+            ),
+        ),
+        (19, "r1-0", wire.Event(0, "warning", "source", name)),
+        (19, "r1-1", link("connecting")),
+    )
+
+
+def strictly(text: str):
+    """JSON as the standard has it: no NaN, no Infinity."""
+    return json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+
+
+def check(value: object, expected: object, where: str) -> None:
+    """All names are there; each value is of its type, or null."""
+    if isinstance(expected, dict):
+        assert isinstance(value, dict), where
+        assert expected.keys() <= value.keys(), f"{where} lacks {expected.keys() - value.keys()}"
+        for name, inner in expected.items():
+            if value[name] is not None:
+                check(value[name], inner, f"{where}.{name}")
+    elif isinstance(expected, list):
+        assert isinstance(value, list) and value, where
+        for i, each in enumerate(value):
+            check(each, expected[0], f"{where}[{i}]")
+    else:
+        assert isinstance(value, expected) and not isinstance(value, bool), where
+
+
+def leaves(value: object) -> list[object]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return [value] if inner is None else [leaf for each in inner for leaf in leaves(each)]
+
+
+# JSON
+
+
+def test_the_document_has_every_field_of_the_contract():
+    document = strictly(to_json(cluster(), NOW))
+    document["hosts"] = [document["hosts"][0]]
+    check(document, CONTRACT, "$")
+
+
+def test_the_document_says_what_the_hosts_said():
+    document = strictly(to_json(cluster(), NOW))
+    assert (document["schema"], document["jaxtop"], document["at"]) == (
+        1,
+        __version__,
+        "1970-01-01T00:00:20.000Z",
+    )
+    assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2}]
+    host = document["hosts"][0]
+    assert (host["state"], host["age_s"], host["sampled_age_s"], host["incarnation"]) == ("live", 1.0, 0.4, 1)
+    assert (host["cpu_percent"], host["rss_bytes"], host["launches"]) == (150.3, 3 << 30, {"step": 123})
+    assert (host["step"]["count"], host["step"]["per_second"]) == (13, 2.0)
+    assert (host["agent"]["cpu_percent"], host["agent"]["dropped"]) == (0.4, 3)
+    first, second = host["devices"]
+    assert first["memory"] == {
+        "used_bytes": 1 << 33,
+        "peak_bytes": 1 << 34,
+        "limit_bytes": 80 << 30,
+        "source": "allocator",
+    }
+    assert (first["utilization"], first["power_w"], first["temperature_c"]) == (0.875, 350.5, 61)
+    assert (second["id"], second["local_id"], second["memory"]["used_bytes"]) == (2048, 1, None)
+    assert (second["utilization"], second["power_w"]) == (0.0, None)  # idle is known, power is not
+    assert [axis["name"] for axis in document["meshes"][0]["axes"]] == ["data", "model"]
+    weights, scalar = document["arrays"]
+    assert (weights["mesh"], weights["device_ids"]) == (0, document["meshes"][0]["device_ids"])
+    assert (weights["sharding"], weights["replication"]) == ("P('data', None)", 4)
+    assert (scalar["mesh"], scalar["device_ids"], scalar["shape"]) == (None, [0], [])
+    assert [(event["kind"], event["process_index"]) for event in document["events"]] == [("source", 0)]
+
+
+def test_what_nobody_knows_is_null_and_never_zero():
+    """Of a host that has not spoken there are its place and its state, and not one figure."""
+    unknown = strictly(to_json(cluster(), NOW))["hosts"][1]
+    check(unknown, {**HOST, "devices": list}, "$.hosts[1]")
+    known = {
+        name: unknown.pop(name)
+        for name in ("run", "process_index", "incarnation", "hostname", "pid", "state")
+    }
+    assert known == {
+        "run": "r1",
+        "process_index": 1,
+        "incarnation": 1,
+        "hostname": "node1",
+        "pid": 77,
+        "state": "connecting",
+    }
+    assert set(leaves(unknown)) == {None}
+
+
+def test_a_host_that_said_hello_but_sent_no_figures_has_none():
+    only_hello = cluster_of(
+        (10, "r1-0", link("up")), (10, "r1-0", hello(0, devices=(wire.Device(0, "cpu", "cpu"),)))
+    )
+    host = strictly(to_json(only_hello, NOW))["hosts"][0]
+    assert host["jax"] == "0.10.2"
+    figures = [host["agent"], host["machine"], host["devices"][0]["memory"], host["step"], host["rss_bytes"]]
+    assert set(leaves(figures)) == {None}
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")])
+def test_a_loss_that_is_no_number_is_null(odd):
+    diverged = cluster()
+    tell(diverged, (19.5, "r1-0", pulse(at_ms=19_500, step=wire.Step(8, 14, {"loss": odd}))))
+    assert strictly(to_json(diverged, NOW))["hosts"][0]["step"]["metrics"] == {"loss": None}
+    (value,) = metrics(to_openmetrics(diverged, NOW))["jaxtop_step_metric"].values()
+    assert str(value) == str(odd)
+
+
+def test_what_could_not_be_read_and_who_was_not_met_is_in_the_document():
+    some = cluster_of(*running(0), (11, "", link("refused", "this key is not admitted")))
+    some.feed(wire.Frame(12, "r1-0", "weather", 1, b""))
+    document = strictly(to_json(some, NOW))
+    assert document["unmet"] == [
+        {"address": "10.0.0.1:7411", "state": "refused", "text": "this key is not admitted"}
+    ]
+    assert list(document["rejected"].values()) == [1]
+
+
+def test_hostile_names_survive_as_they_are():
+    document = strictly(to_json(cluster(HOSTILE, HOSTILE, HOSTILE), NOW))
+    host = document["hosts"][0]
+    assert (host["hostname"], [*host["launches"]], [*host["step"]["metrics"]]) == (
+        HOSTILE,
+        [HOSTILE],
+        [HOSTILE],
+    )
+    assert document["arrays"][0]["name"] == HOSTILE
+
+
+# CSV
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+
+
+def test_csv_has_a_line_a_device_and_nothing_where_nothing_is_known():
+    first, second, unmet = table(to_csv(cluster(), NOW))
+    assert (first["hostname"], first["device_id"], first["used_bytes"]) == ("node0", "0", str(1 << 33))
+    assert (first["memory_source"], first["power_w"], first["launches"]) == ("allocator", "350.5", "123")
+    assert (second["device_id"], second["used_bytes"], second["utilization"]) == ("2048", "", "0.0")
+    assert {name: value for name, value in unmet.items() if value} == {
+        "run": "r1",
+        "process_index": "1",
+        "hostname": "node1",
+        "pid": "77",
+        "state": "connecting",
+    }
+
+
+@pytest.mark.parametrize("name", [HOSTILE, "\r", "a\rb", "a\nb", "a,b", '"', " a ", "", "=1+1"])
+def test_csv_of_hostile_names_parses_to_these_names(name):
+    assert [row["hostname"] for row in table(to_csv(cluster(name), NOW))] == [name, name, "node1"]
+    assert "\r" not in to_csv(cluster(), NOW)
+
+
+# OpenMetrics
+
+
+def metrics(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """The samples by name and labels; a sample told twice fails."""
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            of_name = found.setdefault(sample.name, {})
+            labels = tuple(sorted(sample.labels.items()))
+            assert labels not in of_name
+            of_name[labels] = sample.value
+    return found
+
+
+def test_openmetrics_are_read_by_prometheus():
+    found = metrics(to_openmetrics(cluster(), NOW))
+    place = {"run": "r1", "process_index": "0", "hostname": "node0"}
+    device = {**place, "device": "0", "kind": "NVIDIA H100"}
+
+    def value(name: str, labels: dict[str, str]) -> float:
+        return found[name][tuple(sorted(labels.items()))]
+
+    assert value("jaxtop_device_memory_used_bytes", {**device, "source": "allocator"}) == 1 << 33
+    assert value("jaxtop_device_utilization_ratio", device) == 0.875
+    assert value("jaxtop_device_power_watts", device) == 350.5
+    assert value("jaxtop_launches_total", {**place, "function": "step"}) == 123
+    assert value("jaxtop_steps_total", place) == 13
+    assert value("jaxtop_step_metric", {**place, "metric": "loss"}) == 2.5
+    assert value("jaxtop_process_cpu_ratio", place) == pytest.approx(1.503)
+    states = {labels: on for labels, on in found["jaxtop_host_state"].items() if on}
+    assert {(dict(labels)["hostname"], dict(labels)["jaxtop_host_state"]) for labels in states} == {
+        ("node0", "live"),
+        ("node1", "connecting"),
+    }
+
+
+def test_openmetrics_have_no_sample_where_nothing_is_known():
+    found = metrics(to_openmetrics(cluster(), NOW))
+    assert len(found["jaxtop_device_memory_used_bytes"]) == len(found["jaxtop_device_power_watts"]) == 1
+    assert len(found["jaxtop_device_utilization_ratio"]) == 2
+    of_unmet = {
+        name for name, samples in found.items() for labels in samples if ("hostname", "node1") in labels
+    }
+    assert of_unmet == {"jaxtop_host_state"}
+
+
+def test_openmetrics_of_hostile_names_parse_to_these_names():
+    found = metrics(to_openmetrics(cluster(HOSTILE, HOSTILE, HOSTILE), NOW))
+    (launches,) = found["jaxtop_launches_total"]
+    assert dict(launches)["function"] == dict(launches)["hostname"] == HOSTILE
+    assert [dict(labels)["metric"] for labels in found["jaxtop_step_metric"]] == [HOSTILE]
+
+
+def test_openmetrics_of_runs_side_by_side_do_not_collide():
+    both = cluster()
+    tell(both, *running(0, 1, run="r2", at=19), *running(1, run="r1", at=19))
+    tell(both, *((19, agent, pulse(launches={"step": 1})) for agent in ("r2-0", "r2-1", "r1-1")))
+    assert len(metrics(to_openmetrics(both, NOW))["jaxtop_launches_total"]) == 4
+
+
+def test_an_empty_cluster_can_be_written():
+    nothing = Cluster()
+    assert to_document(nothing, NOW)["hosts"] == []
+    assert table(to_csv(nothing, NOW)) == []
+    assert metrics(to_openmetrics(nothing, NOW)) == {}
+    assert to_openmetrics(nothing, NOW) == "# EOF\n"
