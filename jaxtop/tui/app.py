@@ -21,6 +21,7 @@ from jaxtop.tui.screens.base import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from rich.text import Text
     from textual import events
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -43,6 +44,19 @@ class Feed(Protocol):
         """What was received and could not be read, with how often."""
 
 
+class _Line(Static):
+    """A line that is repainted only if it reads differently."""
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's own name for it
+        super().__init__(id=id)
+        self._read: Text | None = None
+
+    def read(self, line: Text) -> None:
+        if line != self._read or line.spans != self._read.spans:
+            self._read = line
+            self.update(line)
+
+
 class JaxtopApp(App[str]):
     """`jaxtop attach`; returns a line to print after it, if there is something left to say."""
 
@@ -52,7 +66,7 @@ class JaxtopApp(App[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit", priority=False),
         Binding("question_mark", "help", "Help", key_display="?"),
-        Binding("colon", "command_palette", "Palette", key_display=":"),
+        Binding("colon,ctrl+p", "command_palette", "Palette", key_display=":"),
         Binding("space", "pause", "Pause"),
         Binding("z", "jump", "Jump"),
         Binding("t", "theme", "Theme", show=False),
@@ -67,6 +81,8 @@ class JaxtopApp(App[str]):
         self._cluster = Cluster()
         self._frozen: Moment | None = None
         self._selection: Selection = NOTHING
+        self._header = _Line(id="header")
+        self._facts = _Line(id="facts")
         self._views: dict[str, View] = {}
         self._visited: list[str] = []
         for palette in PALETTES.values():
@@ -74,8 +90,8 @@ class JaxtopApp(App[str]):
         self.theme = DARK.theme.name
 
     def compose(self) -> ComposeResult:
-        yield Static(id="header")
-        yield Static(id="facts")
+        yield self._header
+        yield self._facts
         views = all_screens()
         with ContentSwitcher(initial=_id_of(views[0]), id="body"):
             for view in views:
@@ -129,8 +145,8 @@ class JaxtopApp(App[str]):
         mode = headline.Mode(f"PAUSED {self._since(moment)}" if paused else "LIVE", not paused)
         clock = time.strftime("%H:%M:%S", time.localtime(moment.now))
         width = self.size.width
-        _update(self, "#header", headline.header(moment, mode, clock, width, self.palette))
-        _update(self, "#facts", headline.facts(moment, self._feed.rejected(), width, self.palette))
+        self._header.read(headline.header(moment, mode, clock, width, self.palette))
+        self._facts.read(headline.facts(moment, self._feed.rejected(), width, self.palette))
 
     def _since(self, moment: Moment) -> str:
         from jaxtop.tui.text import age  # kept beside its one use
@@ -221,14 +237,6 @@ class JaxtopApp(App[str]):
 
 def _id_of(view: View) -> str:
     return f"screen-{view.KEY}"
-
-
-def _update(app: JaxtopApp, where: str, content: Any) -> None:
-    """Repaint a line only if it reads differently."""
-    line = app.query_one(where, Static)
-    if getattr(line, "shown", None) != content:
-        line.shown = content  # type: ignore[attr-defined]
-        line.update(content)
 
 
 def _call(app: JaxtopApp, action: str, node: Any) -> Callable[[], Any]:

@@ -1,0 +1,163 @@
+"""The app on a stage: small clusters told as frames, a clock that stands still, and a pilot."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from textual.widgets import ContentSwitcher, Static
+
+from jaxtop import wire
+from jaxtop.tui.app import JaxtopApp
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+NOW = 1_800_000_000.0
+PROCESSES, DEVICES = 2, 4
+
+
+def frame(agent: str, message: wire.Message, at: float = NOW, sequence: int = 1) -> wire.Frame:
+    return wire.Frame(at, agent, wire.kind_of(message), sequence, wire.encode(message))
+
+
+def agent_id(index: int) -> str:
+    return f"{index:016x}"
+
+
+def hello(index: int, processes: int = PROCESSES, devices: int = DEVICES) -> wire.Hello:
+    first = index * devices
+    return wire.Hello(
+        agent=agent_id(index),
+        hostname=f"node{index:02}",
+        pid=1000 + index,
+        process_started_ticks=1,
+        boot="b",
+        pid_namespace="pid:[1]",
+        started_ms=int(NOW * 1000),
+        telemetry=f"10.0.0.{index}:7411",
+        requests=f"10.0.0.{index}:7410",
+        interval_ms=1000,
+        jaxtop="0.1.0",
+        python="3.11.7",
+        name="train",
+        run="r1",
+        process_index=index,
+        process_count=processes,
+        jax="0.10.2",
+        platform="cpu",
+        devices=tuple(wire.Device(first + i, "cpu", "cpu", i) for i in range(devices)),
+    )
+
+
+def pulse(index: int, at: float = NOW, devices: int = DEVICES, launches: int = 10, **more: Any) -> wire.Pulse:
+    used = tuple((index * devices + i + 1) << 20 for i in range(devices))
+    return wire.Pulse(
+        at_ms=int(at * 1000),
+        sampled_ms=int(at * 1000),
+        memory_source="arrays",
+        devices=wire.DeviceSample(used_bytes=used),
+        host=wire.HostSample(500, 400 << 20, 12, 250, 4 << 30, 16 << 30, 150, 1000, 1000),
+        launches={"train_step": launches},
+        step=wire.Step(launches, launches, {"loss": 2.5}),
+        cost=wire.Cost(2000, 0, 1),
+        **more,
+    )
+
+
+def arrays(processes: int = PROCESSES, devices: int = DEVICES) -> wire.Arrays:
+    ids = wire.pack_ids(tuple(range(processes * devices)))
+    mesh = wire.Mesh((("data", processes * devices // 2), ("model", 2)), ids)
+    sharding = wire.Sharding("named", "P('data', None)", 0, (), "device")
+    group = wire.ArrayGroup((8, 8), "float32", 0, 1, 256, 64)
+    return wire.Arrays(int(NOW * 1000), (mesh,), (sharding,), (group,), 1)
+
+
+def well(at: float = NOW, processes: int = PROCESSES, devices: int = DEVICES) -> list[wire.Frame]:
+    """A run in which all is well, a moment after the viewer came."""
+    told: list[wire.Frame] = []
+    for index in range(processes):
+        agent = agent_id(index)
+        told += [
+            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), at - 2, 0),
+            frame(agent, hello(index, processes, devices), at - 2),
+            frame(agent, arrays(processes, devices), at - 2),
+            frame(agent, pulse(index, at - 1, devices, 10), at - 1),
+            frame(agent, pulse(index, at, devices, 20), at, 2),
+        ]
+    return told
+
+
+def trouble(index: int, state: str) -> wire.Frame:
+    return frame(agent_id(index), wire.Link(state, f"10.0.0.{index}:7411"), sequence=0)
+
+
+class Feed:
+    """What the app takes frames from; a test puts them in."""
+
+    def __init__(self, *frames: wire.Frame) -> None:
+        self.frames = list(frames)
+        self.reason: str | None = None
+        self.skipped: dict[str, int] = {}
+
+    def drain(self) -> list[wire.Frame]:
+        taken, self.frames = self.frames, []
+        return taken
+
+    def failure(self) -> str | None:
+        return self.reason
+
+    def rejected(self) -> dict[str, int]:
+        return self.skipped
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Stage:
+    """An app in a test, with its feed and its clock."""
+
+    def __init__(self, app: JaxtopApp, feed: Feed, clock: Clock, pilot: Any) -> None:
+        self.app, self.feed, self.clock, self.pilot = app, feed, clock, pilot
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.paint()
+
+    async def paint(self) -> None:
+        self.app._paint()
+        await self.pilot.pause()
+
+    def line(self, name: str) -> str:
+        return str(self.app.query_one(f"#{name}", Static).content)
+
+    @property
+    def screen_shown(self) -> str:
+        return str(self.app.query_one(ContentSwitcher).current)
+
+    @property
+    def text(self) -> str:
+        """All that is on the screen."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def play(
+    act: Callable[[Stage], Awaitable[None]], *frames: wire.Frame, size: tuple[int, int] = (120, 40)
+) -> None:
+    """Run the app on these frames, and act on it."""
+
+    async def run() -> None:
+        feed, clock = Feed(*frames), Clock()
+        app = JaxtopApp(feed, clock)
+        async with app.run_test(size=size) as pilot:
+            stage = Stage(app, feed, clock, pilot)
+            await stage.paint()
+            await act(stage)
+
+    asyncio.run(run())

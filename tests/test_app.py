@@ -1,0 +1,249 @@
+"""The app's frame: what it says of a run, and what each of its keys does."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Footer
+
+from jaxtop import wire
+from jaxtop.tui.help import Help
+from jaxtop.tui.palette import PALETTES
+from tests import stage as staging
+from tests.stage import Stage, play
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+
+
+class TestWhatTheFrameSays:
+    @pytest.mark.parametrize("size", SIZES)
+    def test_a_run_in_which_all_is_well_says_how_many_hosts_are_live_and_where_most_memory_is(self, size):
+        async def act(stage: Stage) -> None:
+            assert "train" in stage.line("header")
+            assert "2/2 hosts live" in stage.line("header")
+            assert "8 devices" in stage.line("header")
+            assert "LIVE" in stage.line("header")
+            assert "most memory on device 7: 8.0M" in stage.line("facts")
+            assert "data 4 × model 2" in stage.line("facts")
+
+        play(act, *staging.well(), size=size)
+
+    def test_launches_and_steps_are_rates_over_the_last_samples(self):
+        async def act(stage: Stage) -> None:
+            assert "launches 20.0/s" in stage.line("header")
+            assert "steps 10.0/s" in stage.line("header")
+
+        play(act, *staging.well())
+
+    def test_without_a_run_it_says_that_it_waits(self):
+        async def act(stage: Stage) -> None:
+            assert "waiting for a run" in stage.line("facts")
+
+        play(act)
+
+    def test_while_connecting_the_address_is_named(self):
+        async def act(stage: Stage) -> None:
+            assert "connecting to node01" in stage.line("facts")
+
+        play(act, staging.frame("", wire.Link("connecting", "node01")))
+
+    def test_hosts_that_are_still_missing_are_counted(self):
+        async def act(stage: Stage) -> None:
+            assert "2/5 hosts live" in stage.line("header")
+
+        told = [f for f in staging.well() if f.kind != "hello"]
+        told += [staging.frame(staging.agent_id(i), staging.hello(i, processes=5)) for i in range(2)]
+        play(act, *told)
+
+    @pytest.mark.parametrize(
+        ("link", "words"),
+        [
+            ("closed", "process 1 on node01 died"),
+            ("silent", "process 1 on node01 stopped"),
+            ("deaf", "process 1 on node01 blocked"),
+            ("unreachable", "process 1 on node01 unreachable"),
+            ("refused", "process 1 on node01 refuses your key"),
+        ],
+    )
+    def test_trouble_comes_first_and_names_the_host(self, link, words):
+        async def act(stage: Stage) -> None:
+            assert words in stage.line("facts")
+            assert "1/2 hosts live" in stage.line("header")
+            stage.feed.frames = [staging.trouble(1, "up")]
+            await stage.paint()
+            assert words not in stage.line("facts")
+
+        play(act, *staging.well(), staging.trouble(1, link))
+
+    def test_a_host_that_falls_silent_turns_quiet_and_then_blocked_by_time_alone(self):
+        async def act(stage: Stage) -> None:
+            stage.clock.now += 3
+            await stage.paint()
+            assert "quiet" in stage.line("facts")
+            stage.clock.now += 5
+            await stage.paint()
+            assert "blocked" in stage.line("facts")
+
+        play(act, *staging.well())
+
+    def test_a_running_compilation_is_named_with_its_duration(self):
+        async def act(stage: Stage) -> None:
+            assert "compiling train_step for 42s" in stage.line("facts")
+
+        since = int(staging.NOW * 1000) - 42_000
+        compiling = staging.pulse(0, compiling=(wire.Compiling("train_step", since),))
+        play(act, *staging.well(), staging.frame(staging.agent_id(0), compiling, sequence=3))
+
+    def test_messages_that_could_not_be_read_are_not_passed_over_in_silence(self):
+        async def act(stage: Stage) -> None:
+            stage.feed.skipped = {"a newer jaxtop speaks wire version 2": 3}
+            await stage.paint()
+            assert "3 messages skipped: a newer jaxtop" in stage.line("facts")
+
+        play(act, *staging.well())
+
+    def test_a_terminal_that_is_too_small_says_so_and_recovers(self):
+        async def act(stage: Stage) -> None:
+            await stage.pilot.resize_terminal(50, 12)
+            await stage.paint()
+            assert stage.app.query_one("#too-small").display
+            assert not stage.app.query_one("#body").display
+            await stage.pilot.resize_terminal(100, 30)
+            await stage.paint()
+            assert not stage.app.query_one("#too-small").display
+            assert stage.app.query_one("#body").display
+
+        play(act, *staging.well())
+
+
+class TestKeys:
+    @pytest.mark.parametrize("key", ["1", "2", "3", "8"])
+    def test_number_keys_open_screens(self, key):
+        async def act(stage: Stage) -> None:
+            await stage.press(key)
+            assert stage.screen_shown == f"screen-{key}"
+
+        play(act, *staging.well())
+
+    def test_escape_goes_back_to_the_screen_before(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("2", "3", "escape")
+            assert stage.screen_shown == "screen-2"
+            await stage.press("escape")
+            assert stage.screen_shown == "screen-1"
+
+        play(act, *staging.well())
+
+    def test_z_jumps_between_screens_with_the_selection_kept(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3", "j", "j", "j", "j", "j")
+            chosen = stage.app._selection
+            assert chosen.agent is not None and chosen.device_id is not None
+            await stage.press("z", "z", "z")
+            assert stage.screen_shown == "screen-3"
+            assert stage.app._selection == chosen
+
+        play(act, *staging.well())
+
+    def test_enter_drills_from_a_host_to_its_devices_and_on_to_the_cell(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("2", "j", "enter")
+            assert stage.screen_shown == "screen-3"
+            assert stage.app._selection.agent == staging.agent_id(1)
+            await stage.press("enter")
+            assert stage.screen_shown == "screen-1"
+            assert stage.app._selection.agent == staging.agent_id(1)
+
+        play(act, *staging.well())
+
+    def test_space_pauses_the_view_and_says_so_while_the_cluster_is_followed_on(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("space")
+            assert "PAUSED" in stage.line("header")
+            stage.feed.frames = [staging.trouble(1, "closed")]
+            await stage.paint()
+            assert "2/2 hosts live" in stage.line("header")
+            await stage.press("space")
+            assert "LIVE" in stage.line("header")
+            assert "1/2 hosts live" in stage.line("header")
+
+        play(act, *staging.well())
+
+    def test_help_lists_every_key_that_works_here_and_closes(self):
+        async def act(stage: Stage) -> None:
+            bound = {
+                each.binding.description
+                for each in stage.app.screen.active_bindings.values()
+                if each.binding.description
+            }
+            await stage.press("question_mark")
+            assert isinstance(stage.app.screen, Help)
+            shown = {description for description in bound if description in stage.text}
+            assert shown == bound
+            await stage.press("escape")
+            assert not isinstance(stage.app.screen, Help)
+
+        play(act, *staging.well(), size=(120, 80))
+
+    @pytest.mark.parametrize("key", ["colon", "ctrl+p"])
+    def test_the_palette_offers_what_the_keymap_offers(self, key):
+        async def act(stage: Stage) -> None:
+            await stage.pilot.press(key)
+            await stage.pilot.pause()
+            assert type(stage.app.screen).__name__ == "CommandPalette"
+            await stage.pilot.press(*"Hosts")
+            await stage.pilot.pause(0.5)
+            await stage.pilot.press("down", "enter")
+            await stage.pilot.pause(0.5)
+            assert stage.screen_shown == "screen-2"
+
+        play(act, *staging.well())
+
+    def test_t_goes_through_all_themes(self):
+        async def act(stage: Stage) -> None:
+            seen = [stage.app.theme]
+            for _ in range(len(PALETTES)):
+                await stage.press("t")
+                seen.append(stage.app.theme)
+            assert set(seen) == set(PALETTES)
+            assert seen[0] == seen[-1]
+
+        play(act, *staging.well())
+
+    def test_m_capital_maximises_the_screen_and_gives_the_lines_back(self):
+        async def act(stage: Stage) -> None:
+            before = stage.app.query_one("#body").size.height
+            await stage.press("M")
+            assert stage.app.query_one("#body").size.height > before
+            await stage.press("M")
+            assert stage.app.query_one("#body").size.height == before
+
+        play(act, *staging.well())
+
+    def test_q_leaves(self):
+        async def act(stage: Stage) -> None:
+            await stage.pilot.press("q")
+            await stage.pilot.pause()
+            assert not stage.app.is_running or stage.app._exit
+
+        play(act, *staging.well())
+
+    def test_when_there_is_nothing_more_to_follow_the_app_ends_with_the_reason(self):
+        async def act(stage: Stage) -> None:
+            stage.feed.reason = "the demo did not start"
+            stage.app._paint()
+            await stage.pilot.pause()
+            assert stage.app.return_value == "the demo did not start"
+
+        play(act, *staging.well())
+
+
+class TestMouse:
+    def test_the_keys_in_the_footer_can_be_clicked(self):
+        async def act(stage: Stage) -> None:
+            keys = list(stage.app.query_one(Footer).children)
+            label = next(key for key in keys if getattr(key, "description", "") == "Devices")
+            await stage.pilot.click(label)
+            await stage.paint()
+            assert stage.screen_shown == "screen-3"
+
+        play(act, *staging.well())
