@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from jaxtop import __version__
 from jaxtop.cli.errors import UserError
@@ -24,29 +25,50 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns its exit status."""
-    words = sys.argv[1:] if argv is None else argv
-    name = next((word for word in words if not word.startswith("-")), None)
-    if not words:  # `jaxtop` alone is `jaxtop attach`: the newest live run
-        name, words = "attach", ["attach"]
-    parser = _parser(name)
-    arguments = parser.parse_args(words)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names come from anywhere, and a terminal may know few letters.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return int(_command(arguments.command).main(arguments))
+        try:
+            return _run(sys.argv[1:] if argv is None else argv)
+        finally:
+            print(end="", flush=True)  # while an error can still be said
     except UserError as error:
         print(f"jaxtop: {error}", file=sys.stderr)
         return error.status
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has enough; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has enough
+        _drop_output()
         return 141
+    except OSError as error:
+        print(f"jaxtop: {error}", file=sys.stderr)
+        _drop_output()
+        return 1
+
+
+def _run(words: list[str]) -> int:
+    name = next((word for word in words if not word.startswith("-")), None)
+    if not words:  # `jaxtop` alone is `jaxtop attach`: the newest live run
+        name, words = "attach", ["attach"]
+    arguments = _parser(name).parse_args(words)
+    return int(_command(arguments.command).main(arguments))
+
+
+def _drop_output() -> None:
+    """What is left of it cannot be written, and Python would complain of that again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as every error of jaxtop is said."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see {self.prog} --help")
 
 
 def _parser(wanted: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="jaxtop", description="top for a JAX cluster: a whole run, live, in one terminal"
-    )
+    parser = _Parser(prog="jaxtop", description="top for a JAX cluster: a whole run, live, in one terminal")
     parser.add_argument("--version", action="version", version=f"jaxtop {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import runfiles
+from jaxtop.cli.words import legible
 
 if TYPE_CHECKING:
     import argparse
@@ -61,7 +62,7 @@ def _table(runs: list[dict[str, Any]]) -> list[str]:
         processes = f"{run['processes_here']} of {count}" if count else f"{run['processes_here']}"
         rows.append(
             (
-                run["name"] or "n/a",
+                legible(run["name"] or "n/a"),
                 run["id"],
                 processes,
                 str(run["devices_here"]),

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop.cli import attaching
+from jaxtop.cli.words import legible
 from jaxtop.cluster import Cluster, State, hosts, runs, state_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
     sys.stdout.write(WRITERS[arguments.format](cluster, now).rstrip("\n") + "\n")
     sys.stdout.flush()
     for line in complaints(cluster, source, now):
-        print(f"jaxtop: {line}", file=sys.stderr)
+        print(f"jaxtop: {legible(line)}", file=sys.stderr)
     return status(cluster, now)
 
 
@@ -110,7 +111,10 @@ def _has_spoken(host: Host) -> bool:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= 3600:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 3600 seconds")
     return value
