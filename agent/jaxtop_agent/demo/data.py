@@ -1,0 +1,55 @@
+"""The demo's text: source code that every Python installation carries, so that it needs no network."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import logging
+import pathlib
+import subprocess
+import textwrap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxtop_agent.demo.model import CONTEXT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LENGTH = CONTEXT + 1  # what each byte is followed by is what the model learns
+BOOKS = (argparse, ast, dataclasses, inspect, logging, pathlib, subprocess, textwrap)
+
+
+class Corpus(NamedTuple):
+    """Bytes to learn from, and bytes the model never trains on."""
+
+    train: NDArray[np.uint8]
+    held_out: NDArray[np.uint8]
+
+
+def corpus() -> Corpus:
+    """The text as bytes, its last tenth held out."""
+    text = "\n".join(inspect.getsource(book) for book in BOOKS)
+    codes = np.frombuffer(text.encode(), np.uint8)
+    cut = len(codes) * 9 // 10
+    return Corpus(codes[:cut], codes[cut:])
+
+
+def batch(text: NDArray[np.uint8], draw: tuple[int, ...], rows: int, sharding: Any) -> Any:
+    """`rows` excerpts: one global array, of which each process cuts its own shards only.
+
+    Every process draws all the places, which costs nothing, so the whole depends on `draw` alone and
+    not on how many processes share it.
+    """
+    starts = np.random.default_rng(draw).integers(len(text) - LENGTH, size=rows)
+    offsets = np.arange(LENGTH)
+
+    def shard(index: tuple[slice, ...]) -> NDArray[np.uint8]:
+        excerpts: NDArray[np.uint8] = text[starts[index[0], None] + offsets]
+        return excerpts
+
+    return jax.make_array_from_callback((rows, LENGTH), sharding, shard)

@@ -1,0 +1,247 @@
+"""One process of the demo: `python -m jaxtop_agent.demo.train --process 0 --processes 2 …`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jaxtop import agent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROWS = 8
+EVALUATE_EVERY = 100  # steps
+REPORT_EVERY = 2.0  # seconds
+STEPS_IN_FLIGHT = 2
+LEAVE_WITHIN = 3.0  # seconds
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train until the steps or the seconds are over."""
+    args = _parse(argv)
+    _prepare_environment(args.devices)
+    joined, leaving = threading.Event(), threading.Event()
+    _leave_on_signals(joined, leaving)
+    agent.start(name="demo")
+    try:
+        if args.processes > 1:
+            _keep_standard_output()
+            _join_the_others(args.process, args.processes, args.coordinator)
+            joined.set()
+        train(args.duration, args.steps, args.seed)
+    except Exception:
+        # Once the others have gone, what runs here breaks; that is no error worth a traceback.
+        if leaving.is_set():
+            time.sleep(2 * LEAVE_WITHIN)
+        raise
+    return 0
+
+
+def train(duration: float | None, steps: int | None, seed: int) -> None:
+    """Train for the same number of steps in every process."""
+    import jax  # here and below: jax reads the environment when it is imported, so not before main
+
+    from jaxtop_agent.demo import data, model
+
+    mesh = _mesh()
+    rows = mesh.shape["data"] * max(1, ROWS // mesh.shape["data"])
+    text = data.corpus()
+    lm = model.build(mesh, seed)
+    state = lm.init()
+    held_out = data.batch(text.held_out, (seed,), rows, lm.batch_sharding)
+
+    pace = Pace(duration)
+    report = Report(silent=jax.process_index() != 0)
+    report.begin(state.params, mesh)
+    in_flight: deque[Any] = deque()
+    i = 0
+    while steps is None or i < steps:
+        if i == pace.until:
+            report.progress(i)
+            if not pace.go_on(i):
+                break
+        if i % EVALUATE_EVERY == 0:
+            report.held_out = lm.eval_step(state.params, held_out)
+        tokens = data.batch(text.train, (seed, i), rows, lm.batch_sharding)
+        state, loss = lm.train_step(state, tokens)
+        agent.step(i, tokens=rows * model.CONTEXT, loss=loss)
+        report.loss = loss
+        # Without this wait the main thread would run far ahead of the devices, and stop long after them.
+        in_flight.append(loss)
+        if len(in_flight) > STEPS_IN_FLIGHT:
+            in_flight.popleft().block_until_ready()
+        i += 1
+    report.end(i)
+
+
+class Pace:
+    """How many steps everyone takes before asking again.
+
+    Clocks differ, and who stopped a step before the others would leave them in a collective for ever.
+    So process 0 alone looks at its clock, and all take its word at the same step.
+    """
+
+    def __init__(self, duration: float | None) -> None:
+        self.until = 0
+        self._duration = duration
+        self._deadline = float("inf")
+        self._asked = (0, 0.0)
+
+    def go_on(self, i: int) -> bool:
+        """Ask, at step `until`, whether there is a next step, and how many after it."""
+        import numpy as np
+        from jax.experimental import multihost_utils
+
+        self.until += int(multihost_utils.broadcast_one_to_all(np.int32(self._more(i, time.monotonic()))))
+        return self.until > i
+
+    def _more(self, i: int, now: float) -> int:
+        since, then = self._asked
+        self._asked = (i, now)
+        if i == 0:
+            return 1  # it compiles, and so says nothing about the next
+        if since == 0:
+            self._deadline = now + (float("inf") if self._duration is None else self._duration)
+            return 4
+        seconds = (now - then) / (i - since)
+        left = self._deadline - now
+        return 0 if left < seconds / 2 else max(1, round(min(left, REPORT_EVERY) / seconds))
+
+
+class Report:
+    """What process 0 prints. Reading a loss waits for it, so it happens every two seconds, not every step."""
+
+    def __init__(self, *, silent: bool) -> None:
+        self.loss: Any = None
+        self.held_out: Any = None
+        self._silent = silent
+        self._first: float | None = None
+        self._said = (0, 0.0)
+
+    def begin(self, params: Any, mesh: Any) -> None:
+        import jax
+
+        weights = sum(leaf.size for leaf in jax.tree.leaves(params))
+        axes = " x ".join(f"{name} {size}" for name, size in mesh.shape.items())
+        self._say(
+            f"training {weights:,} weights on {mesh.size} devices ({axes}), {jax.process_count()} processes"
+        )
+
+    def progress(self, i: int) -> None:
+        if self.loss is None:
+            return
+        loss, now = float(self.loss), time.monotonic()
+        if self._first is None:
+            self._first, self._said = loss, (i, now)
+            return
+        since, then = self._said
+        if now - then < REPORT_EVERY / 2:
+            return
+        self._said = (i, now)
+        ms = 1000 * (now - then) / (i - since)
+        self._say(f"step {i:5}  loss {loss:.3f}  {ms:.1f} ms/step  held out {float(self.held_out):.3f}")
+
+    def end(self, i: int) -> None:
+        last = float(self.loss)
+        self._say(f"done: loss {self._first or last:.2f} -> {last:.2f} over {i} steps")
+
+    def _say(self, line: str) -> None:
+        if not self._silent:
+            print(line, flush=True)
+
+
+def _mesh() -> Any:
+    """(data, model) over all devices; the model axis stays within a host, where talking is cheap."""
+    import jax
+    import numpy as np
+
+    local, total = jax.local_device_count(), jax.device_count()
+    model = max(size for size in (1, 2, 4) if local % size == 0 and size * size <= total)
+    return jax.sharding.Mesh(np.array(jax.devices()).reshape(-1, model), ("data", "model"))
+
+
+def _join_the_others(process: int, processes: int, coordinator: str) -> None:
+    import jax
+
+    jax.distributed.initialize(
+        coordinator,
+        processes,
+        process,
+        # Else the coordinator listens on every address of the machine.
+        coordinator_bind_address=coordinator,
+        # Else a demo started inside a Slurm or MPI job would take that job's numbers for its own.
+        cluster_detection_method="deactivate",
+    )
+
+
+def _leave_on_signals(joined: threading.Event, leaving: threading.Event) -> None:
+    """Ctrl-C and SIGTERM end the process quietly, wherever its main thread is.
+
+    The main thread may be inside a collective that the others have left, and would never see the
+    signal; and jax takes SIGTERM for a hint about preemption, and goes on. So a thread waits for both.
+    """
+    signals = (signal.SIGINT, signal.SIGTERM)
+    # Before other threads start: they inherit it, and any of them might be handed the signal.
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+
+    def leave() -> None:
+        number = signal.sigwait(signals)
+        leaving.set()
+        agent.stop()
+        if joined.is_set():
+            # All at once, if the others were told as well: when process 0 goes first, jax aborts the rest.
+            farewell = threading.Thread(target=_part_from_the_others, daemon=True)
+            farewell.start()
+            farewell.join(LEAVE_WITHIN)
+        os._exit(128 + number)
+
+    threading.Thread(target=leave, name="signals", daemon=True).start()
+
+
+def _part_from_the_others() -> None:
+    import jax
+
+    with contextlib.suppress(Exception):
+        jax.distributed.shutdown()
+
+
+def _keep_standard_output() -> None:
+    """Gloo reports every connection there, among our lines, and cannot be told not to."""
+    sys.stdout = os.fdopen(os.dup(1), "w")
+    with Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+
+
+def _prepare_environment(devices: int) -> None:
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "--xla_force_host_platform_device_count" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}".strip()
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m jaxtop_agent.demo.train", description=__doc__)
+    parser.add_argument("--process", type=int, default=0, help="number of this process")
+    parser.add_argument("--processes", type=int, default=1, help="how many there are")
+    parser.add_argument("--coordinator", metavar="HOST:PORT", help="where process 0 listens")
+    parser.add_argument("--devices", type=int, default=1, help="CPU devices of each process")
+    parser.add_argument("--duration", type=float, metavar="S", help="seconds to train, after the first step")
+    parser.add_argument("--steps", type=int, metavar="N", help="steps to train")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args(argv)
+    if args.processes > 1 and args.coordinator is None:
+        parser.error("several processes need --coordinator")
+    return args
+
+
+if __name__ == "__main__":
+    sys.exit(main())
