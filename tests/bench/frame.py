@@ -1,0 +1,170 @@
+"""The frame of the measurements: rows, their figures, the statistics of these, and how they are printed."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+RESAMPLES = 2000
+CONFIDENCE = 0.95
+RATIO = "x"
+
+
+class Estimate(NamedTuple):
+    """A value and its spread; what kind of spread it is, the row says."""
+
+    value: float
+    low: float
+    high: float
+
+
+def median(samples: Sequence[float]) -> Estimate:
+    """The median, with its bootstrap confidence interval."""
+    return Estimate(statistics.median(samples), *_interval(samples))
+
+
+def ratio(pairs: Iterable[tuple[float, float]]) -> Estimate:
+    """The median of paired ratios, first ÷ second, with its bootstrap confidence interval."""
+    return median([first / second for first, second in pairs])
+
+
+def difference(pairs: Iterable[tuple[float, float]]) -> Estimate:
+    """The median of paired differences, first - second, with its bootstrap confidence interval."""
+    return median([first - second for first, second in pairs])
+
+
+def whole(samples: Sequence[float]) -> Estimate:
+    """The median, with the smallest and the largest: where repetitions are too few for anything better."""
+    return Estimate(statistics.median(samples), min(samples), max(samples))
+
+
+def largest(samples: Sequence[float]) -> Estimate:
+    """The largest; the spread is that of the repetitions."""
+    return Estimate(max(samples), min(samples), max(samples))
+
+
+def one(value: float) -> Estimate:
+    """A count, or a single long reading: it has no spread."""
+    return Estimate(value, value, value)
+
+
+def _interval(samples: Sequence[float]) -> tuple[float, float]:
+    # Seeded: the same samples have the same interval.
+    dice = random.Random(0)
+    medians = sorted(statistics.median(dice.choices(samples, k=len(samples))) for _ in range(RESAMPLES))
+    tail = int(len(medians) * (1 - CONFIDENCE) / 2)
+    return medians[tail], medians[-1 - tail]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the table: a figure, its control, and what it may be at most."""
+
+    what: str
+    measured: Estimate
+    unit: str
+    control: Estimate | None = None
+    budget: float | str | None = None
+    # Only where the budget is no number.
+    holds: bool | None = None
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the figure is within its budget; None if it has none."""
+        return self.measured.value <= self.budget if isinstance(self.budget, int | float) else self.holds
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a row is given: how thorough to be, and a home where nothing of the user's is met."""
+
+    quick: bool
+    home: Path
+
+    def pick(self, full: Any, quick: Any) -> Any:
+        """One of two, by how thorough this run is."""
+        return quick if self.quick else full
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement: a name to ask for it, what it measures, beside which control, with what spread."""
+
+    name: str
+    what: str
+    control: str
+    spread: str
+    measure: Callable[[Setting], Iterator[Figure]]
+
+
+HEADINGS = ("", "measured", "spread", "control", "spread", "at most", "within")
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """The figures of a row as text."""
+    lines = [HEADINGS, *(_cells(figure) for figure in figures)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADINGS))]
+    return "\n".join(
+        "  ".join(
+            (line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True)))
+        )
+        for line in lines
+    )
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
+    within = {True: "yes", False: "NO", None: "n.a."}[figure.within]
+    budget = figure.budget
+    at_most = "" if budget is None else budget if isinstance(budget, str) else _text(budget, figure.unit)
+    measured, control = figure.measured, figure.control
+    return (
+        figure.what,
+        _text(measured.value, figure.unit),
+        _spread(measured, figure.unit),
+        "" if control is None else _text(control.value, figure.unit),
+        "" if control is None else _spread(control, figure.unit),
+        at_most,
+        within,
+    )
+
+
+def _spread(estimate: Estimate, unit: str) -> str:
+    if estimate.low == estimate.high:
+        return "-"
+    return f"{_text(estimate.low)} .. {_text(estimate.high, unit)}"
+
+
+def _text(value: float, unit: str = "") -> str:
+    """Three digits that count; ratios, which lie around 1, have four."""
+    if unit == RATIO or 0.9 < abs(value) < 1.1:
+        number = f"{value:.4f}".rstrip("0").rstrip(".")
+    else:
+        number = f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{number} {unit}".rstrip()
+
+
+def as_json(row: Row, figures: Sequence[Figure]) -> dict[str, Any]:
+    """A row and its figures as plain values."""
+    return {
+        "name": row.name,
+        "what": row.what,
+        "control": row.control,
+        "spread": row.spread,
+        "figures": [
+            {
+                "what": figure.what,
+                "unit": figure.unit,
+                "measured": figure.measured._asdict(),
+                "control": figure.control._asdict() if figure.control else None,
+                "budget": figure.budget,
+                "within": figure.within,
+            }
+            for figure in figures
+        ],
+    }

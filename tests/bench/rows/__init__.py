@@ -1,0 +1,65 @@
+"""All rows: a new one is a function in a file here, and an entry below."""
+
+from __future__ import annotations
+
+from tests.bench.frame import Row
+from tests.bench.rows import commands, cpu, gil, hook, memory, steps, wire
+
+ROWS = (
+    Row(
+        name="cpu",
+        what="CPU of the agent's threads in a training process of 8 devices, in % of one core",
+        control="the agent's own account of it (Pulse.cost.cpu_ppm)",
+        spread="none of one long reading; of the control, 95 % bootstrap interval of the median pulse",
+        measure=cpu.measure,
+    ),
+    Row(
+        name="gil",
+        what="longest hold of the GIL by the agent while a viewer arrives, seen by a spinning thread",
+        control="the same without an agent",
+        spread="shortest and longest of the windows' longest; time queued for a core is taken off",
+        measure=gil.measure,
+    ),
+    Row(
+        name="memory",
+        what="memory by which a training process grows more with the agent than without",
+        control="two such processes without an agent, the difference of their growth",
+        spread="smallest and largest of the pairs of processes, around their median",
+        measure=memory.measure,
+    ),
+    Row(
+        name="steps",
+        what="step time with the agent and a viewer ÷ without, blocks interleaved in one process",
+        control="as many blocks without ÷ without, of the same length (A/A)",
+        spread="95 % bootstrap interval of the median of paired ratios",
+        measure=steps.measure,
+    ),
+    Row(
+        name="launch_hook",
+        what="what the launch hook adds to a launch",
+        control="launches without a hook against each other (A/A)",
+        spread="95 % bootstrap interval of the median of paired differences",
+        measure=hook.measure,
+    ),
+    Row(
+        name="wire",
+        what="bytes a device and second in steady state, one process of 8 devices that trains",
+        control="bytes that TCP received: encrypted, with heartbeats and everything",
+        spread="smallest and largest of the windows, around their median",
+        measure=wire.measure,
+    ),
+    Row(
+        name="help",
+        what="wall time of `jaxtop --help`",
+        control="`python -c pass` and `python -c 'import argparse'`, interleaved",
+        spread="95 % bootstrap interval of the median",
+        measure=commands.help_,
+    ),
+    Row(
+        name="snapshot",
+        what="wall time of `jaxtop snapshot` of a live run of one process",
+        control="`jaxtop ls`, interleaved",
+        spread="95 % bootstrap interval of the median",
+        measure=commands.snapshot,
+    ),
+)

@@ -1,0 +1,270 @@
+"""A JAX process under measurement: a real training loop, commanded by JSON lines.
+
+It imports nothing of jaxtop until it is told to start the agent, so that it can be its own control.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TextIO
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+BATCH = 100  # arrays that one launch renews
+# A gap below this is the loop itself, or an interrupt; above it the reason is looked up.
+GAP_S = 50e-6
+LOOK_AGAIN_S = 10e-3
+
+
+class Training:
+    """A small perceptron on a mesh, and as many more arrays as wanted, renewed as a real state would be."""
+
+    def __init__(self, arrays: int, width: int = 256) -> None:
+        devices = np.array(jax.devices())
+        columns = 2 if len(devices) % 2 == 0 else 1
+        mesh = Mesh(devices.reshape(-1, columns), ("data", "model"))
+        self._on = {
+            spec: NamedSharding(mesh, spec) for spec in (P(), P("data"), P(None, "model"), P("data", "model"))
+        }
+        dice = np.random.default_rng(0)
+        across = self._on[P(None, "model")]
+        self._params = {
+            name: jax.device_put(dice.normal(size=shape).astype(np.float32) / 16, across)
+            for name, shape in {"in": (64, width), "hidden": (width, width), "out": (width, 8)}.items()
+        }
+        self._momentum = jax.tree.map(jnp.zeros_like, self._params)
+        self._inputs = dice.normal(size=(512, 64)).astype(np.float32)
+        self._targets = np.sin(self._inputs[:, :8])
+        self._others = [self._some(each) for each in range(0, max(0, arrays - 8), BATCH)]
+        self._renew = jax.jit(lambda some: [each + 1 for each in some], donate_argnums=0)
+        self._next = 0
+        self.count = 0
+
+    def _some(self, first: int) -> list[Any]:
+        shapes = [(8 * (1 + i % 5), 8 * (1 + i % 7)) for i in range(35)]
+        shardings = list(self._on.values())
+        return [
+            jax.device_put(np.zeros(shapes[(first + i) % 35], np.float32), shardings[i % 4])
+            for i in range(BATCH)
+        ]
+
+    def step(self) -> Any:
+        """One step of training, from data on the host to the loss on the devices."""
+        inputs = jax.device_put(self._inputs, self._on[P("data")])
+        targets = jax.device_put(self._targets, self._on[P("data")])
+        self._params, self._momentum, loss = _train(self._params, self._momentum, inputs, targets)
+        self.count += 1
+        return loss
+
+    def renew(self, batches: int | None = None) -> None:
+        """New array objects for this many batches of the others, or for all."""
+        for _ in range(len(self._others) if batches is None else min(batches, len(self._others))):
+            self._others[self._next] = self._renew(self._others[self._next])
+            self._next = (self._next + 1) % len(self._others)
+
+    def settle(self) -> None:
+        jax.block_until_ready((self._params, self._others))
+
+
+@jax.jit
+def _train(params: Any, momentum: Any, inputs: Any, targets: Any) -> Any:
+    def loss_of(params: Any) -> Any:
+        hidden = jnp.tanh(inputs @ params["in"])
+        return jnp.mean((jnp.tanh(hidden @ params["hidden"]) @ params["out"] - targets) ** 2)
+
+    loss, slope = jax.value_and_grad(loss_of)(params)
+    momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, slope)
+    return jax.tree.map(lambda p, m: p - 0.01 * m, params, momentum), momentum, loss
+
+
+@jax.jit
+def _trivial(x: Any) -> Any:
+    return x + 1
+
+
+class Commands:
+    """What the measuring process may ask for; each method is a command, its result the answer."""
+
+    def __init__(self, arrays: int) -> None:
+        self._training = Training(arrays)
+        self._before: frozenset[int] = frozenset()
+        self._agent: Any = None
+        for _ in range(20):
+            self._training.step()
+        self._training.renew()
+        self._training.renew()
+        self._training.settle()
+
+    def start(self, viewers: int = 0) -> float:
+        """Start the agent and wait for so many viewers; how long `start` took its caller, in seconds."""
+        from jaxtop import agent
+
+        self._before = _tasks()  # what comes on top of these is the agent's
+        started = time.perf_counter()
+        agent.start("bench")
+        took = time.perf_counter() - started
+        self._agent = agent
+        self.await_viewers(viewers)
+        return took
+
+    def await_viewers(self, viewers: int) -> None:
+        """Wait until exactly so many watch."""
+        end = time.monotonic() + 30
+        while self._agent._agent._board.viewers != viewers:
+            if time.monotonic() > end:
+                raise TimeoutError(f"not {viewers} viewers but {self._agent._agent._board.viewers}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._agent.stop()
+        self._agent = None
+
+    def _agents_threads(self) -> frozenset[int]:
+        return _tasks() - self._before if self._agent is not None else frozenset()
+
+    def live_arrays(self) -> int:
+        return len(jax.live_arrays())
+
+    def train(self, seconds: float, pause: float = 0.02, metric_bytes: int = 0) -> dict[str, float]:
+        """Train for so long, with a rest after each step; what the threads of the agent used meanwhile."""
+        metrics = {f"metric {i} {'x' * (metric_bytes // 10)}": 0.5 for i in range(10 if metric_bytes else 0)}
+        started, before = time.monotonic(), _cpu(self._agents_threads())
+        while time.monotonic() < started + seconds:
+            self._step(metrics)
+            self._training.renew(1)
+            time.sleep(pause)
+        elapsed = time.monotonic() - started
+        now = _cpu(self._agents_threads())
+        return {"elapsed": elapsed, "cpu": sum(now[task] - before.get(task, 0.0) for task in now)}
+
+    def _step(self, metrics: dict[str, float]) -> None:
+        loss = self._training.step()
+        if self._agent is not None:
+            self._agent.step(self._training.count, loss=loss, **metrics)
+        jax.block_until_ready(loss)
+
+    def step_time(self, seconds: float) -> float:
+        """Mean seconds a step, over a block of so long; every stall is in it."""
+        self._training.settle()
+        count, started = 0, time.perf_counter()
+        while (elapsed := time.perf_counter() - started) < seconds:
+            self._step({})
+            count += 1
+        return elapsed / count
+
+    def gaps(self, seconds: float, start: bool = False) -> list[float]:
+        """The longest times, in seconds, in which this thread wanted to run Python and could not.
+
+        With `start`, the agent is started first, on fresh arrays: its first look at them is within.
+        """
+        self._training.renew()
+        self._training.settle()
+        if start:
+            self.start()
+        return _gaps(seconds, {task for task in self._agents_threads() if not _name(task).startswith("ZMQ")})
+
+    def launches(self, count: int, hook: str) -> float:
+        """Seconds a launch of a trivial function, with no hook, an empty one, or ours."""
+        argument = jnp.zeros(())
+        _trivial(argument)
+        undo = _install(hook)
+        started = time.perf_counter()
+        for _ in range(count):
+            _trivial(argument)
+        elapsed = time.perf_counter() - started
+        undo()
+        return elapsed / count
+
+    def memory(self) -> dict[str, float]:
+        """Resident and unshared memory, in MB."""
+        self._training.settle()
+        sizes = {}
+        for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:
+            name, amount = line.split()[:2]
+            sizes[name.rstrip(":")] = int(amount) * 1024 / 1e6
+        return {"rss": sizes["Rss"], "uss": sizes["Private_Clean"] + sizes["Private_Dirty"]}
+
+
+def _install(hook: str) -> Any:
+    if hook == "none":
+        return lambda: None
+    if hook == "ours":
+        from jaxtop_agent.collectors.launches import Launches
+
+        launches = Launches()
+        launches.install()
+        return launches.uninstall
+    from jaxtop_agent.jaxprivate import LaunchHook
+
+    slot = LaunchHook()
+    slot.set(lambda fun, args, kwargs, out: None)  # noqa: ARG005 - JAX's signature
+    return lambda: slot.set(None)
+
+
+def _gaps(seconds: float, others: set[int]) -> list[float]:
+    """Spin, and look at each gap: only one in which this thread slept can have been a wait for the GIL."""
+    clock, usage = time.perf_counter, resource.getrusage
+    found: list[float] = []
+    with ExitStack() as stack:
+        tasks = {threading.get_native_id(), *others}
+        files = [stack.enter_context(open(f"/proc/self/task/{task}/schedstat")) for task in tasks]
+        last = looked = clock()
+        end = last + seconds
+        sleeps, queued = usage(resource.RUSAGE_THREAD).ru_nvcsw, _queued(files)
+        while last < end:
+            now = clock()
+            # Also now and then without a gap, so that what came before one is not taken off it.
+            if now - last > GAP_S or now - looked > LOOK_AGAIN_S:
+                before = sleeps, queued
+                sleeps, queued = usage(resource.RUSAGE_THREAD).ru_nvcsw, _queued(files)
+                looked = now
+                # Time on the run queue is other processes' doing, not that of whoever holds the GIL.
+                if sleeps > before[0]:
+                    found.append(max(0.0, now - last - (queued - before[1])))
+            last = now
+    return sorted(found, reverse=True)[:20]
+
+
+def _queued(files: list[TextIO]) -> float:
+    return sum(int(os.pread(file.fileno(), 100, 0).split()[1]) for file in files) / 1e9
+
+
+def _tasks() -> frozenset[int]:
+    return frozenset(int(name) for name in os.listdir("/proc/self/task"))
+
+
+def _cpu(tasks: frozenset[int]) -> dict[int, float]:
+    return {t: int(Path(f"/proc/self/task/{t}/schedstat").read_text().split()[0]) / 1e9 for t in tasks}
+
+
+def _name(task: int) -> str:
+    return Path(f"/proc/self/task/{task}/comm").read_text().strip()
+
+
+def main() -> None:
+    """Answer commands until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever prints must not be taken for an answer
+    commands = Commands(int(sys.argv[1]))
+    print(json.dumps({"answer": None}), file=answers, flush=True)
+    for line in sys.stdin:
+        name, arguments = json.loads(line)
+        answer = getattr(commands, name)(**arguments)
+        print(json.dumps({"answer": answer}), file=answers, flush=True)
+    if commands._agent is not None:
+        commands.stop()
+
+
+if __name__ == "__main__":
+    main()
