@@ -37,6 +37,7 @@ class Agent:
         self._launches: Launches | None = None
         self._compiles: Compiles | None = None
         self._call_off: Callable[[], None] = lambda: None
+        self._deadline: float | None = None
         from jaxtop_agent.progress import Progress
 
         self.progress = Progress()
@@ -50,7 +51,7 @@ class Agent:
         try:
             self._assemble()
         except Exception:
-            self._board = None
+            self.stop("failed")
 
     def _assemble(self) -> None:
         # Heavy imports happen here, on the user's thread, because a fork during an import on another thread
@@ -77,7 +78,7 @@ class Agent:
         registrar = Registrar(board, identity.agent, identity.name)
         # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
         # at exit, and none of our threads may be inside one by then.
-        atexit.register(self.stop, "ended")
+        atexit.register(self._end)
         self._workers = [
             Worker(each.run, self._failure(name))
             for name, each in (("publisher", publisher), ("sampler", sampler), ("registrar", registrar))
@@ -116,7 +117,7 @@ class Agent:
 
     def _keep_hooks(self, board: Board) -> None:
         if self._launches is not None:
-            board.sources["launches"] = self._launches.install()
+            board.sources["launches"] = self._launches.keep()
 
     def _own_threads(self) -> frozenset[int]:
         ours = {worker.native_id for worker in self._workers if worker.native_id is not None}
@@ -136,20 +137,30 @@ class Agent:
 
         return jaxprivate.versions()
 
+    def _end(self) -> None:
+        """The script is over. What its signal handlers raise now must not keep our threads alive."""
+        while self._board is not None and os.getpid() == self._pid:
+            try:
+                self.stop("ended")
+            except BaseException:  # a second Ctrl-C: the script's own end is on its way already
+                continue
+
     def stop(self, reason: str) -> None:
         """Stop and join the threads, and take our hooks out again; once, and only in our own process."""
         self._call_off()
-        board, self._board = self._board, None
+        board = self._board
         if board is None or os.getpid() != self._pid:
             return
-        atexit.unregister(self.stop)
         if self._publisher is not None:
             self._publisher.say_at_the_end(reason)
         board.stopping = True
         for bell in board.bells():
             bell.ring()
-        deadline = time.monotonic() + PATIENCE
-        ended = [worker.join(deadline - time.monotonic()) for worker in self._workers]
+        if self._deadline is None:
+            self._deadline = time.monotonic() + PATIENCE
+        ended = [worker.join(self._deadline - time.monotonic()) for worker in self._workers]
+        self._board = None  # from here on nothing is done twice
+        atexit.unregister(self._end)
         if all(ended):  # else a late thread would ring a descriptor that is somebody else's by then
             for bell in board.bells():
                 bell.close()

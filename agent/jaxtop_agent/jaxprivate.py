@@ -132,6 +132,49 @@ class LaunchHook:
         self._set(hook)
 
 
+class ThreadHooks:
+    """Keeps a launch hook in threads that JAX itself leaves without one.
+
+    Many of JAX's own functions (`logsumexp`, `var`, ...) switch `debug_nans` off around themselves. That sets
+    the thread's own slot to None, which then hides the common slot for good: after its first loss a training
+    program would launch unseen. So where JAX leaves None in a thread's slot, the hook is put; where it leaves
+    a check of its own, that stays.
+    """
+
+    def __init__(self, hook: Any) -> None:
+        slot = _find(_module("jax._src.api"), "_post_hook_state")
+        config = _module("jax._src.config")
+        self._get_local: Callable[[], Any] = _find(slot, "get_local")
+        self._set_local: Callable[[Any], None] = _find(slot, "set_local")
+        self._states = (_find(config, "debug_nans"), _find(config, "debug_infs"))
+        self._originals = [_find(state, "_update_thread_local_hook") for state in self._states]
+        self._hook = hook
+
+    def install(self) -> None:
+        """Follow every thread, and take the slot of this one if JAX has left it empty already."""
+        for state, original in zip(self._states, self._originals, strict=True):
+            state._update_thread_local_hook = self._followed_by_us(original)
+        self._fill()
+
+    def uninstall(self) -> None:
+        """Leave JAX's functions as they were, and the slot of this thread."""
+        for state, original in zip(self._states, self._originals, strict=True):
+            state._update_thread_local_hook = original
+        if self._get_local() is self._hook:
+            self._set_local(None)
+
+    def _followed_by_us(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
+        def update(value: Any) -> None:
+            original(value)
+            self._fill()
+
+        return update
+
+    def _fill(self) -> None:
+        if self._get_local() is None:
+            self._set_local(self._hook)
+
+
 class CompileListeners:
     """JAX's monitoring, of which we follow compilations."""
 

@@ -31,7 +31,11 @@ class Worker:
 
     def start(self) -> None:
         self._done.acquire()
-        _thread.start_new_thread(self._run, ())
+        try:
+            _thread.start_new_thread(self._run, ())
+        except BaseException:  # no room for a thread: nobody shall wait for its end
+            self._done.release()
+            raise
 
     def join(self, timeout: float) -> bool:
         """Wait for the end; False if it did not come in time."""

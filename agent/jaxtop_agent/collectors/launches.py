@@ -30,6 +30,7 @@ class Launches:
         self._alive: dict[int, weakref.ref[Any]] = {}
         self._slot = jaxprivate.LaunchHook()
         self._hook = self._make_hook()
+        self._in_threads = self._thread_hooks()
 
     def _make_hook(self) -> Callable[[Any, Any, Any, Any], None]:
         counts = self._counts
@@ -62,7 +63,19 @@ class Launches:
         except Exception:  # a launch that is not counted harms nobody
             pass
 
+    def _thread_hooks(self) -> jaxprivate.ThreadHooks | None:
+        try:
+            return jaxprivate.ThreadHooks(self._hook)
+        except jaxprivate.Missing:  # before 0.8 threads have no slot of their own
+            return None
+
     def install(self) -> str:
+        """Count from now on; on the user's thread. Returns how the source stands."""
+        if self._in_threads is not None:
+            self._in_threads.install()
+        return self.keep()
+
+    def keep(self) -> str:
         """Take the slot if it is free, as `debug_nans` leaves it again; returns how the source stands."""
         current = self._slot.get()
         if current is None:
@@ -74,6 +87,8 @@ class Launches:
         """Give the slot back, unless somebody else has taken it since."""
         if self._slot.get() is self._hook:
             self._slot.set(None)
+        if self._in_threads is not None:
+            self._in_threads.uninstall()
 
     def totals(self) -> dict[str, int]:
         """Launches by function name since the start."""
