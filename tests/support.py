@@ -165,21 +165,22 @@ def viewer(*targets: str):
 class Training:
     """Processes that train together (programs/train.py), as a test meets them."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder = folder  # what steers it
         self.home = home
         self.processes: list[subprocess.Popen[str]] = []
 
     def hellos(self) -> list[Hello]:
         """What the processes wrote into their run files, in order; empty until all of them know their run."""
         written = [runfiles.read(path) for path in (self.home / ".local/state/jaxtop/runs").glob("*.json")]
-        hellos = [each.hello for each in written if each is not None and each.hello.run is not None]
-        is_complete = len(hellos) == len(self.processes)
-        return sorted(hellos, key=lambda hello: hello.process_index or 0) if is_complete else []
+        known = {each.hello.pid: each.hello for each in written if each is not None and each.hello.run}
+        pids = [process.pid for process in self.processes]
+        return [known[pid] for pid in pids] if known.keys() >= set(pids) else []
 
     def steps(self, index: int = 0) -> int:
         """How many steps this process says it took: the truth that figures are held against."""
         with suppress(OSError, ValueError):
-            return int((self.home / f"steps-{index}").read_text())
+            return int((self.folder / f"steps-{index}").read_text())
         return 0
 
     def go_on(self) -> None:
@@ -189,39 +190,38 @@ class Training:
 
     def ask(self, what: str, value: object = "") -> None:
         """Ask for `stop`, `pause` or `hold-gil-INDEX`."""
-        draft = self.home / f"{what}.draft"
+        draft = self.folder / f"{what}.draft"
         draft.write_text(str(value))
-        draft.replace(self.home / what)
+        draft.replace(self.folder / what)
 
     @contextmanager
     def paused(self):
-        """Between two steps: nothing is launched, and all steps are over."""
+        """All processes stand between the same two steps; nothing is launched meanwhile."""
+        marks = [self.folder / f"paused-{i}" for i in range(len(self.processes))]
         self.ask("pause")
-        eventually(lambda: len({self.steps(i) for i in range(len(self.processes))}) == 1)
-        seen = -1
-        while seen != (seen := self.steps()):
-            time.sleep(1)
+        eventually(lambda: all(mark.exists() for mark in marks))
         yield
-        (self.home / "pause").unlink()
+        (self.folder / "pause").unlink()
+        eventually(lambda: not any(mark.exists() for mark in marks))
 
     def rss(self, index: int = 0) -> int:
         return psutil.Process(self.processes[index].pid).memory_info().rss
 
 
 @contextmanager
-def training(home: Path, hosts: int = 2, devices: int = 4, **more: str):
-    """A run that trains until it is asked to stop; HOME and the steering files are in this folder."""
-    home.mkdir(exist_ok=True)
+def training(folder: Path, hosts: int = 2, devices: int = 4, **more: str):
+    """A run that trains until it is asked to stop, steered by files in this folder, which is HOME, too."""
+    folder.mkdir(exist_ok=True)
     inherited = {name: value for name, value in environment(devices).items() if not name.startswith("XDG_")}
-    variables = {**inherited, "HOME": str(home), "STEER": str(home), **more}
+    variables = {**inherited, "HOME": str(folder), **more, "STEER": str(folder)}
     coordinator = f"127.0.0.1:{free_port()}" if hosts > 1 else "-"
     program = [PYTHON, ROOT / "tests" / "programs" / "train.py", coordinator, hosts]
-    run = Training(home)
+    run = Training(folder, Path(variables["HOME"]))
     try:
         with processes(*([*program, i] for i in range(hosts)), env=variables) as run.processes:
             eventually(lambda: run.hellos() and all(run.steps(i) > 1 for i in range(hosts)), timeout=120)
             yield run
     finally:
-        for worker in home.glob("worker-*"):
+        for worker in folder.glob("worker-*"):
             with suppress(ProcessLookupError):
                 os.kill(int(worker.read_text()), signal.SIGKILL)

@@ -141,7 +141,7 @@ def test_a_host_whose_python_is_stuck_is_blocked_and_is_live_again_by_itself(run
     with viewer() as attached:
         attached.until_state({0: "live", 1: "live"})
         run.ask("hold-gil-1", HOLD)
-        eventually(lambda: not (run.home / "hold-gil-1").exists(), every=0.02)
+        eventually(lambda: not (run.folder / "hold-gil-1").exists(), every=0.02)
         with subprocess.Popen(
             [PYTHON, "-m", "jaxtop", "snapshot", "--format", "csv"], stdout=-1, stderr=-1, text=True
         ) as newcomer:

@@ -234,6 +234,7 @@ class Publisher:
             case "state":
                 self._launches = {}
                 self._state["pulse"] = wire.encode(self._pulse(self._progress.read()))
+                self._launches = {}  # the others have not heard of what moved: the next pulse lists all again
                 return reply(), list(self._state.items())
             case "pace" if request.interval_ms is not None:
                 if self._read_only or not is_owner:

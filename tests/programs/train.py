@@ -1,8 +1,9 @@
 """A small real training run for tests to watch: COORDINATOR COUNT INDEX (COORDINATOR `-`: no other process).
 
 Every step ends in an all-reduce over all processes. Files in the folder STEER steer it: `stop` ends it in
-order, `pause` holds it between two steps, `hold-gil-INDEX` holds the GIL for so many seconds; `steps-INDEX`
-says how many steps were taken. WORKER forks a worker, FUNCTIONS launches so many small functions a step.
+order, `pause` holds it between two steps (`paused-INDEX` says that it does), `hold-gil-INDEX` holds the GIL
+for so many seconds; `steps-INDEX` says how many steps were taken. WORKER forks a worker, FUNCTIONS launches
+so many small functions a step.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ def put(value: np.ndarray, *spec: object) -> jax.Array:
 
 
 @jax.jit
-def step(params, batch, leaving):
+def step(params, batch, wishes):
     def loss(params):
         return jnp.mean((batch @ params["w"] + params["b"]) ** 2)
 
     value, gradient = jax.value_and_grad(loss)(params)
     params = jax.tree.map(lambda p, g: p - 1e-3 * g, params, gradient)
-    return params, value, leaving.sum()
+    return params, value, wishes.sum(axis=0)
 
 
 agent.start(name=os.environ.get("NAME", "train"))
@@ -86,21 +87,26 @@ batch = put(np.ones((64, 512), np.float32), "data", None)
 small_functions = [small_function(i) for i in range(int(os.environ.get("FUNCTIONS", "0")))]
 steps = 0
 while True:
-    while (steer / "pause").exists():
-        time.sleep(0.02)
-    # One that is to stop tells all others in the same step, so that none waits for it for ever.
-    leaving = put(np.full(mesh.size, (steer / "stop").exists(), np.int32), ("data", "model"))
+    # What one process is asked for, all others hear of in the same step, so that none waits for it for ever.
+    wish = [(steer / "stop").exists(), (steer / "pause").exists()]
+    wishes = put(np.full((mesh.size, 2), wish, np.int32), ("data", "model"))
     try:
-        params, loss, left = step(params, batch, leaving)
+        params, loss, heard = step(params, batch, wishes)
         for small in small_functions:
             small(np.float32(0))
         steps += 1
         agent.step(steps, loss=loss)
         (steer / f"steps-{index}").write_text(str(steps))
-        if int(left):
-            break
+        stop, pause = np.asarray(heard)
     except Exception:  # the others are lost: stay, as a script does that hopes for their return
         while not (steer / "stop").exists():
             time.sleep(0.1)
         os._exit(1)
+    if stop:
+        break
+    if pause:
+        (steer / f"paused-{index}").touch()
+        while (steer / "pause").exists():
+            time.sleep(0.02)
+        (steer / f"paused-{index}").unlink()
     time.sleep(0.02)
