@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
-import threading
 import time
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +17,12 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from tests.bench import probes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 BATCH = 100  # arrays that one launch renews
-# A gap below this is the loop itself, or an interrupt; above it the reason is looked up.
-GAP_S = 50e-6
-LOOK_AGAIN_S = 10e-3
 
 
 class Training:
@@ -46,17 +44,18 @@ class Training:
         self._momentum = jax.tree.map(jnp.zeros_like, self._params)
         self._inputs = dice.normal(size=(512, 64)).astype(np.float32)
         self._targets = np.sin(self._inputs[:, :8])
-        self._others = [self._some(each) for each in range(0, max(0, arrays - 8), BATCH)]
+        others = max(0, arrays - 2 * len(self._params))
+        self._others = [self._some(first, min(BATCH, others - first)) for first in range(0, others, BATCH)]
         self._renew = jax.jit(lambda some: [each + 1 for each in some], donate_argnums=0)
         self._next = 0
         self.count = 0
 
-    def _some(self, first: int) -> list[Any]:
+    def _some(self, first: int, count: int) -> list[Any]:
         shapes = [(8 * (1 + i % 5), 8 * (1 + i % 7)) for i in range(35)]
         shardings = list(self._on.values())
         return [
             jax.device_put(np.zeros(shapes[(first + i) % 35], np.float32), shardings[i % 4])
-            for i in range(BATCH)
+            for i in range(count)
         ]
 
     def step(self) -> Any:
@@ -106,17 +105,12 @@ class Commands:
         self._training.renew()
         self._training.settle()
 
-    def start(self, viewers: int = 0) -> float:
-        """Start the agent and wait for so many viewers; how long `start` took its caller, in seconds."""
+    def start(self) -> None:
         from jaxtop import agent
 
-        self._before = _tasks()  # what comes on top of these is the agent's
-        started = time.perf_counter()
+        self._before = probes.tasks()  # what comes on top of these is the agent's
         agent.start("bench")
-        took = time.perf_counter() - started
         self._agent = agent
-        self.await_viewers(viewers)
-        return took
 
     def await_viewers(self, viewers: int) -> None:
         """Wait until exactly so many watch."""
@@ -131,21 +125,18 @@ class Commands:
         self._agent = None
 
     def _agents_threads(self) -> frozenset[int]:
-        return _tasks() - self._before if self._agent is not None else frozenset()
-
-    def live_arrays(self) -> int:
-        return len(jax.live_arrays())
+        return probes.tasks() - self._before if self._agent is not None else frozenset()
 
     def train(self, seconds: float, pause: float = 0.02, metric_bytes: int = 0) -> dict[str, float]:
         """Train for so long, with a rest after each step; what the threads of the agent used meanwhile."""
         metrics = {f"metric {i} {'x' * (metric_bytes // 10)}": 0.5 for i in range(10 if metric_bytes else 0)}
-        started, before = time.monotonic(), _cpu(self._agents_threads())
+        started, before = time.monotonic(), probes.cpu(self._agents_threads())
         while time.monotonic() < started + seconds:
             self._step(metrics)
             self._training.renew(1)
             time.sleep(pause)
         elapsed = time.monotonic() - started
-        now = _cpu(self._agents_threads())
+        now = probes.cpu(self._agents_threads())
         return {"elapsed": elapsed, "cpu": sum(now[task] - before.get(task, 0.0) for task in now)}
 
     def _step(self, metrics: dict[str, float]) -> None:
@@ -163,16 +154,27 @@ class Commands:
             count += 1
         return elapsed / count
 
-    def gaps(self, seconds: float, start: bool = False) -> list[float]:
-        """The longest times, in seconds, in which this thread wanted to run Python and could not.
+    def gaps(self, start: bool) -> list[float]:
+        """The longest times, in seconds, in which this thread wanted to run Python and could not."""
+        return self._on_fresh_arrays(lambda: probes.gaps(1.0, self._agents_threads()), start)
 
-        With `start`, the agent is started first, on fresh arrays: its first look at them is within.
-        """
+    def drops(self, start: bool) -> list[float]:
+        """The longest times, in seconds, for which arrays outlived their last reference of ours."""
+        argument = jnp.zeros(())
+        return self._on_fresh_arrays(lambda: probes.drops(1.0, lambda: _trivial(argument)), start)
+
+    def _on_fresh_arrays(self, probe: Callable[[], list[float]], start: bool) -> list[float]:
+        """With `start`, from the start of the agent until it has looked at the arrays for a viewer."""
         self._training.renew()
         self._training.settle()
         if start:
             self.start()
-        return _gaps(seconds, {task for task in self._agents_threads() if not _name(task).startswith("ZMQ")})
+        found = probe()
+        for _ in range(30):
+            if not start or self._agent._agent._board.viewers:
+                break
+            found += probe()
+        return sorted(found + probe(), reverse=True)
 
     def launches(self, count: int, hook: str) -> float:
         """Seconds a launch of a trivial function, with no hook, an empty one, or ours."""
@@ -187,13 +189,8 @@ class Commands:
         return elapsed / count
 
     def memory(self) -> dict[str, float]:
-        """Resident and unshared memory, in MB."""
         self._training.settle()
-        sizes = {}
-        for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:
-            name, amount = line.split()[:2]
-            sizes[name.rstrip(":")] = int(amount) * 1024 / 1e6
-        return {"rss": sizes["Rss"], "uss": sizes["Private_Clean"] + sizes["Private_Dirty"]}
+        return probes.memory()
 
 
 def _install(hook: str) -> Any:
@@ -210,46 +207,6 @@ def _install(hook: str) -> Any:
     slot = LaunchHook()
     slot.set(lambda fun, args, kwargs, out: None)  # noqa: ARG005 - JAX's signature
     return lambda: slot.set(None)
-
-
-def _gaps(seconds: float, others: set[int]) -> list[float]:
-    """Spin, and look at each gap: only one in which this thread slept can have been a wait for the GIL."""
-    clock, usage = time.perf_counter, resource.getrusage
-    found: list[float] = []
-    with ExitStack() as stack:
-        tasks = {threading.get_native_id(), *others}
-        files = [stack.enter_context(open(f"/proc/self/task/{task}/schedstat")) for task in tasks]
-        last = looked = clock()
-        end = last + seconds
-        sleeps, queued = usage(resource.RUSAGE_THREAD).ru_nvcsw, _queued(files)
-        while last < end:
-            now = clock()
-            # Also now and then without a gap, so that what came before one is not taken off it.
-            if now - last > GAP_S or now - looked > LOOK_AGAIN_S:
-                before = sleeps, queued
-                sleeps, queued = usage(resource.RUSAGE_THREAD).ru_nvcsw, _queued(files)
-                looked = now
-                # Time on the run queue is other processes' doing, not that of whoever holds the GIL.
-                if sleeps > before[0]:
-                    found.append(max(0.0, now - last - (queued - before[1])))
-            last = now
-    return sorted(found, reverse=True)[:20]
-
-
-def _queued(files: list[TextIO]) -> float:
-    return sum(int(os.pread(file.fileno(), 100, 0).split()[1]) for file in files) / 1e9
-
-
-def _tasks() -> frozenset[int]:
-    return frozenset(int(name) for name in os.listdir("/proc/self/task"))
-
-
-def _cpu(tasks: frozenset[int]) -> dict[int, float]:
-    return {t: int(Path(f"/proc/self/task/{t}/schedstat").read_text().split()[0]) / 1e9 for t in tasks}
-
-
-def _name(task: int) -> str:
-    return Path(f"/proc/self/task/{task}/comm").read_text().strip()
 
 
 def main() -> None:

@@ -18,7 +18,14 @@ ROWS = (
         what="longest hold of the GIL by the agent while a viewer arrives, seen by a spinning thread",
         control="the same without an agent",
         spread="shortest and longest of the windows' longest; time queued for a core is taken off",
-        measure=gil.measure,
+        measure=gil.hold,
+    ),
+    Row(
+        name="keep",
+        what="longest time for which an array outlives the script's last reference, while a viewer arrives",
+        control="the same without an agent",
+        spread="shortest and longest of the windows' longest",
+        measure=gil.keep,
     ),
     Row(
         name="memory",

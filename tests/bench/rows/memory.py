@@ -25,7 +25,7 @@ PHASES = ("no viewer", "two viewers", "two viewers and a stopped one")
 
 
 def measure(setting: Setting) -> Iterator[Figure]:
-    seconds = setting.pick(8.0, 1.0)
+    seconds = setting.pick(5.0, 1.0)
     kept: tuple[list[Phases], ...] = ([], [], [])
     for _ in range(setting.pick(3, 1)):
         with ThreadPoolExecutor() as pool:  # side by side: memory does not mind

@@ -17,7 +17,7 @@ BUDGET = "as the control"
 
 
 def measure(setting: Setting) -> Iterator[Figure]:
-    seconds, rounds = setting.pick((1.0, 36), (0.5, 4))
+    seconds, rounds = setting.pick((0.8, 28), (0.3, 3))
     arms = ["plain", "control", "agent"]
     blocks: list[dict[str, float]] = []
     dice = random.Random(0)
@@ -47,7 +47,7 @@ def _block(trainer: Trainer, arm: str, seconds: float) -> float:
     if arm == "agent":
         trainer.do("start")
         trainer.do("await_viewers", viewers=1)
-    trainer.do("train", seconds=0.5)  # not the greeting is measured, nor the goodbye
+    trainer.do("train", seconds=0.3)  # not the greeting is measured, nor the goodbye
     step: float = trainer.do("step_time", seconds=seconds)
     if arm == "agent":
         trainer.do("stop")

@@ -39,7 +39,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 def _window(trainer: Trainer, viewer: Viewer, pause: float) -> tuple[float, dict[str, Any]]:
     started = time.monotonic()
-    trainer.do("train", seconds=5, pause=pause)
+    trainer.do("train", seconds=4, pause=pause)
     tally = viewer.tally()
     return time.monotonic() - started, tally
 

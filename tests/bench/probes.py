@@ -1,0 +1,90 @@
+"""What is measured from inside a training process."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+import time
+import weakref
+from collections import deque
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A gap below this is the loop itself, or an interrupt; above it the reason is looked up.
+GAP_S = 50e-6
+LOOK_AGAIN_S = 10e-3
+
+
+def gaps(seconds: float, others: frozenset[int]) -> list[float]:
+    """Spin, and look at each gap: only one in which this thread slept can have been a wait for the GIL."""
+    clock, usage = time.perf_counter, resource.getrusage
+    found: list[float] = []
+    with ExitStack() as stack:
+        # Of the agent's threads those that run Python: ZeroMQ's own know nothing of the GIL.
+        others = frozenset(task for task in others if not _name(task).startswith("ZMQ"))
+        files = [
+            stack.enter_context(open(f"/proc/self/task/{task}/schedstat"))
+            for task in (threading.get_native_id(), *others)
+        ]
+        last = looked = clock()
+        end = last + seconds
+        sleeps, queued = usage(resource.RUSAGE_THREAD).ru_nvcsw, _queued(files)
+        while last < end:
+            now = clock()
+            # Also now and then without a gap, so that what came before one is not taken off it.
+            if now - last > GAP_S or now - looked > LOOK_AGAIN_S:
+                before = sleeps, queued
+                sleeps, queued = usage(resource.RUSAGE_THREAD).ru_nvcsw, _queued(files)
+                looked = now
+                # Time on the run queue, ours or that of the one that held the GIL, is other processes' doing.
+                own, *theirs = (after - until for after, until in zip(queued, before[1], strict=True))
+                if sleeps > before[0]:
+                    found.append(max(0.0, now - last - own - max(theirs, default=0.0)))
+            last = now
+    return found
+
+
+def drops(seconds: float, make: Callable[[], Any]) -> list[float]:
+    """Let go of an array every half millisecond, and have it tell when it is really gone."""
+    kept = deque(make() for _ in range(100))
+    outlived: list[float] = []
+    watched: list[Any] = []
+    end = time.perf_counter() + seconds
+    while (dropped := time.perf_counter()) < end:
+        watched.append(weakref.ref(kept[0], lambda _, at=dropped: outlived.append(time.perf_counter() - at)))
+        kept.popleft()
+        kept.append(make())
+        time.sleep(5e-4)
+    return outlived
+
+
+def _queued(files: list[TextIO]) -> list[float]:
+    return [int(os.pread(file.fileno(), 100, 0).split()[1]) / 1e9 for file in files]
+
+
+def tasks() -> frozenset[int]:
+    """The threads of this process, Python's and others."""
+    return frozenset(int(name) for name in os.listdir("/proc/self/task"))
+
+
+def cpu(tasks: frozenset[int]) -> dict[int, float]:
+    """Seconds of CPU that these threads have used, as the scheduler counts them."""
+    return {t: int(Path(f"/proc/self/task/{t}/schedstat").read_text().split()[0]) / 1e9 for t in tasks}
+
+
+def _name(task: int) -> str:
+    return Path(f"/proc/self/task/{task}/comm").read_text().strip()
+
+
+def memory() -> dict[str, float]:
+    """Resident and unshared memory of this process, in MB."""
+    sizes = {}
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:
+        name, amount = line.split()[:2]
+        sizes[name.rstrip(":")] = int(amount) * 1024 / 1e6
+    return {"rss": sizes["Rss"], "uss": sizes["Private_Clean"] + sizes["Private_Dirty"]}
