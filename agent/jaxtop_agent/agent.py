@@ -140,10 +140,8 @@ class Agent:
     def _end(self) -> None:
         """The script is over. What its signal handlers raise now must not keep our threads alive."""
         while self._board is not None and os.getpid() == self._pid:
-            try:
+            with suppress(BaseException):  # a second Ctrl-C: the script's own end is on its way already
                 self.stop("ended")
-            except BaseException:  # a second Ctrl-C: the script's own end is on its way already
-                continue
 
     def stop(self, reason: str) -> None:
         """Stop and join the threads, and take our hooks out again; once, and only in our own process."""
