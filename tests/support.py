@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -85,10 +86,15 @@ def eventually(check: Any, timeout: float = 60, every: float = 0.2) -> Any:
         time.sleep(every)
 
 
+def _die_with_tests() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 @contextmanager
 def processes(*commands: list[object], **options: Any):
-    """Start commands side by side; all are gone afterwards."""
+    """Start commands side by side; all are gone afterwards, also when the tests themselves are killed."""
     options.setdefault("env", environment())
+    options.setdefault("preexec_fn", _die_with_tests)
     started = [
         subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.DEVNULL, **options)
         for command in commands
