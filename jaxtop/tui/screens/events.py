@@ -1,0 +1,148 @@
+"""The events: what happened, the newest first."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from textual.widgets import Static
+
+from jaxtop.tui import text
+from jaxtop.tui.moment import Moment, Selection
+from jaxtop.tui.renderables.table import Column, fit, words
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.filter import FilteredTable
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.widget import Widget
+
+    from jaxtop.cluster import Host
+    from jaxtop.cluster.fold import LoggedEvent
+    from jaxtop.tui.palette import Palette
+
+_RANKS = {"info": 0, "warning": 1, "critical": 2}
+_SIGNS = {"info": " ·", "warning": " !", "critical": "!!"}
+
+
+class EventRow(NamedTuple):
+    """An event, and the host that it is about."""
+
+    event: LoggedEvent
+    host: Host | None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """An event has no name; what it says, of whom and when, tells it from others."""
+        return tuple(self.event)
+
+    @property
+    def who(self) -> str:
+        if self.host is None:
+            return text.NA
+        index = self.host.process_index
+        return f"{'' if index is None else f'{index} '}{self.host.hostname or self.host.link.endpoint}"
+
+    @property
+    def words(self) -> str:
+        """The text without the host, which has a column."""
+        label = self.host.label if self.host else ""
+        if label and self.event.text.startswith(label):
+            return self.event.text[len(label) :].lstrip(": ")
+        return self.event.text
+
+
+def _clock(row: EventRow) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(row.event.at))
+
+
+def _time_colour(_row: EventRow, palette: Palette) -> str:
+    return palette.muted
+
+
+def _rank(row: EventRow) -> int:
+    return _RANKS.get(row.event.severity, 0)
+
+
+def _severity(row: EventRow) -> str:
+    return f"{_SIGNS.get(row.event.severity, ' ·')} {row.event.severity}"
+
+
+def _severity_colour(row: EventRow, palette: Palette) -> str:
+    return (palette.muted, palette.warning, palette.bad)[_rank(row)]
+
+
+def _text_colour(row: EventRow, palette: Palette) -> str | None:
+    return palette.bad if row.event.severity == "critical" else None
+
+
+COLUMNS: tuple[Column[EventRow], ...] = (
+    Column("time", "time", 8, "left", lambda row: row.event.at, _clock, _time_colour, largest_first=True),
+    Column("severity", "severity", 11, "left", _rank, _severity, _severity_colour, largest_first=True),
+    words("kind", "kind", 11, lambda row: row.event.kind),
+    words("host", "host", 12, lambda row: row.who),
+    words("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True),
+)
+
+
+class EventsView(View):
+    """One line an event. New ones come in on top; a cursor further down stays on its event."""
+
+    KEY: ClassVar[str] = "8"
+    TITLE: ClassVar[str] = "Events"
+
+    DEFAULT_CSS = """
+    EventsView #whole { display: none; height: 3; padding: 0 2; background: $surface; }
+    EventsView.cut #whole { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._whole = Static(id="whole", markup=False)
+        self.table: Table[EventRow] = Table(
+            COLUMNS, lambda row: row.key, noun="event", pinned=2, sort="time", follows_top=True
+        )
+
+    def compose(self) -> ComposeResult:
+        yield FilteredTable(self.table)
+        yield self._whole
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        hosts = moment.cluster.hosts
+        rows = [EventRow(event, hosts.get(event.agent)) for event in reversed(moment.cluster.events)]
+        self.table.update_rows(rows, "no events yet: what begins, ends or goes wrong will stand here")
+        self._show_whole()
+
+    def _show_whole(self) -> None:
+        """Where there is no room for some text in its line, that of the cursor stands below as a whole."""
+        width = self.table.width_of("text")
+        self.set_class(width > 0 and any(len(row.words) > width for row in self.table.shown), "cut")
+        row = self.table.row
+        self._whole.update(fit(row.words, len(row.words)) if row else "")
+
+    def select(self, selection: Selection) -> None:
+        """The newest event of the host, unless the cursor is on one of its events."""
+        super().select(selection)
+        row = self.table.row
+        if row is None or row.event.agent != selection.agent:
+            events = reversed(self.moment.cluster.events)
+            self.table.select(next((tuple(each) for each in events if each.agent == selection.agent), None))
+
+    @property
+    def first_focus(self) -> Widget:
+        return self.table
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        message.stop()
+        agent = message.row.event.agent
+        if agent != self.selection.agent:
+            self.selection = Selection(agent)
+        self.post_message(View.Selected(self.selection))
+        self._show_whole()
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        """The host that it is about."""
+        message.stop()
+        self.post_message(View.Drilled(Selection(message.row.event.agent), "2"))

@@ -1,0 +1,124 @@
+"""A table with a line under it that filters its rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Generic
+
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from jaxtop.tui.renderables.table import Row
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from jaxtop.tui.widgets.table import Table
+
+
+class FilterInput(Input):
+    """Where the words are typed; the arrows lead back to the rows."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Keep filter"),
+        Binding("up,down", "submit", "Back to the rows", show=False),
+    ]
+
+
+class Clear(Static):
+    """Clears the filter at a click."""
+
+    class Clicked(Message):
+        """It was clicked."""
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        self.post_message(self.Clicked())
+
+
+class FilteredTable(Vertical, Generic[Row]):
+    """A table and its filter. The filter's line is there while it is typed and while it is on."""
+
+    DEFAULT_CSS = """
+    FilteredTable { height: 1fr; }
+    FilteredTable #filter { height: 1; background: $surface; display: none; }
+    FilteredTable.filtering #filter { display: block; }
+    FilteredTable #filter Static { width: auto; color: $foreground-muted; }
+    FilteredTable #filter #slash { color: $accent; text-style: bold; padding: 0 1; }
+    FilteredTable #filter FilterInput { width: 1fr; padding: 0; }
+    FilteredTable #filter FilterInput, FilteredTable #filter FilterInput:focus { background: $surface; }
+    FilteredTable #filter #count { padding: 0 1; color: $foreground; }
+    FilteredTable #filter Clear { padding: 0 1; }
+    FilteredTable #filter Clear:hover { color: $foreground; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("escape", "clear", "Clear filter"),
+    ]
+
+    def __init__(self, table: Table[Row]) -> None:
+        super().__init__()
+        self.table = table
+        self._input = FilterInput(
+            placeholder="words that a row must hold", compact=True, select_on_focus=False
+        )
+        self._count = Static(id="count")
+
+    def compose(self) -> ComposeResult:
+        yield self.table
+        with Horizontal(id="filter"):
+            yield Static("/", id="slash")
+            yield self._input
+            yield self._count
+            yield Clear("Esc clears")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc is ours only while there is something to clear, `/` only while it is not a letter."""
+        if action == "clear":
+            return self.has_class("filtering")
+        if action == "filter":
+            return not self._input.has_focus
+        return super().check_action(action, parameters)
+
+    def action_filter(self) -> None:
+        """Open the filter's line."""
+        self.add_class("filtering")
+        self._input.focus()
+
+    def action_clear(self) -> None:
+        """Show all rows again."""
+        self._input.value = ""
+        self.table.words = ""
+        self.remove_class("filtering")
+        self.table.focus()
+        self.refresh_bindings()
+
+    def on_clear_clicked(self) -> None:
+        self.action_clear()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        """Filter while it is typed."""
+        message.stop()
+        self.table.words = message.value
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Leave the filter on, and select what it left under the cursor."""
+        message.stop()
+        self.table.focus()
+        if self.table.words.strip():
+            # As the table's own doing: what it said as ours would not go further up than to us.
+            self.table.call_later(self.table.action_move, 0)
+
+    def on_descendant_blur(self) -> None:
+        """A line without words goes when it is left."""
+        if not self._input.has_focus and not self._input.value.strip():
+            self.remove_class("filtering")
+            self.refresh_bindings()
+
+    def on_table_counted(self, message: Table.Counted) -> None:
+        """Say how many are shown."""
+        message.stop()
+        self._count.update(f"{message.shown:,} of {message.total:,}")

@@ -1,0 +1,420 @@
+"""A table of any number of rows, of which only the visible ones are drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+from textual.binding import Binding
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+
+from jaxtop.tui.palette import DARK, PALETTES, Palette
+from jaxtop.tui.renderables import table as draw
+from jaxtop.tui.renderables.table import Column, Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from textual import events
+    from textual.binding import BindingType
+    from textual.strip import Strip
+
+
+class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
+    """Rows known by their keys: the cursor stays on its row, however the rows are sorted anew.
+
+    Sorting and filtering are put off until all news are in, so that they happen at most once a paint.
+    """
+
+    DEFAULT_CSS = """
+    Table { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable;
+            scrollbar-size-vertical: 1; scrollbar-color: $primary 40%; scrollbar-background: $background;
+            scrollbar-background-hover: $background; scrollbar-background-active: $background; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Open"),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("g,home", "top", "First row", show=False),
+        Binding("G", "bottom", "Last row", show=False),
+        Binding("left,h", "shift(-1)", "Columns to the left", show=False),
+        Binding("right,l", "shift(1)", "Columns to the right", show=False),
+        Binding("comma", "sort(-1)", "Sort by the column before", show=False),
+        Binding("full_stop", "sort(1)", "Sort by the next column", show=False),
+        Binding("S", "reverse", "Reverse the order", show=False),
+    ]
+
+    class Moved(Message):
+        """The person moved the cursor to a row."""
+
+        def __init__(self, row: Any) -> None:
+            super().__init__()
+            self.row = row
+
+    class Chosen(Moved):
+        """The person wants to see more of a row."""
+
+    class Counted(Message):
+        """As many rows are shown, of all there are."""
+
+        def __init__(self, shown: int, total: int) -> None:
+            super().__init__()
+            self.shown = shown
+            self.total = total
+
+    def __init__(
+        self,
+        columns: Sequence[Column[Row]],
+        key: Callable[[Row], Hashable],
+        *,
+        noun: str = "row",
+        pinned: int = 1,
+        sort: str | None = None,
+        tone: Callable[[Row, Palette], str | None] | None = None,
+        follows_top: bool = False,
+    ) -> None:
+        """A table without rows.
+
+        Args:
+            columns: What is known of a row, the most important first.
+            key: What tells a row from all others.
+            noun: What a row is called.
+            pinned: How many columns stay when the others are moved sideways.
+            sort: The key of the column to sort by; otherwise the order is that of the rows given.
+            tone: The colour of a row's cells that have none of their own.
+            follows_top: On the first row the cursor stays on the first row, whichever it is.
+        """
+        super().__init__()
+        self._columns = tuple(columns)
+        self._key = key
+        self._noun = noun
+        self._pinned = pinned
+        self._tone = tone
+        self._follows_top = follows_top
+        self._sort = self._column(sort)
+        self._descending = self._sort is not None and self._sort.largest_first
+        self._filter = ""
+        self._empty = f"no {noun} yet"
+        self._rows: Sequence[Row] = ()
+        self._shown: list[Row] = []
+        self._stale = False
+        self._counted = (0, 0)
+        self._cursor = 0
+        # The row that the cursor is on, or will be on when it is there (again); None: nobody chose one.
+        self._wanted: Hashable | None = None
+        self._reveal = False
+        self._skipped = 0
+        self._layout: draw.Layout[Row] = draw.Layout(0)
+        self._lines: list[Strip] = []
+
+    # What it shows
+
+    def update_rows(self, rows: Sequence[Row], empty: str | None = None) -> None:
+        """These are the rows now; `empty` says why there are none, if there are none."""
+        self._rows = rows
+        if empty is not None:
+            self._empty = empty
+        self._touch()
+
+    def update_columns(self, columns: Sequence[Column[Row]]) -> None:
+        """Other columns; the table stays sorted by the one of the same name."""
+        if tuple(columns) == self._columns:
+            return
+        self._columns = tuple(columns)
+        self._sort = self._column(self._sort.key if self._sort else None)
+        self._lay_out()
+        self._touch()
+
+    @property
+    def words(self) -> str:
+        """The words that a row must hold to be shown."""
+        return self._filter
+
+    @words.setter
+    def words(self, text: str) -> None:
+        if text != self._filter:
+            self._filter = text
+            self._reveal = True
+            self._touch()
+
+    def select(self, key: Hashable | None) -> None:
+        """Put the cursor on the row with this key, now or as soon as there is one."""
+        if key is not None:
+            self._wanted = key
+            self._reveal = True
+            self._touch()
+
+    @property
+    def shown(self) -> Sequence[Row]:
+        """The rows in the order in which they are shown."""
+        self._arrange()
+        return self._shown
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor."""
+        self._arrange()
+        return self._shown[self._cursor] if self._shown else None
+
+    def width_of(self, key: str) -> int:
+        """How many characters a column has now; 0 where it is not shown."""
+        return next((slot.width for slot in self._layout.slots if slot.column.key == key), 0)
+
+    @property
+    def sorted_by(self) -> tuple[str | None, bool]:
+        """The key of the column it is sorted by, and whether from large to small."""
+        return self._sort.key if self._sort else None, self._descending
+
+    # Arranging
+
+    def _column(self, key: str | None) -> Column[Row] | None:
+        return next((column for column in self._columns if column.key == key), None)
+
+    def _touch(self) -> None:
+        if not self._stale:
+            self._stale = True
+            if self.is_attached:
+                self.call_later(self._arrange)
+
+    def _arrange(self) -> None:
+        if not self._stale:
+            return
+        self._stale = False
+        rows = draw.matching(self._rows, self._columns, self._filter) if self._filter.strip() else self._rows
+        self._shown = draw.in_order(rows, self._sort, descending=self._descending)
+        was_visible = self._is_visible(self._cursor)
+        is_placed = self._place_cursor()
+        if self.is_attached:
+            self.virtual_size = Size(self._width, len(self._shown) + 1)
+            if was_visible or (self._reveal and is_placed):
+                self._scroll_to_cursor()
+            elif self.scroll_y > self.max_scroll_y:
+                self._scroll(int(self.max_scroll_y))
+            self._reveal = self._reveal and not is_placed
+            self._repaint()
+        counted = (len(self._shown), len(self._rows))
+        if counted != self._counted:
+            self._counted = counted
+            self.post_message(self.Counted(*counted))
+
+    def _place_cursor(self) -> bool:
+        """Put the cursor where it belongs; False while its row is not there."""
+        last = max(0, len(self._shown) - 1)
+        if self._wanted is None:
+            self._cursor = 0
+            return True
+        key, wanted = self._key, self._wanted
+        if self._cursor < len(self._shown) and key(self._shown[self._cursor]) == wanted:
+            return True
+        found = next((i for i, row in enumerate(self._shown) if key(row) == wanted), None)
+        if found is not None:
+            self._cursor = found
+            return True
+        # The cursor waits near its place, or on the first of what a filter left.
+        self._cursor = 0 if self._filter else min(self._cursor, last)
+        return bool(self._filter)
+
+    # Moving
+
+    @property
+    def _width(self) -> int:
+        return self.scrollable_content_region.width
+
+    @property
+    def _height(self) -> int:
+        return self.scrollable_content_region.height
+
+    @property
+    def _page(self) -> int:
+        return max(1, self._height - 1)
+
+    def _is_visible(self, index: int) -> bool:
+        return 0 <= index - self.scroll_offset.y < self._page
+
+    def _scroll(self, y: int) -> None:
+        self.scroll_to(y=y, animate=False, force=True, immediate=True)
+
+    def _scroll_to_cursor(self) -> None:
+        top = self.scroll_offset.y
+        wanted = max(self._cursor - self._page + 1, min(top, self._cursor))
+        wanted = min(wanted, max(0, len(self._shown) - self._page))
+        if wanted != top:
+            self._scroll(wanted)
+
+    def _go(self, index: int) -> None:
+        self._arrange()
+        if not self._shown:
+            return
+        self._cursor = max(0, min(index, len(self._shown) - 1))
+        row = self._shown[self._cursor]
+        self._wanted = None if self._follows_top and self._cursor == 0 else self._key(row)
+        self._scroll_to_cursor()
+        self._repaint()
+        self.post_message(self.Moved(row))
+
+    def action_move(self, by: int) -> None:
+        """Rows up or down."""
+        self._go(self._cursor + by)
+
+    def action_page(self, by: int) -> None:
+        """Pages up or down."""
+        self._go(self._cursor + by * self._page)
+
+    def action_top(self) -> None:
+        """The first row."""
+        self._go(0)
+
+    def action_bottom(self) -> None:
+        """The last row."""
+        self._go(len(self.shown) - 1)
+
+    def action_choose(self) -> None:
+        """See more of the row under the cursor."""
+        row = self.row
+        if row is not None:
+            self.post_message(self.Chosen(row))
+
+    # Columns
+
+    def action_sort(self, by: int) -> None:
+        """Sort by a neighbour of the sorted column."""
+        if not self._columns:
+            return
+        at = self._columns.index(self._sort) + by if self._sort in self._columns else 0
+        self.sort_by(self._columns[at % len(self._columns)])
+
+    def sort_by(self, column: Column[Row]) -> None:
+        """Sort by this column, from its better end; bring it into view."""
+        self._sort, self._descending = column, column.largest_first
+        at = self._columns.index(column)
+        if at >= self._pinned and column not in [slot.column for slot in self._layout.slots]:
+            self._skipped = min(self._skipped, at - self._pinned)
+            while column not in [slot.column for slot in self._lay_out().slots] and self._layout.after:
+                self._skipped += 1
+        self._touch()
+
+    def action_reverse(self) -> None:
+        """The same order from the other end."""
+        self._descending = not self._descending
+        if self._sort is None and self._columns:
+            self._sort = self._columns[0]
+        self._touch()
+
+    def action_shift(self, by: int) -> None:
+        """Move the columns that are not pinned sideways."""
+        if (by > 0 and self._layout.after) or (by < 0 and self._skipped):
+            self._skipped += by
+            self._lay_out()
+            self._repaint()
+
+    def _lay_out(self) -> draw.Layout[Row]:
+        self._skipped = min(self._skipped, max(0, len(self._columns) - self._pinned - 1))
+        self._layout = draw.lay_out(self._columns, self._width, self._pinned, self._skipped)
+        return self._layout
+
+    # The mouse
+
+    def on_click(self, event: events.Click) -> None:
+        """The header sorts, a row is selected, the selected one opens."""
+        event.stop()
+        at = event.get_content_offset(self)
+        if at is None:
+            return
+        if at.y == 0:
+            self._click_header(at.x)
+            return
+        index = self.scroll_offset.y + at.y - 1
+        if not 0 <= index < len(self.shown):
+            return
+        if self._wanted is not None and index == self._cursor:
+            self.action_choose()
+        else:
+            self._go(index)
+
+    def _click_header(self, x: int) -> None:
+        way = self._layout.way_at(x)
+        column = self._layout.column_at(x)
+        if way:
+            self.action_shift(way)
+        elif column is not None and column == self._sort:
+            self.action_reverse()
+        elif column is not None:
+            self.sort_by(column)
+
+    # Drawing
+
+    def on_mount(self) -> None:
+        """Rows that were given before are shown now."""
+        self._stale = True
+        self.call_later(self._arrange)
+
+    def on_resize(self) -> None:
+        """Other columns fit, other rows are visible."""
+        if draw.lay_out(self._columns, self._width).after == 0:
+            self._skipped = 0
+        self._lay_out()
+        self.virtual_size = Size(self._width, len(self._shown) + 1)
+        if self._wanted is not None:
+            self._scroll_to_cursor()
+        self._repaint()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self._repaint()
+
+    def watch_has_focus(self, value: bool) -> None:
+        super().watch_has_focus(value)
+        self._repaint()
+
+    def notify_style_update(self) -> None:
+        """Another theme: nothing drawn before is of use."""
+        super().notify_style_update()
+        self._lines = []
+
+    def render_line(self, y: int) -> Strip:
+        if self._layout.width != self._width:
+            self._lay_out()
+            self._lines = []
+        return self._lines[y] if y < len(self._lines) else self._draw(y, self._palette)
+
+    def _repaint(self) -> None:
+        """Draw the visible lines, and give those that differ to the terminal."""
+        if not self.is_attached:
+            return
+        before, width, palette = self._lines, self._width, self._palette
+        if self._layout.width != width:
+            self._lay_out()
+        self._lines = [self._draw(y, palette) for y in range(self._height)]
+        for y, strip in enumerate(self._lines):
+            if y >= len(before) or strip != before[y]:
+                self.refresh(Region(0, y, width, 1))
+
+    @property
+    def _palette(self) -> Palette:
+        return PALETTES.get(self.app.theme, DARK)
+
+    def _draw(self, y: int, palette: Palette) -> Strip:
+        width = self._width
+        if y == 0:
+            key, descending = self.sorted_by
+            return draw.draw_header(self._layout, key, descending=descending, palette=palette)
+        index = self.scroll_offset.y + y - 1
+        if index < len(self._shown):
+            row = self._shown[index]
+            tone = self._tone(row, palette) if self._tone else None
+            return draw.draw_row(
+                self._layout,
+                row,
+                palette,
+                cursor=index == self._cursor,
+                focused=self.has_focus,
+                tone=tone,
+            )
+        if not self._shown and y == min(3, self._height - 1):
+            filtered = self._rows and f"no {self._noun} matches the filter {self._filter.strip()!r}"
+            return draw.draw_note(filtered or self._empty, width, palette)
+        return draw.draw_nothing(width, palette)
