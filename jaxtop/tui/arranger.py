@@ -1,0 +1,293 @@
+"""How the devices of a moment are arranged: by host, by the axes of a mesh, or where they physically are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from jaxtop.tui.moment import EMPTY
+from jaxtop.tui.renderables.axes import Grid, Pair, physical
+from jaxtop.tui.renderables.axis_bands import by_axes
+from jaxtop.tui.renderables.host_blocks import by_host
+from jaxtop.tui.renderables.layouts import MISSING, NO_LAYOUT, Block, Layout, Plan, Room
+from jaxtop.tui.renderables.reading import placeholder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.cluster import DeviceView, Host, MeshView, State
+    from jaxtop.tui.moment import Moment
+
+
+class Arrangement(StrEnum):
+    """What puts devices side by side."""
+
+    HOST = "by host"
+    AXES = "by mesh axes"
+    COORDINATES = "by coordinates"
+
+
+class Arranger:
+    """Keeps the person's choices, and what follows from them while hosts and devices stay the same."""
+
+    def __init__(self) -> None:
+        self.moment: Moment = EMPTY
+        self.page = 0
+        self.meshes: list[MeshView] = []
+        self.mesh: MeshView | None = None
+        self._wanted = Arrangement.HOST
+        self._run = 0
+        self._pair_of: dict[tuple[str, ...], Pair] = {}
+        # Counted back from the last axis; one past the first is "none".
+        self._group_from_end = 0
+        self._cluster: object = None
+        self._index: dict[tuple[str, int], int] = {}
+        self._in_run: dict[tuple[str, int], int] = {}
+        self._mesh_grid: tuple[MeshView, Grid] | None = None
+        self._physical: dict[str, Grid] = {}
+        self._blocks: tuple[object, tuple[Block, ...]] = (None, ())
+        # Hosts that did not say which devices they have.
+        self._silent: tuple[str, ...] = ()
+        self.id_width = 1
+        self._layout: tuple[object, Layout] = (None, NO_LAYOUT)
+
+    # What there is
+
+    @property
+    def devices(self) -> Sequence[DeviceView]:
+        return self.moment.devices
+
+    def see(self, moment: Moment) -> None:
+        """Take in a moment."""
+        self.moment = moment
+        # A mesh without axes, or with an empty one, has nothing to arrange.
+        self.meshes = [mesh for mesh in moment.meshes if mesh.axes and all(size > 0 for _, size in mesh.axes)]
+        if self.mesh not in self.meshes and self.meshes:
+            self.mesh, self.page = self.meshes[0], 0
+        # A hello is a value: as long as it is the same one, the devices are.
+        hosts = [view.host for view in moment.hosts]
+        cluster = [(host.agent, host.process_index, host.hostname, host.hello) for host in hosts]
+        if cluster != self._cluster:
+            self._cluster = cluster
+            self._learn(moment)
+        self.page %= self.pages
+
+    def _learn(self, moment: Moment) -> None:
+        """What hosts and devices there are; figures and states may change without this."""
+        self._index = {device.key: i for i, device in enumerate(moment.devices)}
+        self._in_run = {(device.run, device.id): i for i, device in enumerate(moment.devices)}
+        self._mesh_grid = None
+        self._silent = tuple(view.host.agent for view in moment.hosts if not _has_devices(view.host))
+        self.id_width = max((len(str(device.id)) for device in moment.devices), default=1)
+        grids = {run.id: physical(moment.devices, run.id) for run in moment.runs}
+        self._physical = {run: grid for run, grid in grids.items() if grid is not None}
+
+    def position(self, key: tuple[str, int] | None) -> int | None:
+        """The position of a device among all of them."""
+        return None if key is None else self._index.get(key)
+
+    def position_in_run(self, run: str, device_id: int) -> int | None:
+        return self._in_run.get((run, device_id))
+
+    @property
+    def available(self) -> tuple[Arrangement, ...]:
+        found = [Arrangement.HOST]
+        if self.mesh is not None:
+            found.append(Arrangement.AXES)
+        if self._physical:
+            found.append(Arrangement.COORDINATES)
+        return tuple(found)
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """The one that was chosen, where there is something to arrange so."""
+        return self._wanted if self._wanted in self.available else Arrangement.HOST
+
+    @property
+    def grid(self) -> Grid | None:
+        """The axes that the devices are arranged by, over their positions; None by host."""
+        if self.arrangement is Arrangement.AXES:
+            return self._grid_of_mesh()
+        if self.arrangement is Arrangement.COORDINATES:
+            return list(self._physical.values())[self._run % len(self._physical)]
+        return None
+
+    def _grid_of_mesh(self) -> Grid | None:
+        if self.mesh is None:
+            return None
+        if self._mesh_grid is None or self._mesh_grid[0] is not self.mesh:
+            run = self.mesh.run
+            members = tuple(self._in_run.get((run, each), MISSING) for each in self.mesh.device_ids)
+            self._mesh_grid = self.mesh, Grid(self.mesh.axes, members)
+        return self._mesh_grid[1]
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """The state of each row, where rows are hosts."""
+        if self.arrangement is not Arrangement.HOST:
+            return ()
+        return tuple(self.moment.states[view.host.agent] for view in self.moment.hosts)
+
+    # Choices
+
+    def cycle(self) -> None:
+        """The next arrangement there is."""
+        here = self.available
+        self._wanted = here[(here.index(self.arrangement) + 1) % len(here)]
+
+    def arrange(self, arrangement: Arrangement) -> None:
+        if arrangement in self.available:
+            self._wanted = arrangement
+
+    @property
+    def choices(self) -> tuple[int, int]:
+        """Which mesh (or run, where coordinates are shown) of how many."""
+        if self.arrangement is Arrangement.COORDINATES:
+            return self._run % len(self._physical), len(self._physical)
+        at = self.meshes.index(self.mesh) if self.mesh in self.meshes else 0
+        return at, max(1, len(self.meshes))
+
+    def next_choice(self) -> None:
+        """The next mesh; where coordinates are shown, the next run."""
+        self.page = 0
+        if self.arrangement is Arrangement.COORDINATES:
+            self._run += 1
+        elif self.meshes:
+            self.mesh = self.meshes[(self.choices[0] + 1) % self.choices[1]]
+
+    @property
+    def pair(self) -> Pair:
+        """The two axes that are drawn."""
+        grid = self.grid
+        assert grid is not None
+        return self._pair_of.get(_names(grid), grid.pairs[0])
+
+    def next_pair(self) -> None:
+        grid = self.grid
+        if grid is not None:
+            at = grid.pairs.index(self.pair)
+            self._pair_of[_names(grid)] = grid.pairs[(at + 1) % len(grid.pairs)]
+
+    @property
+    def pages(self) -> int:
+        grid = self.grid
+        return 1 if grid is None else grid.pages(self.pair)
+
+    def turn(self, by: int, device: int | None) -> int | None:
+        """Turn pages; the device that stands on the new page where this one stood on the old."""
+        grid = self.grid
+        if grid is None or self.pages < 2:
+            return None
+        before = [each for row in grid.table(self.pair, self.page) for each in row]
+        self.page = (self.page + by) % self.pages
+        after = [each for row in grid.table(self.pair, self.page) for each in row]
+        found = after[before.index(device)] if device in before else after[0]
+        return None if found == MISSING else found
+
+    def follow(self, device: int | None) -> None:
+        """Open the page on which this device is."""
+        grid = self.grid
+        page = None if grid is None or device is None else grid.page_of(device, self.pair)
+        self.page = self.page % self.pages if page is None else page
+
+    # Groups
+
+    @property
+    def group(self) -> tuple[MeshView, int] | None:
+        """The axis of the mesh along which the selected device's group is marked."""
+        axes = [] if self.mesh is None else [i for i, (_, size) in enumerate(self.mesh.axes) if size > 1]
+        at = len(axes) - 1 - self._group_from_end
+        return (self.mesh, axes[at]) if self.mesh is not None and at >= 0 else None
+
+    def next_group(self) -> None:
+        """The group along the axis before; after the first, none; then the last again."""
+        self._group_from_end = 0 if self.group is None else self._group_from_end + 1
+
+    def peers(self, device: int | None) -> frozenset[int]:
+        """The devices that share the marked group with this one."""
+        grid = self._grid_of_mesh()
+        if grid is None or device is None or self.group is None or device not in grid.places:
+            return frozenset()
+        return frozenset(grid.group(device, self.group[1])) - {device, MISSING}
+
+    def note(self, device: int) -> str:
+        """What an arrangement does not show by itself: by host the place in the mesh, else the process."""
+        grid = self._grid_of_mesh()
+        if self.arrangement is not Arrangement.HOST:
+            index = self.devices[device].process_index
+            return "" if index is None else f"p{index}"
+        at = None if grid is None else grid.coordinates(device)
+        return "" if at is None else ",".join(map(str, at))
+
+    # The layout
+
+    @property
+    def layout(self) -> Layout:
+        """The arrangement, ready to be planned; the same object while nothing about it changes."""
+        grid = self.grid
+        if grid is None:
+            blocks = self._host_blocks()
+            if self._layout[0] is not blocks:
+                self._layout = blocks, Layout(lambda room: by_host(blocks, room))
+            return self._layout[1]
+        key = (grid, self.pair, self.page)
+        if self._layout[0] != key:
+            chosen = _names(grid) in self._pair_of
+            pair, page = self.pair, self.page
+            self._layout = key, Layout(lambda room: _plan_axes(grid, pair, page, room, chosen=chosen))
+        return self._layout[1]
+
+    def _host_blocks(self) -> tuple[Block, ...]:
+        """The same object while hosts, names and devices are the same."""
+        names = tuple(run.name for run in self.moment.runs)
+        key = self._cluster, names, tuple(self.moment.states[agent] for agent in self._silent)
+        if self._blocks[0] != key:
+            self._blocks = key, _blocks(self.moment)
+        return self._blocks[1]
+
+
+def _blocks(moment: Moment) -> tuple[Block, ...]:
+    held = Counter(device.agent for device in moment.devices)
+    usual = Counter(held.values()).most_common(1)[0][0] if held else 1
+    several = len(moment.runs) > 1
+    blocks, start = [], 0
+    for run in moment.runs:
+        for view in run.hosts:
+            count = held[view.host.agent]
+            unknown = (placeholder(moment.states[view.host.agent]),) * usual
+            names = _host_names(view.host, f"{run.name or run.id} " if several else "")
+            blocks.append(Block(names, tuple(range(start, start + count)) or unknown))
+            start += count
+    return tuple(blocks)
+
+
+def _host_names(host: Host, run: str) -> tuple[str, ...]:
+    """What a host is called, the longest first."""
+    where = host.hostname or host.link.endpoint or host.agent
+    index = host.process_index
+    if index is None:
+        return f"{run}{where}", where, where[:8]
+    return f"{run}process {index} on {where}", f"{run}process {index}", f"{index} {where}", f"{index}"
+
+
+def _has_devices(host: Host) -> bool:
+    return host.hello is not None and bool(host.hello.devices)
+
+
+def _names(grid: Grid) -> tuple[str, ...]:
+    return tuple(name for name, _ in grid.axes)
+
+
+def _plan_axes(grid: Grid, pair: Pair, page: int, room: Room, *, chosen: bool) -> Plan:
+    """The axes as they were chosen; who chose nothing gets them turned where only so everything fits."""
+    plan = _plan_pair(grid, pair, page, room)
+    if chosen or pair.rows is None or plan.height <= room.height:
+        return plan
+    turned = _plan_pair(grid, Pair(pair.columns, pair.rows), page, room)
+    return turned if turned.height <= room.height else plan
+
+
+def _plan_pair(grid: Grid, pair: Pair, page: int, room: Room) -> Plan:
+    names = grid.name(pair.rows), grid.name(pair.columns)
+    return by_axes(grid.table(pair, page), names, room)

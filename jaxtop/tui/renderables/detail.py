@@ -1,0 +1,225 @@
+"""All that is known of one device, as a column beside the mesh or as a strip below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.cluster import State
+from jaxtop.tui import text
+from jaxtop.tui.renderables.legend import printable
+from jaxtop.tui.renderables.reading import OVER, STEPS
+from jaxtop.tui.renderables.sparkline import bar, sparkline
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.cluster import DeviceView, Host
+    from jaxtop.tui.renderables.axes import Grid
+    from jaxtop.tui.renderables.ink import Ink
+
+# From this width on the sections stand side by side.
+WIDE = 56
+_SOURCES = {"allocator": "allocator", "arrays": "sum of live arrays"}
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A device, the host it is on, the meshes that it is in (by device ids), and its memory until now."""
+
+    device: DeviceView
+    host: Host
+    meshes: tuple[Grid, ...] = ()
+    marked: tuple[Grid, int] | None = None
+    history: tuple[int | None, ...] = ()
+    seconds: float = 0.0
+
+
+def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
+    """The detail in the room there is."""
+    if width >= WIDE:
+        third = (width - 2 * _GAP) // 3
+        last = width - 2 * (third + _GAP)
+        columns = [
+            (third, [*_identity(subject, ink), *_host(subject, ink)]),
+            (third, _meshes(subject, ink, third, height)),
+            (last, _memory(subject, ink, last)),
+        ]
+        return _side_by_side(columns, height)
+    identity, host = _identity(subject, ink), [_title("host", "", ink), *_host(subject, ink)]
+    memory = _memory(subject, ink, width)
+    spent = len(identity) + len(host) + len(memory) + 3
+    sections = [identity, _meshes(subject, ink, width, max(4, height - spent)), memory, host]
+    blank = sum(map(len, sections)) + len(sections) - 1 <= height
+    lines: list[Text] = []
+    for section in sections:
+        if lines and blank:
+            lines.append(Text())
+        lines.extend(section)
+    return _joined(lines[:height], width)
+
+
+def _identity(subject: Subject, ink: Ink) -> list[Text]:
+    device, host = subject.device, subject.host
+    head = Text(f"device {device.id}", ink.bold)
+    head.append(
+        f"  {text.STATE_SIGNS[device.state]} {device.state.value}",
+        ink.style(ink.colour_of(device.state)),
+    )
+    kind = device.platform if device.kind.lower() == device.platform.lower() else device.kind
+    platform = "" if kind == device.platform else f"{device.platform}, "
+    local = "" if device.local_id is None else f", local id {device.local_id}"
+    lines = [head, Text(f"{platform}{kind}{local}"), Text(host.label)]
+    if device.coords is not None:
+        lines.append(_pairs([("coords", " ".join(map(str, device.coords)))], ink))
+    return lines
+
+
+def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:
+    """Where the device stands in each mesh, and with which devices it shares a group."""
+    if not subject.meshes:
+        return [_title("mesh", "none: no live array of it lies on one", ink)]
+    lines: list[Text] = []
+    for shown, mesh in enumerate(subject.meshes):
+        section = _mesh(subject, mesh, ink, width)
+        if lines and len(lines) + len(section) > room:
+            left = len(subject.meshes) - shown
+            lines.append(Text(f"and in {left} more mesh{'es' if left > 1 else ''}", ink.muted))
+            break
+        lines.extend(section)
+    return lines
+
+
+def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int) -> list[Text]:
+    at = mesh.coordinates(subject.device.id)
+    if at is None:
+        return []
+    words = axes_in_words(mesh.axes)
+    lines = [_title("mesh", words if len(words) + 5 <= width else words.replace(" × ", "×"), ink)]
+    lines.append(_pairs([(name, str(index)) for (name, _), index in zip(mesh.axes, at, strict=True)], ink))
+    for axis, (name, size) in enumerate(mesh.axes):
+        if size < 2:
+            continue
+        marked = subject.marked == (mesh, axis)
+        style = ink.style(ink.foreground, underline=marked)
+        start = f"{name} group: "
+        for i, ids in enumerate(_wrapped(mesh.group(subject.device.id, axis), width, len(start))):
+            line = Text(" " if i else start, ink.muted)
+            line.append(ids, style)
+            lines.append(line)
+    return lines
+
+
+def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
+    device = subject.device
+    gone = device.state in OVER
+    source = _SOURCES.get(device.memory_source or "", device.memory_source or "")
+    lines = [_title(("last memory" if gone else "memory") + (":" if source else ""), source, ink)]
+    lines.append(
+        _pairs([("used", text.size(device.used_bytes)), ("peak", text.size(device.peak_bytes))], ink)
+    )
+    share = device.used_share
+    lines.append(_pairs([("limit", text.size(device.limit_bytes)), ("share", text.share(share))], ink))
+    if share is not None:
+        colour = ink.colour(min(STEPS - 1, int(share * STEPS)))
+        lines.append(Text(bar(share, width), ink.style(colour, ink.panel)))
+    known = [value for value in subject.history if value is not None]
+    if known:
+        lines.append(Text(sparkline(subject.history, width), ink.style(ink.ramp(3))))
+        low, high = text.size(min(known[-width:])), text.size(max(known[-width:]))
+        span = text.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
+        lines.append(_pairs([("min", low), ("max", high), ("in", span)], ink))
+    return lines
+
+
+def _host(subject: Subject, ink: Ink) -> list[Text]:
+    device, host = subject.device, subject.host
+    gone = device.state in OVER
+    cpu = None if gone or device.host_cpu_percent is None else device.host_cpu_percent / 100
+    machine = None if gone else host.pulse.host.machine_cpu_permille
+    step = host.pulse.step
+    paces = [("step", text.number(step.index if step else None))]
+    if host.steps is not None and device.state is State.LIVE:
+        paces.append(("", text.rate(host.steps.per_second)))
+    return [
+        _pairs(
+            [("CPU", text.share(cpu)), ("machine", text.share(None if machine is None else machine / 1000))],
+            ink,
+        ),
+        _pairs([("launches", text.rate(None if gone else device.launches_per_second))], ink),
+        _pairs(paces, ink),
+    ]
+
+
+def axes_in_words(axes: Sequence[tuple[str, int]]) -> str:
+    """`data 4 × model 2`."""
+    return " × ".join(f"{name} {size}" for name, size in axes)
+
+
+def _wrapped(ids: Sequence[int], width: int, start: int) -> list[str]:
+    """All ids if two lines are enough for them; else those that tell most in one."""
+    words, lines, room = list(map(str, ids)), [""], width - start
+    for word in words:
+        if len(lines[-1]) + len(word) > room:
+            lines.append("")
+            room = width - 1
+        lines[-1] += f"{word} "
+    lines = [line.rstrip() for line in lines]
+    return lines if len(lines) <= 2 else [ids_in_words(ids, max(8, width - start))]
+
+
+def ids_in_words(ids: Sequence[int], room: int) -> str:
+    """All ids if there is room; else the first ones, the last, and how many they are."""
+    whole = " ".join(map(str, ids))
+    if len(whole) <= room:
+        return whole
+    end = f"… {ids[-1]} ({len(ids):,} devices)"
+    if len(end) + len(str(ids[0])) + 1 > room:
+        end = f"… {ids[-1]}"
+    start = ""
+    for device_id in ids[:-1]:
+        if len(start) + len(str(device_id)) + 1 + len(end) > room:
+            break
+        start += f"{device_id} "
+    return start + end
+
+
+def _title(name: str, words: str, ink: Ink) -> Text:
+    line = Text(f"{name} ", ink.muted)
+    line.append(words, ink.muted if name != "mesh" else ink.bold)
+    return line
+
+
+def _pairs(pairs: Sequence[tuple[str, str]], ink: Ink) -> Text:
+    line = Text()
+    for name, value in pairs:
+        if line.cell_len:
+            line.append("  ")
+        if name:
+            line.append(f"{name} ", ink.muted)
+        line.append(value)
+    return line
+
+
+def _joined(lines: Sequence[Text], width: int) -> Text:
+    for line in lines:
+        printable(line).truncate(width, overflow="ellipsis")
+    return Text("\n", no_wrap=True, end="").join(lines)
+
+
+def _side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> Text:
+    lines = []
+    for row in list(zip_longest(*(lines for _, lines in columns)))[:height]:
+        line = Text()
+        for (width, _), cell in zip(columns, row, strict=True):
+            part = Text() if cell is None else printable(cell.copy())
+            part.truncate(width, overflow="ellipsis", pad=True)
+            if line.cell_len:
+                line.append(" " * _GAP)
+            line.append_text(part)
+        lines.append(line)
+    return _joined(lines, sum(width + _GAP for width, _ in columns) - _GAP)

@@ -1,0 +1,222 @@
+"""Where each cell and label of the mesh goes: devices, an arrangement and the room in; a plan out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+# Places where no device is: one that was not met yet, and none at all.
+MISSING, NOTHING = -1, -2
+
+
+class Level(IntEnum):
+    """How much of a device its cell tells, from most to least."""
+
+    BOX = 0
+    CHIP = 1
+    PAIR = 2
+    CHAR = 3
+    HALF = 4
+
+
+class Room(NamedTuple):
+    """The characters there are, and how long the texts in a cell get."""
+
+    width: int
+    height: int
+    id_width: int = 2
+    value_width: int = 6
+
+
+class Tile(NamedTuple):
+    """The size of a cell, and the gap to the next one beside it."""
+
+    level: Level
+    width: int
+    height: int
+    gap: int
+
+    def across(self, columns: int) -> int:
+        return columns * (self.width + self.gap) - self.gap
+
+    def down(self, rows: int) -> int:
+        return (rows + 1) // 2 if self.level is Level.HALF else rows * self.height
+
+
+class Cell(NamedTuple):
+    """A device at a place; a `half` of 1 is the lower half of its line. Labels name rows and columns."""
+
+    device: int
+    x: int
+    y: int
+    half: int
+    row: int
+    column: int
+
+
+class Label(NamedTuple):
+    """A text at a place. It speaks of the rows, or of the columns, from `first` up to before `last`."""
+
+    x: int
+    y: int
+    width: int
+    text: str
+    role: str
+    first: int = 0
+    last: int = 0
+
+
+class Block(NamedTuple):
+    """The devices of a process, and its names, the longest first."""
+
+    names: tuple[str, ...]
+    devices: tuple[int, ...]
+
+
+class Run(NamedTuple):
+    """Cells side by side without a gap: the devices from left to right, and those in the lower halves."""
+
+    x: int
+    y: int
+    devices: tuple[int, ...]
+    lower: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Cells and labels with their places."""
+
+    tile: Tile
+    cells: tuple[Cell, ...]
+    labels: tuple[Label, ...]
+    width: int
+    height: int
+
+    @cached_property
+    def by_device(self) -> dict[int, Cell]:
+        """The cells of the devices that were met."""
+        return {cell.device: cell for cell in self.cells if cell.device >= 0}
+
+    @cached_property
+    def items(self) -> tuple[tuple[Run | Label, ...], ...]:
+        """What is on each line, from left to right."""
+        lines: list[list[Run | Label]] = [[] for _ in range(self.height)]
+        for label in self.labels:
+            lines[label.y].append(label)
+        by_line: dict[int, list[Cell]] = {}
+        for cell in self.cells:
+            by_line.setdefault(cell.y, []).append(cell)
+        for y, cells in by_line.items():
+            runs = list(_runs(cells, self.tile))
+            for line in range(y, y + self.tile.height):
+                lines[line].extend(runs)
+        return tuple(tuple(sorted(line, key=lambda item: item.x)) for line in lines)
+
+    def lines_of(self, device: int) -> range:
+        """The lines that a device is drawn on."""
+        cell = self.by_device.get(device)
+        return range(0) if cell is None else range(cell.y, cell.y + self.tile.height)
+
+    def at(self, x: int, y: int) -> list[int]:
+        """The devices drawn at this character: none, one, or the two halves."""
+        for item in self.items[y] if 0 <= y < self.height else ():
+            if isinstance(item, Run) and item.x <= x < item.x + len(item.devices) * self.tile.width:
+                place = (x - item.x) // self.tile.width
+                return [device for device in (item.devices[place], item.lower[place]) if device >= 0]
+        return []
+
+    @cached_property
+    def _ranks(self) -> list[list[tuple[int, int]]]:
+        ranks: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for cell in self.by_device.values():
+            ranks.setdefault((cell.y, cell.half), []).append((cell.x, cell.device))
+        return [sorted(ranks[key]) for key in sorted(ranks)]
+
+    @cached_property
+    def _rank_of(self) -> dict[int, int]:
+        return {device: i for i, rank in enumerate(self._ranks) for _, device in rank}
+
+    def step(self, device: int, dx: int, dy: int) -> int:
+        """The device next to this one, or this one at the edge."""
+        at = self._rank_of[device]
+        x = self.by_device[device].x
+        if dy:
+            target = min(len(self._ranks) - 1, max(0, at + dy))
+            return device if target == at else min(self._ranks[target], key=lambda to: abs(to[0] - x))[1]
+        rank = self._ranks[at]
+        place = rank.index((x, device)) + dx
+        return rank[min(len(rank) - 1, max(0, place))][1]
+
+
+def _runs(cells: Sequence[Cell], tile: Tile) -> Iterator[Run]:
+    """Cells of a line, those that touch put together."""
+    columns: dict[int, list[int]] = {}
+    for cell in cells:
+        # Nothing (not even a missing device) is below the last cell of an odd number.
+        halves = columns.setdefault(cell.x, [NOTHING, NOTHING])
+        halves[cell.half] = cell.device
+    touching: list[int] = []
+    for x in sorted(columns):
+        if touching and x != touching[-1] + tile.width:
+            yield _run(touching, cells[0].y, columns)
+            touching = []
+        touching.append(x)
+    if touching:
+        yield _run(touching, cells[0].y, columns)
+
+
+def _run(at: Sequence[int], y: int, columns: dict[int, list[int]]) -> Run:
+    return Run(at[0], y, tuple(columns[x][0] for x in at), tuple(columns[x][1] for x in at))
+
+
+# Boxes take what room there is, up to this.
+WIDEST_BOX = 24
+
+
+def tiles(room: Room) -> tuple[Tile, ...]:
+    """The sizes of cells, the largest first."""
+    return (
+        Tile(Level.BOX, max(11, room.id_width + 6, room.value_width + 4), 4, 1),
+        Tile(Level.CHIP, room.id_width + room.value_width + 3, 1, 1),
+        Tile(Level.PAIR, 2, 1, 1),
+        Tile(Level.CHAR, 1, 1, 0),
+        Tile(Level.HALF, 1, 1, 0),
+    )
+
+
+EMPTY_PLAN = Plan(Tile(Level.BOX, 11, 4, 1), (), (), 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """An arrangement of devices, to be planned for any room. The same object is the same arrangement."""
+
+    plan: Callable[[Room], Plan]
+
+
+NO_LAYOUT = Layout(lambda _: EMPTY_PLAN)
+
+# Rows of so many are easy to count in.
+NICE = (64, 32, 16, 10, 8, 5, 4, 2)
+
+
+def stretch(tile: Tile, room: int, columns: int) -> Tile:
+    if tile.level is not Level.BOX:
+        return tile
+    return tile._replace(width=max(tile.width, min(WIDEST_BOX, (room + tile.gap) // columns - tile.gap)))
+
+
+def cell_at(
+    tile: Tile, device: int, corner: tuple[int, int], at: tuple[int, int], names: tuple[int, int]
+) -> Cell:
+    (x, y), (row, column) = corner, at
+    x += column * (tile.width + tile.gap)
+    if tile.level is Level.HALF:
+        return Cell(device, x, y + row // 2, row % 2, *names)
+    return Cell(device, x, y + row * tile.height, 0, *names)

@@ -1,0 +1,288 @@
+"""The mesh screen: every device a cell, in the arrangement and the colours that the person chose."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding
+from textual.containers import Container, Vertical
+from textual.widgets import Static
+
+from jaxtop.cluster import MeshView, memory_history
+from jaxtop.tui.arranger import Arrangement, Arranger
+from jaxtop.tui.metrics import METRICS
+from jaxtop.tui.moment import Moment, Selection
+from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.renderables.axes import Grid
+from jaxtop.tui.renderables.cells import Scene
+from jaxtop.tui.renderables.detail import Subject
+from jaxtop.tui.renderables.ink import Ink, ink_of
+from jaxtop.tui.renderables.layouts import EMPTY_PLAN, MISSING
+from jaxtop.tui.renderables.legend import legend
+from jaxtop.tui.renderables.reading import Reading, read
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.switches import pressed_by, switches, switches_of
+from jaxtop.tui.widgets.detail import Detail
+from jaxtop.tui.widgets.mesh_grid import MeshGrid
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from jaxtop.cluster import DeviceView
+
+# From this width on the detail stands beside the mesh; below it, with fewer lines where there are few.
+BESIDE = 100
+TALL = 18
+
+
+class MeshScreenView(View):
+    """The mesh, what can be switched, what the colours mean, and the detail of the selected device."""
+
+    KEY = "1"
+    TITLE = "Mesh"
+    DEFAULT_CSS = """
+    MeshScreenView { layout: horizontal; }
+    MeshScreenView #mesh-left { width: 1fr; height: 1fr; }
+    MeshScreenView #switches, MeshScreenView #legend { height: 1; }
+    MeshScreenView #frame { height: 1fr; padding: 0 1; }
+    MeshScreenView #detail { width: 39; height: 1fr; padding: 0 1; border-left: solid $panel; }
+    MeshScreenView.-below { layout: vertical; }
+    MeshScreenView.-below #frame { padding: 0; }
+    MeshScreenView.-below #detail { width: 1fr; height: 7; border-left: none; border-top: solid $panel; }
+    MeshScreenView.-below.-short #detail { height: 4; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "arrange", "Arrange"),
+        Binding("m", "metric", "Metric"),
+        Binding("n", "mesh", "Next mesh", show=False),
+        Binding("a", "axes", "Other two axes as rows and columns", show=False),
+        Binding("x", "group", "Mark the group along another axis", show=False),
+        Binding("less_than_sign,pageup", "page(-1)", "Page before", show=False, key_display="<"),
+        Binding("greater_than_sign,pagedown", "page(1)", "Next page", show=False, key_display=">"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._arranger = Arranger()
+        self._metric = 0
+        self._device: DeviceView | None = None
+        self._pointed: int | None = None
+        self._reading: tuple[Moment, int, Reading] | None = None
+        self._lines: dict[str, Text] = {}
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="mesh-left"):
+            yield Static(id="switches")
+            with Container(id="frame"):
+                yield MeshGrid()
+            yield Static(id="legend")
+        yield Detail(id="detail")
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self._draw, init=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Put the detail where there is room for it."""
+        self.set_class(event.size.width < BESIDE, "-below")
+        self.set_class(event.size.height < TALL, "-short")
+        self.call_after_refresh(self._draw_lines)
+
+    @property
+    def first_focus(self) -> MeshGrid:
+        return self.query_one(MeshGrid)
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        self._arranger.see(moment)
+        self._find_selected()
+        self._draw()
+
+    def select(self, selection: Selection) -> None:
+        if selection.agent is None:
+            return  # nothing was selected elsewhere: what is selected here stays
+        super().select(selection)
+        self._find_selected()
+        self._arranger.follow(self._selected)
+        self._draw()
+
+    # Selection
+
+    @property
+    def _selected(self) -> int | None:
+        """The position of the selected device."""
+        return self._arranger.position(self.selection.device_key)
+
+    def _find_selected(self) -> None:
+        """Keep to the device that was selected, also where its process was started again; or the first."""
+        arranger, before, agent = self._arranger, self._device, self.selection.agent
+        devices = arranger.devices
+        found = self._selected
+        if found is None and before is not None and self.selection.device_id == before.id:
+            found = arranger.position_in_run(before.run, before.id)
+        if found is None and before is not None and before.agent == agent:
+            found = arranger.position(before.key)
+        if found is None and agent is not None:
+            found = next((i for i, device in enumerate(devices) if device.agent == agent), None)
+        # A host that was selected and has said nothing of its devices stays selected all the same.
+        if found is None and devices and (agent is None or self.moment.host(agent) is None):
+            found = 0
+        self._device = None if found is None else devices[found]
+        if self._device is not None and self._device.key != self.selection.device_key:
+            self.selection = Selection(*self._device.key)
+            self._arranger.follow(found)
+            self.post_message(self.Selected(self.selection))
+
+    def _go(self, device: int | None) -> None:
+        if device is not None:
+            self._device = self._arranger.devices[device]
+            self.selection = Selection(*self._device.key)
+            self.post_message(self.Selected(self.selection))
+
+    def on_mesh_grid_moved(self, message: MeshGrid.Moved) -> None:
+        message.stop()
+        if message.device < len(self._arranger.devices):
+            self._go(message.device)
+            self._draw()
+
+    def on_mesh_grid_opened(self, message: MeshGrid.Opened) -> None:
+        message.stop()
+        self.post_message(self.Drilled(self.selection, "3"))
+
+    def on_mesh_grid_pointed(self, message: MeshGrid.Pointed) -> None:
+        message.stop()
+        self._pointed = message.device
+        self._draw_lines()
+
+    # Keys, and presses on the lines
+
+    def action_arrange(self, name: str | None = None) -> None:
+        """The next arrangement, or the one that was pressed."""
+        if name is None:
+            self._arranger.cycle()
+        else:
+            self._arranger.arrange(Arrangement(name))
+        self._rearranged()
+
+    def action_metric(self) -> None:
+        self._metric = (self._metric + 1) % len(METRICS)
+        self._draw()
+
+    def action_mesh(self) -> None:
+        self._arranger.next_choice()
+        self._rearranged()
+
+    def action_axes(self) -> None:
+        self._arranger.next_pair()
+        self._rearranged()
+
+    def action_group(self) -> None:
+        self._arranger.next_group()
+        self._draw()
+
+    def action_page(self, by: int) -> None:
+        """Another page; the selection stays at its place on it. Without pages, scroll."""
+        if self._arranger.pages < 2:
+            grid = self.first_focus
+            (grid.action_page_down if by > 0 else grid.action_page_up)()
+            return
+        self._go(self._arranger.turn(by, self._selected))
+        self._draw()
+
+    def _rearranged(self) -> None:
+        self._arranger.follow(self._selected)
+        self._draw()
+
+    async def on_click(self, event: events.Click) -> None:
+        """A press on one of the lines does what its key does."""
+        action = pressed_by(event.style)
+        if action is not None:
+            event.stop()
+            await self.run_action(action)
+
+    # Drawing
+
+    @property
+    def _ink(self) -> Ink:
+        return ink_of(PALETTES.get(self.app.theme, DARK), plain=self.app.no_color)
+
+    def _read(self) -> Reading:
+        known = self._reading
+        if known is None or known[0] is not self.moment or known[1] != self._metric:
+            known = self.moment, self._metric, read(self._arranger.devices, METRICS[self._metric])
+            self._reading = known
+        return known[2]
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        arranger, ink, selected = self._arranger, self._ink, self._selected
+        scene = Scene(
+            EMPTY_PLAN,
+            arranger.devices,
+            self._read(),
+            ink,
+            arranger.states,
+            selected,
+            arranger.peers(selected),
+            arranger.id_width,
+            arranger.note,
+        )
+        self.query_one(MeshGrid).show(arranger.layout, scene)
+        self.query_one(Detail).show(self._subject(), ink, self._nobody())
+        self._draw_lines()
+
+    def _draw_lines(self) -> None:
+        if self.is_mounted:
+            ink, devices, grid = self._ink, self._arranger.devices, self._arranger.grid
+            known = self._pointed is not None and self._pointed < len(devices)
+            width = self.query_one("#legend").size.width
+            pointed = self._pointed if known else None
+            states = self.moment.states.values()
+            absent = grid is not None and MISSING in grid.members
+            self._update("#switches", switches(switches_of(self._arranger), ink, width))
+            self._update(
+                "#legend",
+                legend(self._read(), devices, ink, width, states=states, pointed=pointed, absent=absent),
+            )
+
+    def _update(self, name: str, text: Text) -> None:
+        """Repaint a line only if it reads differently."""
+        known = self._lines.get(name)
+        if known is None or known.plain != text.plain or known.spans != text.spans:
+            self._lines[name] = text
+            self.query_one(name, Static).update(text, layout=False)
+
+    def _nobody(self) -> str:
+        """What is said where no device is selected."""
+        host = None if self.selection.agent is None else self.moment.host(self.selection.agent)
+        return "no device yet" if host is None else f"{host.label}: its devices are not known yet"
+
+    def _subject(self) -> Subject | None:
+        device, moment = self._device, self.moment
+        host = None if device is None else moment.host(device.agent)
+        if device is None or host is None:
+            return None
+        samples = moment.cluster.history.get(device.agent)
+        group = self._arranger.group
+        meshes = [
+            mesh for mesh in self._arranger.meshes if mesh.run == device.run and device.id in mesh.positions
+        ]
+        # The mesh that was chosen comes first.
+        meshes.sort(key=lambda mesh: mesh is not self._arranger.mesh)
+        return Subject(
+            device,
+            host,
+            tuple(_ids(mesh) for mesh in meshes),
+            None if group is None else (_ids(group[0]), group[1]),
+            tuple(memory_history(moment.cluster, device.agent, device.position)),
+            samples[-1].at - samples[0].at if samples else 0.0,
+        )
+
+
+@lru_cache(maxsize=64)
+def _ids(mesh: MeshView) -> Grid:
+    return Grid(mesh.axes, mesh.device_ids)

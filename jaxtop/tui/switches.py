@@ -1,0 +1,126 @@
+"""The line of what can be switched on the mesh: each by its key, and by a click."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.style import Style
+from rich.text import Text
+
+from jaxtop.tui.arranger import Arrangement
+from jaxtop.tui.renderables.detail import axes_in_words
+from jaxtop.tui.renderables.legend import key_style, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.tui.arranger import Arranger
+    from jaxtop.tui.renderables.ink import Ink
+
+
+class Switch(NamedTuple):
+    """Something that can be switched: its key, what it says (longest first), and what a press does."""
+
+    key: str
+    says: tuple[str, ...]
+    action: str
+    active: bool = False
+    available: bool = True
+
+
+def pressed_by(style: Style) -> str | None:
+    """The action behind a place that was clicked."""
+    return style.meta.get("press")
+
+
+def switches(groups: Sequence[Sequence[Switch]], ink: Ink, width: int) -> Text:
+    """The switches, each group set apart; in fewer words where there is less room."""
+    longest = max((len(switch.says) for group in groups for switch in group), default=1)
+    brevities = [0] * len(groups)
+    line = _switch_line(groups, ink, brevities)
+    # Everything in fewer words first, from the right; what then still has to go are words on the left.
+    steps = [(1, group) for group in reversed(range(len(groups)))]
+    steps += [(brevity, group) for brevity in range(2, longest) for group in range(len(groups))]
+    for brevity, group in steps:
+        if line.cell_len <= width:
+            break
+        brevities[group] = brevity
+        line = _switch_line(groups, ink, brevities)
+    line.truncate(width, overflow="ellipsis")
+    return printable(line)
+
+
+def _switch_line(groups: Sequence[Sequence[Switch]], ink: Ink, brevities: Sequence[int]) -> Text:
+    line = Text(" ", no_wrap=True, end="")
+    for group, brevity in zip(groups, brevities, strict=True):
+        if line.cell_len > 1:
+            line.append("  ")
+        for switch in group:
+            says = switch.says[min(brevity, len(switch.says) - 1)]
+            press = Style(meta={"press": switch.action})
+            if switch.key:
+                line.append(switch.key, key_style(ink) + press)
+            if not says:
+                continue
+            if switch.active:
+                line.append(f" {says} ", ink.chosen + press)
+            else:
+                line.append(
+                    f" {says} ", (ink.style(ink.foreground) if switch.available else ink.muted) + press
+                )
+    return line
+
+
+def switches_of(arranger: Arranger) -> list[list[Switch]]:
+    """What can be switched now, in groups."""
+    short = {Arrangement.HOST: "host", Arrangement.AXES: "axes", Arrangement.COORDINATES: "coords"}
+    groups = [
+        [
+            Switch("Tab", ("",), "arrange"),
+            *(
+                Switch(
+                    "",
+                    (each.value, each.value, short[each]),
+                    f"arrange('{each.value}')",
+                    each is arranger.arrangement,
+                    each in arranger.available,
+                )
+                for each in Arrangement
+                if each is not Arrangement.COORDINATES or each in arranger.available
+            ),
+        ]
+    ]
+    at, count = arranger.choices
+    if arranger.mesh is not None and arranger.arrangement is not Arrangement.COORDINATES:
+        words = axes_in_words(arranger.mesh.axes)
+        place = f" ({at + 1} of {count})" if count > 1 else ""
+        groups.append([Switch("n" if count > 1 else "", (f"mesh {words}{place}", f"{words}{place}"), "mesh")])
+    grid = arranger.grid
+    if grid is not None and len(grid.axes) > 1:
+        rows, columns = grid.name(arranger.pair.rows), grid.name(arranger.pair.columns)
+        axes = (f"{rows}, {columns}", "axes") if len(grid.axes) > 2 else ("swap axes", "swap")
+        groups.append([Switch("a", (*axes, ""), "axes")])
+    if grid is not None and arranger.pages > 1:
+        on = ", ".join(f"{name} {index}" for name, index in grid.on_page(arranger.pair, arranger.page))
+        place = f"{arranger.page + 1} of {arranger.pages}"
+        groups.append(
+            [
+                Switch("<", ("",), "page(-1)"),
+                Switch(
+                    "",
+                    (f"{on} (page {place})", f"{on} ({place})", f"{arranger.page + 1}/{arranger.pages}"),
+                    "page(1)",
+                ),
+                Switch(">", ("",), "page(1)"),
+            ]
+        )
+    if arranger.mesh is not None:
+        group = arranger.group
+        name = None if group is None else group[0].axes[group[1]][0]
+        says = (
+            ("no group marked", "no group", "")
+            if name is None
+            else (f"marked: same {name} group", f"{name} group", "")
+        )
+        groups.append([Switch("x", says, "group")])
+    return groups

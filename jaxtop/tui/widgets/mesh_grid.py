@@ -1,0 +1,193 @@
+"""The mesh: a cell for each device, as large as the room allows; one of them is selected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.segment import Segment
+from textual.binding import Binding
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from jaxtop.tui.renderables.cells import Scene, changed_lines, paint
+from jaxtop.tui.renderables.layouts import EMPTY_PLAN, NO_LAYOUT, Layout, Plan, Room
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.binding import BindingType
+
+
+# Before the first layout, or in no room at all, it is planned for this much.
+LEAST = Size(20, 2)
+
+
+class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
+    """Draws scenes, and says where the person goes. What is selected is decided by the screen around it."""
+
+    DEFAULT_CSS = """
+    MeshGrid { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "move(-1, 0)", "Device to the left", show=False),
+        Binding("down,j", "move(0, 1)", "Device below", show=False),
+        Binding("up,k", "move(0, -1)", "Device above", show=False),
+        Binding("right,l", "move(1, 0)", "Device to the right", show=False),
+        Binding("g,home", "first", "First device", show=False),
+        Binding("G", "last", "Last device", show=False),
+        Binding("enter", "open", "Devices"),
+    ]
+
+    class Moved(Message):
+        """The person went to a device: its position among the devices shown."""
+
+        def __init__(self, device: int) -> None:
+            super().__init__()
+            self.device = device
+
+    class Opened(Message):
+        """The person wants to see more of the selected device."""
+
+    class Pointed(Message):
+        """The mouse is over a device, or over none any more."""
+
+        def __init__(self, device: int | None) -> None:
+            super().__init__()
+            self.device = device
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._layout_shown = NO_LAYOUT
+        self._room = Room(0, 0)
+        self._scene: Scene | None = None
+        self._strips: dict[int, Strip] = {}
+        self._pointed: int | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """Where everything is."""
+        return EMPTY_PLAN if self._scene is None else self._scene.plan
+
+    def show(self, layout: Layout, scene: Scene) -> None:
+        """Draw this scene: its plan is made here, where the room is known."""
+        before = self._scene
+        room = self._room_for(scene)
+        if before is not None and layout is self._layout_shown and room == self._room:
+            plan = before.plan
+        else:
+            self._layout_shown, self._room = layout, room
+            plan = layout.plan(room)
+            if plan.height > room.height:
+                plan = layout.plan(room._replace(width=room.width - 1))  # the scroll bar takes a column
+        self._scene = after = replace(scene, plan=plan)
+        if self.virtual_size != (size := Size(plan.width, plan.height)):
+            self.virtual_size = size
+        self._repaint(None if before is None else changed_lines(before, after))
+        if before is None or before.plan is not plan or before.selected != after.selected:
+            self._keep_in_sight()
+
+    def _room_for(self, scene: Scene) -> Room:
+        # The outer size, with or without the scroll bar: else the bar's coming and going could alternate.
+        width, height = self.outer_size
+        return Room(max(LEAST.width, width), max(LEAST.height, height), scene.id_width)
+
+    def _repaint(self, lines: set[int] | None) -> None:
+        if lines is None:
+            self._strips.clear()
+            self.refresh()
+            return
+        for y in lines:
+            self._strips.pop(y, None)
+        if lines:
+            top, width = self.scroll_offset.y, self.size.width
+            self.refresh(*(Region(0, y - top, width, 1) for y in lines if 0 <= y - top < self.size.height))
+
+    def _keep_in_sight(self) -> None:
+        scene = self._scene
+        if (
+            scene is None
+            or scene.selected is None
+            or (lines := scene.plan.lines_of(scene.selected)) == range(0)
+        ):
+            return
+        self.scroll_to_region(
+            Region(0, lines.start, 1, len(lines)), animate=False, force=True, immediate=True, x_axis=False
+        )
+
+    def on_resize(self) -> None:
+        """Plan anew for the room there is now."""
+        if self._scene is not None:
+            self.show(self._layout_shown, self._scene)
+
+    def render_line(self, y: int) -> Strip:
+        """A line of what is visible."""
+        y += self.scroll_offset.y
+        strip = self._strips.get(y)
+        if strip is None:
+            strip = self._strips[y] = self._painted(y)
+        return strip
+
+    def _painted(self, y: int) -> Strip:
+        scene = self._scene
+        if scene is None:
+            return Strip([])
+        if not scene.plan.cells:
+            return Strip([Segment(" no devices yet", scene.ink.muted)] if y == 0 else [])
+        strip = paint(scene, y)
+        return strip.apply_style(self.rich_style) if scene.ink.plain else strip
+
+    # Keys
+
+    def action_move(self, across: int, down: int) -> None:
+        """To the device beside the selected one."""
+        scene = self._scene
+        if scene is None or scene.selected not in scene.plan.by_device:
+            self.action_first()
+        elif (target := scene.plan.step(scene.selected, across, down)) != scene.selected:
+            self.post_message(self.Moved(target))
+
+    def action_first(self) -> None:
+        self._go_to_end(0)
+
+    def action_last(self) -> None:
+        self._go_to_end(-1)
+
+    def _go_to_end(self, end: int) -> None:
+        devices = list(self.plan.by_device)
+        if devices:
+            self.post_message(self.Moved(devices[end]))
+
+    def action_open(self) -> None:
+        if self._scene is not None and self._scene.selected is not None:
+            self.post_message(self.Opened())
+
+    # Mouse
+
+    def _under(self, event: events.MouseEvent) -> list[int]:
+        offset = event.get_content_offset(self)
+        return [] if offset is None else self.plan.at(offset.x, offset.y + self.scroll_offset.y)
+
+    def on_click(self, event: events.Click) -> None:
+        """Select; open what is selected. Of two devices in one character the next click takes the other."""
+        devices = self._under(event)
+        if not devices or self._scene is None:
+            return
+        others = [device for device in devices if device != self._scene.selected]
+        if event.chain == 2 or not others:
+            self.action_open()
+        else:
+            self.post_message(self.Moved(others[0]))
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        devices = self._under(event)
+        self._point_at(devices[0] if devices else None)
+
+    def on_leave(self) -> None:
+        self._point_at(None)
+
+    def _point_at(self, device: int | None) -> None:
+        if device != self._pointed:
+            self._pointed = device
+            self.post_message(self.Pointed(device))
