@@ -143,9 +143,24 @@ def hosts(cluster: Cluster) -> list[Host]:
     return [view.host for run in runs(cluster) for view in run.hosts]
 
 
-def devices(cluster: Cluster, now: float) -> list[DeviceView]:
-    """The devices of all runs, by process and in the order of JAX."""
-    return [view for host in hosts(cluster) for view in _devices_of(cluster, host, now)]
+# The devices of a host as they were derived, with what they were derived from.
+Known = dict[str, tuple["Host", "State", list["DeviceView"]]]
+
+
+def devices(cluster: Cluster, now: float, known: Known | None = None) -> list[DeviceView]:
+    """The devices of all runs, by process and in the order of JAX.
+
+    Who asks often hands in a `known` and keeps it: only what changed is derived again.
+    """
+    known = {} if known is None else known
+    found: list[DeviceView] = []
+    for host in hosts(cluster):
+        state = state_of(host, now)
+        entry = known.get(host.agent)
+        if entry is None or entry[0] is not host or entry[1] is not state:
+            entry = known[host.agent] = host, state, list(_devices_of(cluster, host, state))
+        found += entry[2]
+    return found
 
 
 def launch_rate(cluster: Cluster, agent: str) -> float | None:
@@ -216,9 +231,8 @@ def _newest_of_each_process(members: list[Host]) -> Iterator[HostView]:
         yield HostView(host, 1)
 
 
-def _devices_of(cluster: Cluster, host: Host, now: float) -> Iterator[DeviceView]:
+def _devices_of(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceView]:
     sample = host.pulse.devices
-    state = state_of(host, now)
     rate = launch_rate(cluster, host.agent)
     for i, device in enumerate(host.hello.devices if host.hello else ()):
         yield DeviceView(

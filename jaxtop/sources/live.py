@@ -158,6 +158,9 @@ class LiveSource:
         except wire.Unreadable as error:
             self.rejected[f"unreadable message: {error}"[:200]] += 1
         else:
+            if frame.kind == "link":  # ours to tell, and nobody else's
+                self.rejected["an agent told of connections"] += 1
+                return
             self._see_gap(frame)
             self._pass_on(frame)
 
@@ -209,8 +212,8 @@ class LiveSource:
         before = self._at_endpoint.get(telemetry)
         self._at_endpoint[telemetry] = peer
         if before is None:
-            self._telemetry.connect(telemetry)
-            self._tell(peer, peer.telemetry.become("connecting"))
+            is_address = self._telemetry.connect(telemetry)
+            self._tell(peer, peer.telemetry.become("connecting" if is_address else "unreachable"))
         else:
             # Started again at the address of another, who is no more; the connection is there already.
             self._tell(before, before.telemetry.become("closed"))

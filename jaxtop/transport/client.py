@@ -100,9 +100,13 @@ class Subscriber(_Monitored):
         self.socket.rcvhwm = queue
         self.socket.subscribe(b"")
 
-    def connect(self, endpoint: str) -> None:
-        """Follow this agent; the connection is kept up until `disconnect`."""
-        self.socket.connect(f"tcp://{endpoint}")
+    def connect(self, endpoint: str) -> bool:
+        """Follow this agent; the connection is kept up until `disconnect`. False if that is no address."""
+        try:
+            self.socket.connect(f"tcp://{endpoint}")
+        except zmq.ZMQError:
+            return False
+        return True
 
     def disconnect(self, endpoint: str) -> None:
         """Follow it no more."""

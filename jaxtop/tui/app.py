@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.screen import Screen
 
+    from jaxtop.cluster.views import Known
+
 PAINTS_PER_SECOND = 4
 SMALLEST = (60, 16)
 
@@ -66,9 +68,9 @@ class JaxtopApp(App[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit", priority=False),
         Binding("question_mark", "help", "Help", key_display="?"),
-        Binding("colon,ctrl+p", "command_palette", "Palette", key_display=":"),
+        Binding("colon,ctrl+p", "command_palette", "Palette", key_display=":", show=False),
         Binding("space", "pause", "Pause"),
-        Binding("z", "jump", "Jump"),
+        Binding("z", "jump", "Jump", show=False),
         Binding("t", "theme", "Theme", show=False),
         Binding("M", "maximise", "Maximise", show=False),
         Binding("escape", "return", "Back", show=False),
@@ -79,6 +81,7 @@ class JaxtopApp(App[str]):
         self._feed = feed
         self._clock = clock
         self._cluster = Cluster()
+        self._known: Known = {}
         self._frozen: Moment | None = None
         self._selection: Selection = NOTHING
         self._header = _Line(id="header")
@@ -125,10 +128,12 @@ class JaxtopApp(App[str]):
     @property
     def moment(self) -> Moment:
         """What is shown: now, or the moment at which the view was paused."""
-        return self._frozen or Moment(self._cluster, self._clock())
+        return self._frozen or Moment(self._cluster, self._clock(), self._known)
 
     def _paint(self) -> None:
         """Take in what arrived, and show it; while paused only the taking in goes on."""
+        if not self.is_running:  # the timer may ring while the screens are being taken down
+            return
         for frame in self._feed.drain():
             self._cluster.feed(frame)
         failure = self._feed.failure()
@@ -152,6 +157,11 @@ class JaxtopApp(App[str]):
         from jaxtop.tui.text import age  # kept beside its one use
 
         return age(self._clock() - moment.now)
+
+    def on_click(self, event: events.Click) -> None:
+        """The header is the palette's button: what has no place in the footer is found there."""
+        if event.widget is self._header:
+            self.action_command_palette()
 
     def on_resize(self, event: events.Resize) -> None:
         """Say so where there is no room, rather than show half of everything."""

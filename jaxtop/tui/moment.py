@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +10,7 @@ from jaxtop import cluster as model
 
 if TYPE_CHECKING:
     from jaxtop.cluster import Cluster, DeviceView, Host, HostView, MeshView, Run, State
+    from jaxtop.cluster.views import Known
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,6 +19,7 @@ class Moment:
 
     cluster: Cluster
     now: float
+    known: Known = field(default_factory=dict, repr=False)
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -34,7 +36,7 @@ class Moment:
 
     @cached_property
     def devices(self) -> list[DeviceView]:
-        return model.devices(self.cluster, self.now)
+        return model.devices(self.cluster, self.now, self.known)
 
     @cached_property
     def device_by_key(self) -> dict[tuple[str, int], DeviceView]:
