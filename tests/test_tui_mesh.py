@@ -171,6 +171,19 @@ class TestDetail:
 
         drive(act, cluster, now=NOW + 20)
 
+    def test_large_boxes_show_the_history_of_the_memory_and_under_another_metric_whose_it_is(self):
+        cluster = a_run(used=lambda _: 8 * MIB)
+        for i in range(1, 9):
+            tell(cluster, (NOW + i, "r1-0", pulse(range(4), lambda _, i=i: i * MIB)))
+
+        async def act(app, pilot):
+            history = app.lines()[4]
+            assert "██▁▂▃▄▅▆▇█ ┃" in history
+            await pilot.press("m", "m")
+            assert "8.0M " in app.lines()[4]
+
+        drive(act, cluster, now=NOW + 8)
+
     def test_a_process_that_died_launches_nothing_and_its_figures_are_its_last(self):
         cluster = a_run()
         tell(cluster, (NOW, "r1-0", link("dead")))
@@ -212,6 +225,8 @@ class TestArrangements:
             assert "x →" in seen[2][0]
             assert "y ↓" in seen[2][1]
             assert seen[3] == seen[0]
+            await pilot.press("shift+tab")
+            assert (app.lines()[0], app.lines()[1]) == seen[0]
 
         drive(act, a_run(coords=lambda i: (i % 4, i // 4)))
 

@@ -131,10 +131,10 @@ class Arranger:
 
     # Choices
 
-    def cycle(self) -> None:
+    def cycle(self, by: int = 1) -> None:
         """The next arrangement there is."""
         here = self.available
-        self._wanted = here[(here.index(self.arrangement) + 1) % len(here)]
+        self._wanted = here[(here.index(self.arrangement) + by) % len(here)]
 
     def arrange(self, arrangement: Arrangement) -> None:
         if arrangement in self.available:

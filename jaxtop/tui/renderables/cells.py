@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -14,9 +14,9 @@ from textual.strip import Strip
 from jaxtop.cluster import State
 from jaxtop.tui import text
 from jaxtop.tui.renderables.ink import HALVES, PEER, SELECTED, Ink
-from jaxtop.tui.renderables.layouts import Label, Level, Plan, Run
+from jaxtop.tui.renderables.layouts import TALL_BOX, Label, Level, Plan, Run
 from jaxtop.tui.renderables.reading import ABSENT, EMPTY, OVER, STEPS, Reading, state_of_code
-from jaxtop.tui.renderables.sparkline import bar
+from jaxtop.tui.renderables.sparkline import bar, sparkline
 from jaxtop.tui.renderables.table import fit
 
 if TYPE_CHECKING:
@@ -54,8 +54,11 @@ class Scene:
     selected: int | None = None
     peers: frozenset[int] = field(default_factory=frozenset)
     id_width: int = 2
-    # What else a large cell says of its device.
+    # What else a large cell says of its device, and the history of its memory, as they are now.
     note: Callable[[int], str] = str
+    history: Callable[[int], Sequence[int | None]] = lambda _: ()
+    # The line for the history of each device, where cells have one.
+    trends: tuple[str, ...] = ()
 
     @cached_property
     def codes(self) -> list[int]:
@@ -66,6 +69,24 @@ class Scene:
         if self.selected is not None:
             codes[self.selected] = codes[self.selected] % PEER + SELECTED
         return codes
+
+
+def planned(scene: Scene, plan: Plan) -> Scene:
+    """The scene in its places."""
+    trends: tuple[str, ...] = ()
+    if plan.tile.height >= TALL_BOX:
+        room = plan.tile.width - 4
+        trends = tuple(_trend(scene, device, room) for device in range(len(scene.devices)))
+    return replace(scene, plan=plan, trends=trends)
+
+
+def _trend(scene: Scene, device: int, room: int) -> str:
+    """The history of the memory; beside another metric with the figure, so that it is seen whose it is."""
+    view = scene.devices[device]
+    if scene.reading.metric.name.startswith("memory"):
+        return sparkline(scene.history(device), room)
+    used = text.size(None if view.state in OVER else view.used_bytes)
+    return f"{used:<5} {sparkline(scene.history(device), room - 6)}"
 
 
 def paint(scene: Scene, y: int) -> Strip:
@@ -97,6 +118,7 @@ def changed_lines(before: Scene, after: Scene) -> set[int] | None:
     devices = _differing(before.codes, after.codes)
     if fine:
         devices |= _differing(before.reading.values, after.reading.values)
+        devices |= _differing(before.trends, after.trends)
     lines = {line for device in devices for line in plan.lines_of(device)}
     if before.states != after.states or before.selected != after.selected:
         lines.update(label.y for label in plan.labels if _of_label(before, label) != _of_label(after, label))
@@ -187,6 +209,8 @@ def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segme
     if line == 1:
         words = _texts(scene, device)[1]
         return Segment(f"{words:{room}.{room}}", ink.bold if code < STEPS else ink.style(ink.colour(code)))
+    if line == TALL_BOX - 2:
+        return Segment(scene.trends[device] if 0 <= device < len(scene.trends) else " " * room, ink.faint)
     state = state_of_code(code)
     if state is not None:
         word = state.value if len(state.value) <= room else f"{state.value[: room - 1]}…"
@@ -198,7 +222,7 @@ def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segme
 def _texts(scene: Scene, device: int) -> tuple[str, str]:
     """What a cell calls its device, and the value."""
     if device < 0:
-        return "?" if scene.reading.codes[device] == ABSENT else " ", ""
+        return ("?", "not met") if scene.reading.codes[device] == ABSENT else (" ", "")
     view = scene.devices[device]
     gone = view.state in OVER
     return str(view.id), text.NA if gone else scene.reading.metric.write(scene.reading.values[device])

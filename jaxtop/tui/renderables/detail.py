@@ -132,7 +132,8 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
         lines.append(Text(sparkline(subject.history, width), ink.style(ink.ramp(3))))
         low, high = text.size(min(known[-width:])), text.size(max(known[-width:]))
         span = text.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
-        lines.append(_pairs([("min", low), ("max", high), ("in", span)], ink))
+        ends = _pairs([("min", low), ("max", high), ("in", span)], ink)
+        lines.append(ends if ends.cell_len <= width else _pairs([("min", low), ("max", high)], ink))
     return lines
 
 

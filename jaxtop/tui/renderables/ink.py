@@ -43,6 +43,7 @@ class Ink:
         self._halves: dict[int, tuple[str, Style]] = {}
         self.blank = self.style()
         self.muted = self.style(Color.parse(palette.muted))
+        self.faint = self.style(self.background.blend(Color.parse(palette.muted), 0.5))
         self.bold = self.style(self.foreground, bold=True)
         self.chosen = self.style(self.background, self.foreground, bold=True, reverse=plain)
 

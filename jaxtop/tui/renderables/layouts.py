@@ -175,13 +175,15 @@ def _run(at: Sequence[int], y: int, columns: dict[int, list[int]]) -> Run:
     return Run(at[0], y, tuple(columns[x][0] for x in at), tuple(columns[x][1] for x in at))
 
 
-# Boxes take what room there is, up to this.
+# Boxes take what room there is, up to this; tall ones have a line for the history.
 WIDEST_BOX = 24
+TALL_BOX = 5
 
 
 def tiles(room: Room) -> tuple[Tile, ...]:
     """The sizes of cells, the largest first."""
     return (
+        Tile(Level.BOX, max(17, room.id_width + 6, room.value_width + 4), TALL_BOX, 1),
         Tile(Level.BOX, max(11, room.id_width + 6, room.value_width + 4), 4, 1),
         Tile(Level.CHIP, room.id_width + room.value_width + 3, 1, 1),
         Tile(Level.PAIR, 2, 1, 1),

@@ -57,6 +57,7 @@ class MeshScreenView(View):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "arrange", "Arrange"),
+        Binding("shift+tab", "arrange_back", "Arrange as before", show=False),
         Binding("m", "metric", "Metric"),
         Binding("n", "mesh", "Next mesh", show=False),
         Binding("a", "axes", "Other two axes as rows and columns", show=False),
@@ -167,6 +168,10 @@ class MeshScreenView(View):
             self._arranger.arrange(Arrangement(name))
         self._rearranged()
 
+    def action_arrange_back(self) -> None:
+        self._arranger.cycle(-1)
+        self._rearranged()
+
     def action_metric(self) -> None:
         self._metric = (self._metric + 1) % len(METRICS)
         self._draw()
@@ -230,6 +235,7 @@ class MeshScreenView(View):
             arranger.peers(selected),
             arranger.id_width,
             arranger.note,
+            self._history,
         )
         self.query_one(MeshGrid).show(arranger.layout, scene)
         self.query_one(Detail).show(self._subject(), ink, self._nobody())
@@ -256,6 +262,12 @@ class MeshScreenView(View):
             self._lines[name] = text
             self.query_one(name, Static).update(text, layout=False)
 
+    def _history(self, device: int) -> list[int | None]:
+        return self._history_of(self._arranger.devices[device])
+
+    def _history_of(self, device: DeviceView) -> list[int | None]:
+        return memory_history(self.moment.cluster, device.agent, device.position)
+
     def _nobody(self) -> str:
         """What is said where no device is selected."""
         host = None if self.selection.agent is None else self.moment.host(self.selection.agent)
@@ -278,7 +290,7 @@ class MeshScreenView(View):
             host,
             tuple(_ids(mesh) for mesh in meshes),
             None if group is None else (_ids(group[0]), group[1]),
-            tuple(memory_history(moment.cluster, device.agent, device.position)),
+            tuple(self._history_of(device)),
             samples[-1].at - samples[0].at if samples else 0.0,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
@@ -12,7 +11,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from jaxtop.tui.renderables.cells import Scene, changed_lines, paint
+from jaxtop.tui.renderables.cells import Scene, changed_lines, paint, planned
 from jaxtop.tui.renderables.layouts import EMPTY_PLAN, NO_LAYOUT, Layout, Plan, Room
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
             plan = layout.plan(room)
             if plan.height > room.height:
                 plan = layout.plan(room._replace(width=room.width - 1))  # the scroll bar takes a column
-        self._scene = after = replace(scene, plan=plan)
+        self._scene = after = planned(scene, plan)
         if self.virtual_size != (size := Size(plan.width, plan.height)):
             self.virtual_size = size
         self._repaint(None if before is None else changed_lines(before, after))
