@@ -63,7 +63,7 @@ def header(moment: Moment, mode: Mode, clock: str, width: int, palette: Palette)
     for part, style in _header_parts(moment, palette):
         if line.cell_len + len(part) + 2 + right.cell_len < width:
             line.append("  ")
-            line.append(part, style)
+            line.append(text.printable(part), style)
     line.append(" " * max(1, width - line.cell_len - right.cell_len))
     line.append_text(right)
     line.truncate(width)
@@ -97,7 +97,7 @@ def facts(moment: Moment, rejected: dict[str, int], width: int, palette: Palette
     ]
     found = [*_troubles(moment, palette), *skipped, *_compiling(moment, palette)]
     for sign, words, style in found or [_all_well(moment, palette)]:
-        part = f"{sign} {words}"
+        part = text.printable(f"{sign} {words}")
         if line.cell_len + len(part) + 3 > width:
             line.append(" …", palette.muted)
             break

@@ -6,6 +6,12 @@ from jaxtop.cluster import State
 
 NA = "n/a"
 
+
+def printable(words: str) -> str:
+    """Names come from others: what is not printable would steer the terminal, and becomes a blank."""
+    return words if words.isprintable() else "".join(c if c.isprintable() else " " for c in words)
+
+
 _UNITS = ("B", "K", "M", "G", "T", "P")
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def printable(line: Text) -> Text:
-    """Names come from others: what is no printable character is a blank."""
+    """The line with nothing in it that would steer the terminal."""
     if not line.plain.isprintable():
-        line.plain = "".join(each if each.isprintable() else " " for each in line.plain)
+        line.plain = text.printable(line.plain)
     return line
 
 

@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.strip import Strip
 
-from jaxtop.tui.text import NA
+from jaxtop.tui.text import NA, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -220,8 +220,7 @@ def _search(column: Column[Any], word: str) -> Callable[[Any], bool]:
 
 def fit(text: str, width: int, align: str = "left") -> str:
     """Text in exactly this many cells. Control characters of others' words go no further."""
-    if not text.isprintable():
-        text = "".join(each if each.isprintable() else " " for each in text)
+    text = printable(text)
     length = len(text) if text.isascii() else cell_len(text)
     if length > width:
         return set_cell_size(text, width - 1) + "…" if width else ""
