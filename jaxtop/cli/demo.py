@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.sources import LiveSource, Seed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
     from typing import IO
 
@@ -50,8 +51,9 @@ def main(arguments: argparse.Namespace) -> int:
         errors: list[IO[str]] = [
             stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)
         ]
-        hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors)
-        stack.callback(stop, hosts)
+        with _uninterrupted():
+            hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors)
+            stack.callback(stop, hosts)
         if not arguments.headless and has_terminal():
             return _watch(hosts, errors)
         print(
@@ -61,6 +63,17 @@ def main(arguments: argparse.Namespace) -> int:
         )
         threading.Thread(target=_show, args=(hosts[0].stdout,), daemon=True).start()
         return _wait(hosts, errors)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until there is somebody to end; the processes take it once they are ready for it."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
 
 
 def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:

@@ -1,0 +1,150 @@
+"""The demo: a real training run of several processes, seen from another shell, that ends as it should."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from jaxtop import runfiles
+from tests.support import JAXTOP, environment, eventually, jaxtop, snapshot, viewer
+
+pytestmark = pytest.mark.jax
+
+SOAK = bool(os.environ.get("JAXTOP_SOAK"))
+REPEATS = range(10 if SOAK else 1)
+DURATION = 60 if SOAK else 10
+
+
+@contextmanager
+def demo(folder, *words, devices=4):
+    """A demo as a shell starts it, in a group of its own; nothing of it is left afterwards."""
+    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
+        process = subprocess.Popen(
+            [*JAXTOP, "demo", "--headless", *map(str, words)],
+            stdout=out,
+            stderr=err,
+            stdin=subprocess.DEVNULL,
+            env=environment(devices),
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        for each in group(process):
+            each.kill()
+        process.wait()
+
+
+def group(process):
+    """The processes of the demo that are still there."""
+    found = []
+    for each in psutil.process_iter():
+        try:
+            if os.getpgid(each.pid) == process.pid and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each)
+        except (ProcessLookupError, psutil.Error):
+            continue
+    return found
+
+
+def steps():
+    """How many steps each process has told of."""
+    _, document = snapshot()
+    return [host["step"]["count"] for host in document.get("hosts", []) if host["step"]]
+
+
+def losses(text):
+    """The losses before and after, in the words of the last line."""
+    first, last = re.search(r"done: loss ([\d.]+) -> ([\d.]+) over \d+ steps", text.splitlines()[-1]).groups()
+    return float(first), float(last)
+
+
+def test_the_demo_trains_while_another_shell_looks_on(home):
+    with demo(home, "--hosts", 2, "--devices", 4, "--duration", DURATION) as process:
+        before = eventually(lambda: len(counts := steps()) == 2 and min(counts) > 1 and counts, timeout=150)
+        eventually(lambda: len(counts := steps()) == 2 and all(map(int.__gt__, counts, before)))
+        status, document = snapshot()
+        assert status == 0
+        assert [(host["state"], len(host["devices"])) for host in document["hosts"]] == [("live", 4)] * 2
+        assert [run["name"] for run in document["runs"]] == ["demo"]
+        assert {axis["name"]: axis["size"] for axis in document["meshes"][0]["axes"]} == {
+            "data": 4,
+            "model": 2,
+        }
+        assert all(host["launches"] and host["step"]["metrics"]["loss"] > 0 for host in document["hosts"])
+        memory = [device["memory"] for host in document["hosts"] for device in host["devices"]]
+        assert all(each["used_bytes"] > 100_000 and each["source"] == "arrays" for each in memory)
+        assert jaxtop("ls").stdout.splitlines()[1].split()[:5] == [
+            "demo",
+            document["runs"][0]["id"],
+            "2",
+            "of",
+            "2",
+        ]
+        assert process.wait(150) == 0
+        assert group(process) == []
+    first, last = losses((home / "out").read_text())
+    assert last < 0.8 * first
+    assert (home / "err").read_text() == ""
+    assert runfiles.find() == []
+
+
+def test_a_demo_of_one_process_with_one_device_works(home):
+    """Whatever the shell's own flags say of devices."""
+    with demo(home, "--hosts", 1, "--devices", 1, "--duration", 5, devices=4) as process:
+        eventually(steps, timeout=150)
+        _, document = snapshot()
+        assert [len(host["devices"]) for host in document["hosts"]] == [1]
+        assert process.wait(150) == 0
+    first, last = losses((home / "out").read_text())
+    assert last < first
+    assert (home / "err").read_text() == ""
+
+
+@pytest.mark.parametrize("_", REPEATS)
+@pytest.mark.parametrize("moment", ["at once", "while it starts", "while it trains"])
+def test_ctrl_c_ends_the_demo_quietly_with_nothing_left_behind(home, moment, _):
+    with demo(home, "--hosts", 2, "--devices", 2) as process:
+        if moment == "at once":
+            eventually(lambda: len(group(process)) == 3, every=0.01)
+        elif moment == "while it starts":
+            eventually(lambda: len(runfiles.find()) == 2, every=0.01)
+        else:
+            eventually(steps, timeout=150)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60) == 130
+        assert group(process) == []
+    assert (home / "err").read_text() == ""
+    assert runfiles.find() == []
+
+
+def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
+    with demo(home, "--hosts", 2, "--devices", 2) as process:
+        eventually(steps, timeout=150)
+        process.kill()
+        eventually(lambda: group(process) == [])
+    assert runfiles.find() == []
+
+
+def test_the_loss_of_one_of_its_processes_is_reported(home):
+    """By the demo itself, and to viewers: to who was there, and to who comes later."""
+    with demo(home, "--hosts", 2, "--devices", 2) as process:
+        eventually(lambda: len(counts := steps()) == 2 and min(counts) > 1, timeout=150)
+        with viewer() as attached:
+            attached.until_state({0: "live", 1: "live"})
+            os.kill(attached.host(1).pid, signal.SIGKILL)
+            print("died after", attached.until_state({1: "died"}, timeout=3))
+        status, document = snapshot()
+        assert status == 1
+        assert document["hosts"][1]["state"] in ("died", "gone")
+        eventually(lambda: "process 1 was ended by SIGKILL" in (home / "err").read_text())
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait(60)
+        assert group(process) == []
+    assert len((home / "err").read_text().splitlines()) <= 2
