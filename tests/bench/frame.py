@@ -44,11 +44,6 @@ def whole(samples: Sequence[float]) -> Estimate:
     return Estimate(statistics.median(samples), min(samples), max(samples))
 
 
-def largest(samples: Sequence[float]) -> Estimate:
-    """The largest; the spread is that of the repetitions."""
-    return Estimate(max(samples), min(samples), max(samples))
-
-
 def one(value: float) -> Estimate:
     """A count, or a single long reading: it has no spread."""
     return Estimate(value, value, value)

@@ -8,16 +8,17 @@ import threading
 import time
 import weakref
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # A gap below this is the loop itself, or an interrupt; above it the reason is looked up.
 GAP_S = 50e-6
-LOOK_AGAIN_S = 10e-3
+LOOK_AGAIN_S = 1e-3
+KNOWN_HOLD_S = 1e-3
 
 
 def gaps(seconds: float, others: frozenset[int]) -> list[float]:
@@ -47,6 +48,27 @@ def gaps(seconds: float, others: frozenset[int]) -> list[float]:
                     found.append(max(0.0, now - last - own - max(theirs, default=0.0)))
             last = now
     return found
+
+
+@contextmanager
+def a_known_holder() -> Iterator[int]:
+    """A thread that holds the GIL for a known time again and again; what is seen of it is our error."""
+    over = threading.Event()
+
+    def hold() -> None:
+        while not over.wait(0.1):
+            end = time.thread_time() + KNOWN_HOLD_S
+            while time.thread_time() < end:
+                pass
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        assert thread.native_id is not None
+        yield thread.native_id
+    finally:
+        over.set()
+        thread.join()
 
 
 def drops(seconds: float, make: Callable[[], Any]) -> list[float]:

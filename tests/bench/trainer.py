@@ -155,8 +155,14 @@ class Commands:
         return elapsed / count
 
     def gaps(self, start: bool) -> list[float]:
-        """The longest times, in seconds, in which this thread wanted to run Python and could not."""
-        return self._on_fresh_arrays(lambda: probes.gaps(1.0, self._agents_threads()), start)
+        """The longest times, in seconds, in which this thread wanted to run Python and could not.
+
+        Without an agent a thread of known habits takes its place, or there would be nothing to see.
+        """
+        if start:
+            return self._on_fresh_arrays(lambda: probes.gaps(1.0, self._agents_threads()), start)
+        with probes.a_known_holder() as holder:
+            return self._on_fresh_arrays(lambda: probes.gaps(1.0, frozenset({holder})), start)
 
     def drops(self, start: bool) -> list[float]:
         """The longest times, in seconds, for which arrays outlived their last reference of ours."""

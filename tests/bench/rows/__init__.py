@@ -16,15 +16,15 @@ ROWS = (
     Row(
         name="gil",
         what="longest hold of the GIL by the agent while a viewer arrives, seen by a spinning thread",
-        control="the same without an agent",
-        spread="shortest and longest of the windows' longest; time queued for a core is taken off",
+        control="no agent, but a thread that holds it for 1 ms, ten times a second",
+        spread="shortest and longest of the windows' longest, around their median",
         measure=gil.hold,
     ),
     Row(
         name="keep",
         what="longest time for which an array outlives the script's last reference, while a viewer arrives",
         control="the same without an agent",
-        spread="shortest and longest of the windows' longest",
+        spread="shortest and longest of the windows' longest, around their median",
         measure=gil.keep,
     ),
     Row(
