@@ -397,7 +397,11 @@ class TestSmallDrawings:
     def test_a_sparkline_leaves_a_gap_where_nobody_knew_and_shows_the_newest(self):
         assert sparkline([1, 5, None, 9], 3) == "▁ █"
         assert sparkline([None, None], 4) == "    "
-        assert sparkline([3, 3], 4) == "  ▄▄"
+        assert sparkline([3, 3], 4) == "  ▅▅"
+
+    def test_a_figure_that_hardly_moves_is_drawn_as_calm_as_it_is(self):
+        assert set(sparkline([1000, 1001, 999, 1000], 4)) <= {"▄", "▅"}
+        assert sparkline([0, 0], 2) == "▁▁"
 
     def test_a_bar_is_as_wide_as_its_track(self):
         assert bar(0.5, 4) == "██  "

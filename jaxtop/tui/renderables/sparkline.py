@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+# A figure that moves by less than this share of itself is drawn as calm as it is.
+SMALLEST_SPAN = 0.1
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
@@ -18,6 +20,8 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
     if not known:
         return " " * width
     low, high = min(known), max(known)
+    margin = max(0.0, SMALLEST_SPAN * abs(high) - (high - low)) / 2
+    low, high = low - margin, high + margin
     return "".join(_height(value, low, high) for value in shown).rjust(width)
 
 
@@ -25,7 +29,7 @@ def _height(value: float | None, low: float, high: float) -> str:
     if value is None:
         return " "
     if high <= low:
-        return _HEIGHTS[3]  # what never moves is a line in the middle
+        return _HEIGHTS[0]
     return _HEIGHTS[min(7, int((value - low) / (high - low) * 8))]
 
 

@@ -1,0 +1,160 @@
+"""What the app takes on a real pseudo-terminal: CPU, memory, and how long a key waits for its paint."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psutil
+
+from tests.bench.frame import Estimate, Figure, one, whole
+from tests.bench.processes import REPOSITORY, Trainer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.bench.frame import Setting
+
+ROWS, COLUMNS = 50, 200
+CPU_BUDGET = {1: 3.0, 256: None, 1024: 50.0}
+MEMORY_BUDGET_MB = 500.0
+KEY_BUDGET_MS = 100.0
+PEERS = ("htop", "glances")
+
+
+class Terminal:
+    """A program on a pseudo-terminal of 200×50, whose output is taken as fast as it comes."""
+
+    def __init__(self, *words: str) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self.process = subprocess.Popen(
+            words, stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm-256color"}
+        )
+        os.close(slave)
+        self.output_at = 0.0
+        self.output_bytes = 0
+        self._ended = False
+        threading.Thread(target=self._drain, daemon=True).start()
+
+    def _drain(self) -> None:
+        while not self._ended:
+            if select.select([self._master], [], [], 0.2)[0]:
+                try:
+                    taken = os.read(self._master, 1 << 16)
+                except OSError:
+                    return
+                self.output_at = time.perf_counter()
+                self.output_bytes += len(taken)
+
+    def key_to_paint(self, key: bytes, patience: float = 2.0) -> float:
+        """Seconds from a key to the output that follows it."""
+        pressed = time.perf_counter()
+        os.write(self._master, key)
+        while self.output_at < pressed and time.perf_counter() - pressed < patience:
+            time.sleep(0.0005)
+        return time.perf_counter() - pressed
+
+    def cpu_percent(self, seconds: float) -> float:
+        """Of one core, of the program and its threads."""
+        process = psutil.Process(self.process.pid)
+        before, started = process.cpu_times(), time.monotonic()
+        time.sleep(seconds)
+        after = process.cpu_times()
+        used = after.user + after.system - before.user - before.system
+        return 100 * used / (time.monotonic() - started)
+
+    def memory_mb(self) -> float:
+        return psutil.Process(self.process.pid).memory_info().rss / 1e6
+
+    def close(self) -> None:
+        self._ended = True
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+
+@contextmanager
+def on_terminal(*words: str) -> Iterator[Terminal]:
+    terminal = Terminal(*words)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def measure(setting: Setting) -> Iterator[Figure]:
+    """One real host, beside the peers that are installed; then generated hosts."""
+    seconds = float(setting.pick(20, 4))
+    yield from _one_host(seconds)
+    for hosts in setting.pick((256, 1024), (64,)):
+        with _load(hosts) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
+            time.sleep(setting.pick(20, 5))
+            label = f"{hosts} hosts × 8 devices"
+            cpu = [terminal.cpu_percent(seconds / 2) for _ in range(2)]
+            yield Figure(f"{label}, CPU", whole(cpu), "%", budget=CPU_BUDGET.get(hosts))
+            yield Figure(f"{label}, memory", one(terminal.memory_mb()), "MB", budget=MEMORY_BUDGET_MB)
+            yield from _keys(terminal, label, setting.pick(200, 30))
+
+
+def _one_host(seconds: float) -> Iterator[Figure]:
+    with Trainer(devices=8) as trainer:
+        trainer.do("start")
+        with on_terminal(*_jaxtop(), "attach") as terminal:
+            time.sleep(4)
+            cpu = whole([terminal.cpu_percent(seconds / 2) for _ in range(2)])
+            yield Figure("1 real host × 8 devices, idle, CPU", cpu, "%", budget=CPU_BUDGET[1])
+            yield Figure("1 real host × 8 devices, idle, memory", one(terminal.memory_mb()), "MB")
+        for peer in PEERS:
+            if path := shutil.which(peer):
+                with on_terminal(path) as terminal:
+                    time.sleep(4)
+                    yield Figure(f"beside it: {peer}, CPU", one(terminal.cpu_percent(seconds)), "%")
+                    yield Figure(f"beside it: {peer}, memory", one(terminal.memory_mb()), "MB")
+
+
+def _keys(terminal: Terminal, label: str, presses: int) -> Iterator[Figure]:
+    for screen, keys in (("1", (b"l", b"h")), ("2", (b"j", b"k"))):
+        os.write(terminal._master, screen.encode())
+        time.sleep(1.0)
+        waits = []
+        for i in range(presses):
+            waits.append(1000 * terminal.key_to_paint(keys[i % 2]))
+            time.sleep(0.11)  # not in step with the four paints a second
+        name = {"1": "Mesh", "2": "Hosts"}[screen]
+        waits.sort()
+        spread = Estimate(statistics.median(waits), waits[0], waits[-1])
+        yield Figure(f"{label}, {name}: key to paint, median", spread, "ms")
+        yield Figure(
+            f"{label}, {name}: key to paint, p99",
+            one(waits[int(0.99 * (len(waits) - 1))]),
+            "ms",
+            budget=KEY_BUDGET_MS,
+        )
+
+
+@contextmanager
+def _load(hosts: int) -> Iterator[str]:
+    words = [sys.executable, "-m", "tests.load", str(hosts), "8", "600"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def _jaxtop() -> tuple[str, ...]:
+    return sys.executable, "-m", "jaxtop"
