@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.bench.frame import Row
-from tests.bench.rows import commands, cpu, gil, hook, memory, steps, wire
+from tests.bench.rows import app, commands, cpu, gil, hook, memory, steps, wire
 
 ROWS = (
     Row(
@@ -54,6 +54,13 @@ ROWS = (
         control="bytes that TCP received: encrypted, with heartbeats and everything",
         spread="smallest and largest of the windows, around their median",
         measure=wire.measure,
+    ),
+    Row(
+        name="app",
+        what="the app on a terminal of 200×50: CPU, memory, time from a key to its paint",
+        control="htop and glances on the same terminal, where they are installed",
+        spread="of CPU, two readings; of keys, the fastest and the slowest",
+        measure=app.measure,
     ),
     Row(
         name="help",
