@@ -97,16 +97,16 @@ def on_terminal(*words: str) -> Iterator[Terminal]:
 
 def measure(setting: Setting) -> Iterator[Figure]:
     """One real host, beside the peers that are installed; then generated hosts."""
-    seconds = float(setting.pick(20, 4))
+    seconds = float(setting.pick(10, 4))
     yield from _one_host(seconds)
     for hosts in setting.pick((256, 1024), (64,)):
         with _load(hosts) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
-            time.sleep(setting.pick(20, 5))
+            time.sleep(setting.pick(15, 5))
             label = f"{hosts} hosts × 8 devices"
             cpu = [terminal.cpu_percent(seconds / 2) for _ in range(2)]
             yield Figure(f"{label}, CPU", whole(cpu), "%", budget=CPU_BUDGET.get(hosts))
             yield Figure(f"{label}, memory", one(terminal.memory_mb()), "MB", budget=MEMORY_BUDGET_MB)
-            yield from _keys(terminal, label, setting.pick(200, 30))
+            yield from _keys(terminal, label, setting.pick(60, 30))
 
 
 def _one_host(seconds: float) -> Iterator[Figure]:
