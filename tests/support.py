@@ -22,7 +22,7 @@ from jaxtop.cluster import EMPTY_HOST, Cluster, hosts, state_of
 from jaxtop.sources import LiveSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtop.cluster import Host
     from jaxtop.wire import Hello
@@ -215,16 +215,28 @@ class Training:
 
 
 @contextmanager
-def training(folder: Path, hosts: int = 2, devices: int = 4, **more: str):
-    """A run that trains until it is asked to stop, steered by files in this folder, which is HOME, too."""
+def training(
+    folder: Path,
+    hosts: int = 2,
+    devices: int = 4,
+    coordinator: str | None = None,
+    within: Sequence[Sequence[str]] = (),
+    **more: str,
+):
+    """A run that trains until it is asked to stop, steered by files in this folder, which is HOME, too.
+
+    `within` has the words that go before the command of each process.
+    """
     folder.mkdir(exist_ok=True)
     inherited = {name: value for name, value in environment(devices).items() if not name.startswith("XDG_")}
     variables = {**inherited, "HOME": str(folder), **more, "STEER": str(folder)}
-    coordinator = f"127.0.0.1:{free_port()}" if hosts > 1 else "-"
+    if coordinator is None:
+        coordinator = f"127.0.0.1:{free_port()}" if hosts > 1 else "-"
     program = [PYTHON, ROOT / "tests" / "programs" / "train.py", coordinator, hosts]
+    before = within or [()] * hosts
     run = Training(folder, Path(variables["HOME"]))
     try:
-        with processes(*([*program, i] for i in range(hosts)), env=variables) as run.processes:
+        with processes(*([*before[i], *program, i] for i in range(hosts)), env=variables) as run.processes:
             eventually(lambda: run.hellos() and all(run.steps(i) > 1 for i in range(hosts)), timeout=120)
             yield run
     finally:

@@ -1,7 +1,7 @@
 """A viewer in a process of its own, to be stopped or killed: SECONDS between two looks, then targets.
 
-Prints what it knows after each look, as a line of JSON: the state and the launches of each process, and how
-many messages it missed.
+Prints what it knows after each look, as a line of JSON: the state and the launches of each process, how many
+agents it met, and how many messages it missed.
 """
 
 from __future__ import annotations
@@ -28,4 +28,4 @@ while True:
         str(host.process_index): {"state": state_of(host, time.time()), "launches": dict(host.launches)}
         for host in hosts(cluster)
     }
-    print(json.dumps({"missed": missed, "hosts": known}), flush=True)
+    print(json.dumps({"missed": missed, "agents": len(cluster.hosts), "hosts": known}), flush=True)
