@@ -63,6 +63,7 @@ class Board:
     viewers: int = 0
     telemetry: str = ""
     requests: str = ""
+    is_placed: bool = False  # the two addresses are final: until then others could not reach them
     interval: float = 1.0
     # A key a source of figures: "on", "off: why", "waiting: for what". Each has one writer.
     sources: dict[str, str] = field(default_factory=dict)
