@@ -26,7 +26,12 @@ class Estimate(NamedTuple):
 
 def median(samples: Sequence[float]) -> Estimate:
     """The median, with its bootstrap confidence interval."""
-    return Estimate(statistics.median(samples), *_interval(samples))
+    return _bootstrapped(statistics.median, samples)
+
+
+def mean(samples: Sequence[float]) -> Estimate:
+    """The mean, likewise: of a cost that comes in lumps."""
+    return _bootstrapped(statistics.fmean, samples)
 
 
 def ratio(pairs: Iterable[tuple[float, float]]) -> Estimate:
@@ -49,12 +54,12 @@ def one(value: float) -> Estimate:
     return Estimate(value, value, value)
 
 
-def _interval(samples: Sequence[float]) -> tuple[float, float]:
+def _bootstrapped(of: Callable[[Sequence[float]], float], samples: Sequence[float]) -> Estimate:
     # Seeded: the same samples have the same interval.
     dice = random.Random(0)
-    medians = sorted(statistics.median(dice.choices(samples, k=len(samples))) for _ in range(RESAMPLES))
-    tail = int(len(medians) * (1 - CONFIDENCE) / 2)
-    return medians[tail], medians[-1 - tail]
+    again = sorted(of(dice.choices(samples, k=len(samples))) for _ in range(RESAMPLES))
+    tail = int(len(again) * (1 - CONFIDENCE) / 2)
+    return Estimate(of(samples), again[tail], again[-1 - tail])
 
 
 @dataclass(frozen=True)

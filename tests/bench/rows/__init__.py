@@ -10,7 +10,7 @@ ROWS = (
         name="cpu",
         what="CPU of the agent's threads in a training process of 8 devices, in % of one core",
         control="the agent's own account of it (Pulse.cost.cpu_ppm)",
-        spread="none of one long reading; of the control, 95 % bootstrap interval of the median pulse",
+        spread="none of one long reading; of the control, 95 % bootstrap interval of the mean pulse",
         measure=cpu.measure,
     ),
     Row(

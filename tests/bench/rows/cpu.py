@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.bench.frame import Figure, median, one
+from tests.bench.frame import Figure, mean, one
 from tests.bench.processes import Trainer, Viewer
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
                 f"{arrays:,} live arrays, a viewer",
                 one(watched["cpu"] / watched["elapsed"] * 100),
                 "%",
-                control=median(told),
+                control=mean(told),
                 budget=BUDGET,
             )
             trainer.do("await_viewers", viewers=0)
