@@ -74,7 +74,7 @@ class Agent:
             bind=self._settings.bind,
             read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
         )
-        sampler = Sampler(board, lambda: self._keep_hooks(board))
+        sampler = Sampler(board, lambda: self._keep_hooks(board), self.progress.gather)
         registrar = Registrar(board, identity.agent, identity.name)
         # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
         # at exit, and none of our threads may be inside one by then.
@@ -110,8 +110,15 @@ class Agent:
         from jaxtop_agent.board import reason
 
         def note(error: BaseException) -> None:
-            if self._board is not None:
-                self._board.sources[name] = reason(error)
+            board = self._board
+            if board is None:
+                return
+            board.sources[name] = reason(error)
+            if name == "publisher":  # nobody will ever ask again: keep nothing, and do nothing more
+                self.progress.close()
+                board.stopping = True
+                for bell in board.bells():
+                    bell.ring()
 
         return note
 
@@ -162,7 +169,7 @@ class Agent:
         if all(ended):  # else a late thread would ring a descriptor that is somebody else's by then
             for bell in board.bells():
                 bell.close()
-        self.progress.clear()
+        self.progress.close()
         for hook in (self._launches, self._compiles):
             if hook is not None:
                 with suppress(Exception):  # where this JAX cannot, the hook of a stopped agent only counts

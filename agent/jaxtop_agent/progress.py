@@ -2,68 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from jaxtop.wire import Step
+if TYPE_CHECKING:
+    from jaxtop.wire import Step
 
 MOST_METRICS = 16
+LONGEST_NAME = 100
+# The index stands among the metrics, under a key that no metric can have: it may be an array, too.
+INDEX = None
 
 
 class Progress:
-    """`step` runs on the user's thread and only stores; arrays are read later, and only once they are ready.
+    """`step` runs on the user's thread and only stores; JAX's arrays are read later, once they are ready.
 
-    One step's arrays are held at a time, until they can be read: while JAX computes ahead of the device, the
+    One array a name is held at a time, until it can be read: while JAX computes ahead of the device, the
     newest step's would never be ready.
     """
 
     def __init__(self) -> None:
         self._calls = 0
-        self._index: int | None = None
-        self._metrics: dict[str, float] = {}
-        self._waiting: dict[str, Any] = {}
+        self._values: dict[str | None, float | None] = {}
+        self._waiting: dict[str | None, Any] = {}
+        self._is_closed = False
 
-    def step(self, index: int, metrics: dict[str, object]) -> None:
+    def step(self, index: object, metrics: dict[str, object]) -> None:
         """Note the step."""
         self._calls += 1
+        if self._is_closed:
+            return
+        self._note(INDEX, index)
+        for name, value in islice(metrics.items(), MOST_METRICS):
+            self._note(name[:LONGEST_NAME], value)
+        while len(self._values) > MOST_METRICS + 1:  # a script may invent names for ever
+            self._values.pop(next(name for name in self._values if name is not INDEX), None)
+
+    def _note(self, name: str | None, value: Any) -> None:
+        # By its type: no property of a foreign object is called here, and no tracer of JAX is kept.
         try:
-            self._index = int(index)
-            waiting = {}
-            for name, value in list(metrics.items())[:MOST_METRICS]:
-                if isinstance(value, int | float):
-                    self._metrics[name] = float(value)
-                elif getattr(value, "size", 0) == 1:
-                    waiting[name] = value
-            if not self._waiting:
-                self._waiting = waiting
-        except Exception:  # a strange index is no reason to end a training run
+            if isinstance(value, int | float):
+                self._values[name] = value if name is INDEX else float(value)
+            elif type(value).__module__ in {"numpy", "ml_dtypes"}:
+                self._values[name] = float(value.item())
+            elif hasattr(type(value), "is_ready") and value.size == 1 and len(self._waiting) <= MOST_METRICS:
+                self._values.setdefault(name, None)  # so that the other thread never changes the size
+                self._waiting.setdefault(name, value)
+        except Exception:  # no number, or far too large a one: no reason to end a training run
             pass
 
-    def read(self) -> Step | None:
-        """The latest step and metrics; on an agent's thread."""
+    def gather(self) -> None:
+        """Read the arrays that are ready, and let go of them; on the thread that may touch JAX."""
         for name, value in list(self._waiting.items()):
             if _is_ready(value):
                 number = _number(value)
-                if number is not None:
-                    self._metrics[name] = number
+                if number is not None and name in self._values:
+                    self._values[name] = number
                 self._waiting.pop(name, None)
-        if self._index is None:
-            return None
-        return Step(self._index, self._calls, dict(self._metrics))
 
-    def clear(self) -> None:
-        """Hold nothing any more."""
-        self._waiting = {}
+    def read(self) -> Step | None:
+        """The latest step and metrics."""
+        from jaxtop.wire import Step  # loaded with the agent's threads; without JAX nobody needs it
+
+        values = self._values.copy()
+        index = values.pop(INDEX, None)
+        if index is None or not abs(index) < 1 << 63:
+            return None
+        metrics = {name: value for name, value in values.items() if name is not None and value is not None}
+        return Step(int(index), self._calls, metrics)
+
+    def close(self) -> None:
+        """Hold nothing any more: nobody will read it."""
+        self._is_closed = True
+        self._waiting.clear()
 
 
 def _is_ready(value: Any) -> bool:
     try:
-        return bool(value.is_ready()) if hasattr(value, "is_ready") else True
+        return bool(value.is_ready())
     except Exception:  # deleted or donated: there is nothing left to wait for
         return True
 
 
 def _number(value: Any) -> float | None:
     try:
-        return float(value)
-    except Exception:  # deleted, not a number, on another host
+        return float(value.item())
+    except Exception:  # deleted, not one number, on another host
         return None

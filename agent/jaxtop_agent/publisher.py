@@ -86,12 +86,13 @@ class Publisher:
 
     def _serve(self, server: transport.Server) -> None:
         board = self._board
-        widened = self._bind != "auto"
+        board.is_placed = self._bind != "auto"
         due = time.monotonic()
         while not board.stopping:
-            if not widened and board.topology is not None:
-                widened = True
+            if not board.is_placed and board.topology is not None:
                 self._widen(server)
+                board.is_placed = True
+                board.registrar_bell.ring()
             self._refresh_hello(server)
             now = time.monotonic()
             timeout = (due - now) if board.viewers else IDLE_POLL
@@ -106,9 +107,8 @@ class Publisher:
             if now >= due or board.pulse_now:
                 due = max(due + board.interval, now)
                 board.pulse_now = False
-                step = self._progress.read()  # also unwatched: it lets go of the script's arrays
                 if board.viewers:
-                    self._send(server, self._pulse(step))
+                    self._send(server, self._pulse())
             if self._greeting_due is not None and now >= self._greeting_due:
                 self._greet(server)
 
@@ -137,7 +137,7 @@ class Publisher:
         self._greeting_due = None
         self._launches = {}  # so that the pulse lists every counter again
         self._refresh_hello(server)
-        self._state["pulse"] = wire.encode(self._pulse(self._progress.read()))
+        self._state["pulse"] = wire.encode(self._pulse())
         for kind, payload in self._state.items():
             self._publish(server, kind, payload)
 
@@ -181,7 +181,7 @@ class Publisher:
             sources=dict(board.sources),
         )
 
-    def _pulse(self, step: wire.Step | None) -> wire.Pulse:
+    def _pulse(self) -> wire.Pulse:
         board = self._board
         totals = self._installed.launches()
         moved = {name: count for name, count in totals.items() if self._launches.get(name) != count}
@@ -194,7 +194,7 @@ class Publisher:
             host=board.host,
             launches=moved,
             compiling=self._installed.compiling(),
-            step=step,
+            step=self._progress.read(),
             cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + self._oversized, board.viewers),
         )
 
@@ -233,7 +233,7 @@ class Publisher:
                 return reply(), [("roster", wire.encode(self._roster()))]
             case "state":
                 self._launches = {}
-                self._state["pulse"] = wire.encode(self._pulse(self._progress.read()))
+                self._state["pulse"] = wire.encode(self._pulse())
                 self._launches = {}  # the others have not heard of what moved: the next pulse lists all again
                 return reply(), list(self._state.items())
             case "pace" if request.interval_ms is not None:

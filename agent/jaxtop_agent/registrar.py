@@ -35,17 +35,19 @@ class Registrar:
         board.sources["roster"] = "waiting: for the backends"
         while not board.stopping:
             complete = False
-            if self._is_time():
-                try:
-                    complete = self._look()
-                except Exception as error:
-                    board.sources["roster"] = reason(error)
+            try:
+                complete = self._is_time() and self._look()
+            except Exception as error:
+                board.sources["roster"] = reason(error)
             asked = wait(board.registrar_bell, LONGEST_PAUSE if complete else pause)
             pause = FIRST_PAUSE if asked else min(pause * 2, LONGEST_PAUSE)
 
     def _is_time(self) -> bool:
-        # The backends must be up before the coordination client may be touched; see jaxprivate.Coordination.
-        return self._board.topology is not None and bool(self._board.requests)
+        # The backends must be up, and still be, before the coordination client may be touched; see
+        # jaxprivate.Coordination. A program may clear them, and only then join a run of several processes.
+        if self._board.topology is None or not self._board.is_placed:
+            return False
+        return jaxprivate.default_client() is not None
 
     def _look(self) -> bool:
         topology = self._board.topology

@@ -37,14 +37,22 @@ class _Turn:
 class Sampler:
     """Runs on a thread of its own until the board says stop."""
 
-    def __init__(self, board: Board, keep_hooks: Callable[[], None]) -> None:
+    def __init__(self, board: Board, *chores: Callable[[], None]) -> None:
         self._board = board
-        self._keep_hooks = keep_hooks
+        self._chores = chores  # what else is to be done each time, watched or not
         self._turns = [_Turn(collector) for collector in collectors.sampled()]
         for turn in self._turns:
             board.sources[turn.collector.name] = "on"
 
     def run(self) -> None:
+        try:
+            self._sample()
+        except BaseException as error:  # no figure shall stay on the board as if it were of now
+            for turn in self._turns:
+                self._switch_off(turn.collector, error)
+            raise
+
+    def _sample(self) -> None:
         board = self._board
         due = time.monotonic()
         while not board.stopping:
@@ -57,10 +65,11 @@ class Sampler:
                 due = time.monotonic()  # a viewer came: look at once
 
     def _tick(self, watched: bool) -> None:
-        with suppress(Exception):  # whatever became of the slot, there are other things to do
-            self._keep_hooks()
+        for chore in self._chores:
+            with suppress(Exception):  # whatever became of the launch hook's slot, there is more to do
+                chore()
         client = self._client()
-        newly_up = client is not None and self._board.topology is None
+        topology = self._board.topology
         for turn in self._turns:
             if watched or turn.collector.also_unwatched:
                 self._ask(turn, client)
@@ -72,7 +81,7 @@ class Sampler:
                 self._board.publisher_bell.ring()
         else:
             self._board.sampled_ms = None  # what was sampled for the last viewer is too old for the next
-        if newly_up:
+        if self._board.topology is not topology:
             self._board.registrar_bell.ring()
             self._board.publisher_bell.ring()
 
@@ -94,12 +103,14 @@ class Sampler:
         except Exception as error:
             turn.strikes += 1
             if turn.is_off:
-                self._switch_off(turn.collector.name, error)
+                self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
         # A hair early, or a collector that is due each tick would miss every second one.
         turn.due = started + max(self._board.interval * 0.9, cost / SHARE)
 
-    def _switch_off(self, name: str, error: Exception) -> None:
+    def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
         why = reason(error)
-        self._board.sources[name] = why
-        self._board.tell(wire.Event(time.time_ns() // 1_000_000, "warning", "source", f"{name} is {why}"))
+        collector.forget(self._board)
+        self._board.sources[collector.name] = why
+        text = f"{collector.name} is {why}"
+        self._board.tell(wire.Event(time.time_ns() // 1_000_000, "warning", "source", text))

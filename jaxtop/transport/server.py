@@ -29,6 +29,9 @@ MAX_REQUEST = 64 * 1024
 # that does not run could not be told from a line that is cut.
 BACKLOG = 4096
 FAREWELL_MS = 200
+# What the sockets and their threads take when they are made, and some to spare.
+DESCRIPTORS = 24
+DESCRIPTORS_TO_BIND = 8
 
 
 class Asked(NamedTuple):
@@ -43,6 +46,7 @@ class Server:
     """XPUB and ROUTER behind one gate; made, used and closed by one thread."""
 
     def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
+        _require_descriptors(DESCRIPTORS)
         before = _threads()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._gate = Gate(self._context, keys, guests)
@@ -77,6 +81,7 @@ class Server:
 
     def bind(self, host: str, first: int = FIRST_PORT) -> tuple[int, int]:
         """Take the first two free ports of this address; returns those of requests and of telemetry."""
+        _require_descriptors(DESCRIPTORS_TO_BIND)
         requests = self._bind_first(self._requests, host, first)
         telemetry = self._bind_first(self._telemetry, host, requests + 1)
         return requests, telemetry
@@ -156,6 +161,17 @@ class Server:
             if fd != null and _local_port(fd) in self._ports:
                 os.dup2(null, fd)
         os.close(null)
+
+
+def _require_descriptors(count: int) -> None:
+    """Raise unless so many are to spare: ZeroMQ aborts the whole process when it runs out of them."""
+    taken: list[int] = []
+    try:
+        for _ in range(count):
+            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - those that were opened must be known
+    finally:
+        for fd in taken:
+            os.close(fd)
 
 
 def _local_port(fd: int) -> int | None:

@@ -27,6 +27,9 @@ class Collector(Protocol):
     def collect(self, board: Board, client: Any) -> None:
         """Read, and put what was read onto the board; `client` is the default backend's, or None."""
 
+    def forget(self, board: Board) -> None:
+        """Take the figures off the board again: the collector is off, and they are unknown from now on."""
+
 
 def sampled() -> tuple[Collector, ...]:
     """The sampler's collectors, in the order in which they run."""

@@ -62,6 +62,10 @@ class ArrayCensus:
             self._last = arrays
             board.tell(msgspec.structs.replace(arrays, at_ms=time.time_ns() // 1_000_000))
 
+    def forget(self, board: Board) -> None:
+        if board.memory_source == "arrays":
+            board.devices, board.memory_source = wire.DeviceSample(), None
+
 
 def _groups(shardings: _Shardings) -> list[_Group]:
     """Look at each array once, and let go of it soon; the GIL is let go of in between."""

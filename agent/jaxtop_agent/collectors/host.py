@@ -53,6 +53,9 @@ class HostFigures:
             sent_bytes_per_s=_rate(before, now, "sent", 1),
         )
 
+    def forget(self, board: Board) -> None:
+        board.host = HostSample()
+
     def _read(self, process_s: float) -> _Reading:
         times = psutil.cpu_times()
         total = sum(times[:8])  # guest time is counted in user time already

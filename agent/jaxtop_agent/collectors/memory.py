@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from jaxtop.wire import DeviceSample
 from jaxtop_agent import jaxprivate
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class AllocatorMemory:
             limit_bytes=_column(stats, "bytes_limit"),
         )
         board.memory_source = "allocator"
+
+    def forget(self, board: Board) -> None:
+        if board.memory_source == "allocator":
+            board.devices, board.memory_source = DeviceSample(), None
 
 
 def _column(stats: list[dict[str, int] | None], key: str) -> tuple[int | None, ...]:

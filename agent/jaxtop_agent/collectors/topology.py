@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.wire import Device
@@ -9,6 +10,8 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.board import Topology
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtop_agent.board import Board
 
 
@@ -19,10 +22,10 @@ class TopologyOfProcess:
     also_unwatched = True
 
     def __init__(self) -> None:
-        self._seen: int | None = None
+        self._seen: Callable[[], Any] = lambda: None
 
     def collect(self, board: Board, client: Any) -> None:
-        if client is None or id(client) == self._seen:
+        if client is None or client is self._seen():
             return
         board.topology = Topology(
             process_index=jaxprivate.process_index(client),
@@ -31,7 +34,10 @@ class TopologyOfProcess:
             devices=tuple(_describe(device) for device in jaxprivate.local_devices(client)),
             coordinator=jaxprivate.Coordination().address,
         )
-        self._seen = id(client)
+        self._seen = weakref.ref(client)  # not its id, which the next client may get
+
+    def forget(self, board: Board) -> None:
+        """The devices of a process do not change while it runs."""
 
 
 def _describe(device: Any) -> Device:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -59,10 +60,6 @@ def build(mesh: Any, seed: int) -> Model:
     def on_mesh(*axes: str | None) -> Any:
         return NamedSharding(mesh, P(*axes))
 
-    def init() -> TrainState:
-        params = _init_params(jax.random.key(seed))
-        return TrainState(params, optimizer.init(params), jnp.zeros((), jnp.int32))
-
     def train_step(state: TrainState, tokens: Any) -> tuple[TrainState, Any]:
         # A gradient for each part of the batch first, then their mean: so the hosts exchange each kind of
         # weight once. Otherwise every layer is sent alone, and between processes on one machine a
@@ -83,9 +80,14 @@ def build(mesh: Any, seed: int) -> Model:
         keys = [entry.key for entry in path if hasattr(entry, "key")]
         return on_mesh(*LAYOUT.get(keys[-1], ())) if keys else on_mesh()
 
-    layout = jax.tree_util.tree_map_with_path(place, jax.eval_shape(init))
+    def fresh() -> TrainState:
+        # Made by NumPy: to compile random numbers would take longer than to compile the whole step.
+        params = _fresh_params(np.random.default_rng(seed))
+        return TrainState(params, optimizer.init(params), np.zeros((), np.int32))
+
+    layout = jax.tree_util.tree_map_with_path(place, jax.eval_shape(fresh))
     return Model(
-        init=jax.jit(init, out_shardings=layout),
+        init=lambda: jax.tree.map(_own_shards, fresh(), layout),
         # The layout is said, not inferred: a state that came back laid out otherwise would compile a
         # second step, and its memory could not be used again.
         train_step=jax.jit(train_step, donate_argnums=0, out_shardings=(layout, on_mesh())),
@@ -94,11 +96,14 @@ def build(mesh: Any, seed: int) -> Model:
     )
 
 
-def _init_params(key: Any) -> Any:
-    keys = iter(jax.random.split(key, 6))
+def _own_shards(whole: Any, sharding: Any) -> Any:
+    host = np.asarray(whole)
+    return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 
+
+def _fresh_params(rng: np.random.Generator) -> Any:
     def weight(*shape: int, scale: float = 0.02) -> Any:
-        return scale * jax.random.normal(next(keys), shape)
+        return np.float32(scale) * rng.standard_normal(shape, np.float32)
 
     # What adds to the residual stream starts smaller, the more layers add to it.
     residual = 0.02 / (2 * LAYERS) ** 0.5

@@ -23,6 +23,7 @@ EVALUATE_EVERY = 100  # steps
 REPORT_EVERY = 2.0  # seconds
 STEPS_IN_FLIGHT = 2
 LEAVE_WITHIN = 3.0  # seconds
+STAY = 60.0  # seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,10 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             _join_the_others(args.process, args.processes, args.coordinator)
             joined.set()
         train(args.duration, args.steps, args.seed)
-    except Exception:
-        # Once the others have gone, what runs here breaks; that is no error worth a traceback.
+    except Exception as error:
         if leaving.is_set():
-            time.sleep(2 * LEAVE_WITHIN)
+            time.sleep(
+                2 * LEAVE_WITHIN
+            )  # the end comes from the other thread; here it only looks like an error
+        if joined.is_set():
+            _stay_after(error, args.duration)
         raise
     return 0
 
@@ -214,9 +218,24 @@ def _part_from_the_others() -> None:
         jax.distributed.shutdown()
 
 
+def _stay_after(error: Exception, duration: float | None) -> None:
+    """When a process is lost the others stay for a while, as it is then that one looks at them."""
+    import jax
+
+    if not isinstance(error, jax.errors.JaxRuntimeError):
+        return
+    process = jax.process_index()
+    print(f"process {process}: training broke off: {error}".splitlines()[0], file=sys.stderr, flush=True)
+    # Process 0 goes last, or jax would abort the rest.
+    time.sleep(min(STAY, duration or STAY) + (LEAVE_WITHIN if process == 0 else 0))
+    agent.stop()
+    # A plain exit would wait for the lost process, and be aborted by jax after a minute and a half.
+    os._exit(1)
+
+
 def _keep_standard_output() -> None:
     """Gloo reports every connection there, among our lines, and cannot be told not to."""
-    sys.stdout = os.fdopen(os.dup(1), "w")
+    sys.stdout = os.fdopen(os.dup(1), "w", closefd=False)
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
 
