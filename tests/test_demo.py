@@ -14,7 +14,8 @@ import pytest
 from jaxtop import runfiles
 from tests.support import JAXTOP, environment, eventually, jaxtop, snapshot, viewer
 
-pytestmark = pytest.mark.jax
+# The demo compiles a real model, which takes its time on a busy machine.
+pytestmark = [pytest.mark.jax, pytest.mark.timeout(400)]
 
 SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 REPEATS = range(10 if SOAK else 1)
