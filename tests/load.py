@@ -58,7 +58,7 @@ class Agents:
         return opened, f"{HOST}:{port}"
 
     def serve(self, until: float) -> None:
-        """Answer handshakes and roster questions, greet subscribers, and send each agent's pulse in its slot."""
+        """Answer handshakes and roster questions, greet subscribers, send each agent's pulse in its slot."""
         poller = zmq.Poller()
         poller.register(self.gate.socket, zmq.POLLIN)
         for each in self.requests[:1]:
