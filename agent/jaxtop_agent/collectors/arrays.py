@@ -20,6 +20,8 @@ MOST_GROUPS = 1000
 # The training script waits for the GIL at most so long while we look at its arrays one by one.
 BREATHE_AFTER_S = 0.003
 LOOKS_AT_ONCE = 250
+# Not 0, after which the GIL would be ours again before anybody woke up.
+BREATH_S = 1e-5
 
 
 class _Group(msgspec.Struct, gc=False):
@@ -70,11 +72,12 @@ class ArrayCensus:
 def _groups(shardings: _Shardings) -> list[_Group]:
     """Look at each array once, and let go of it soon; the GIL is let go of in between."""
     groups: dict[tuple[int, int], _Group] = {}
+    time.sleep(BREATH_S)
     arrays = jaxprivate.live_arrays()
     breathe_at = 0.0  # at once: that call was one long hold of the GIL
     while arrays:
         if time.monotonic() >= breathe_at:
-            time.sleep(1e-5)  # a sleep of 0 would take the GIL back before anybody woke up
+            time.sleep(BREATH_S)
             breathe_at = time.monotonic() + BREATHE_AFTER_S
         some = arrays[-LOOKS_AT_ONCE:]
         del arrays[-LOOKS_AT_ONCE:]
