@@ -77,12 +77,19 @@ def drops(seconds: float, make: Callable[[], Any]) -> list[float]:
     outlived: list[float] = []
     watched: list[Any] = []
     end = time.perf_counter() + seconds
-    while (dropped := time.perf_counter()) < end:
-        watched.append(weakref.ref(kept[0], lambda _, at=dropped: outlived.append(time.perf_counter() - at)))
-        kept.popleft()
+    while time.perf_counter() < end:
+        dropped_at = [0.0]
+        watched.append(weakref.ref(kept[0], lambda _, at=dropped_at: outlived.append(_since(at[0]))))
         kept.append(make())
+        # Only now, with nothing in between: a garbage collection would count as ours.
+        dropped_at[0] = time.perf_counter()
+        kept.popleft()
         time.sleep(5e-4)
     return outlived
+
+
+def _since(then: float) -> float:
+    return time.perf_counter() - then
 
 
 def _queued(files: list[TextIO]) -> list[float]:
