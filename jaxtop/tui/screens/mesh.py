@@ -56,9 +56,9 @@ class MeshScreenView(View):
     MeshScreenView.-below.-short #detail { height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "arrange", "Arrange"),
+        Binding("tab", "arrange", "Arrange", show=False),  # on screen as words that can be clicked
         Binding("shift+tab", "arrange_back", "Arrange as before", show=False),
-        Binding("m", "metric", "Metric"),
+        Binding("m", "metric", "Metric", show=False),  # likewise
         Binding("n", "mesh", "Next mesh", show=False),
         Binding("a", "axes", "Other two axes as rows and columns", show=False),
         Binding("x", "group", "Mark the group along another axis", show=False),

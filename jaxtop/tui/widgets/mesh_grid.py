@@ -36,7 +36,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("right,l", "move(1, 0)", "Device to the right", show=False),
         Binding("g,home", "first", "First device", show=False),
         Binding("G", "last", "Last device", show=False),
-        Binding("enter", "open", "Open"),
+        Binding("enter", "open", "Open", show=False),
     ]
 
     class Moved(Message):

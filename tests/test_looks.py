@@ -1,0 +1,64 @@
+"""What each screen looks like, in each state and at three sizes, against pictures made of text in `looks/`.
+
+JAXTOP_LOOKS=new python -m pytest tests/test_looks.py     # draws them anew; read the diff before committing
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from jaxtop import wire
+from tests import stage as staging
+from tests.stage import Stage, play
+
+FOLDER = Path(__file__).parent / "looks"
+SIZES = [(80, 24), (120, 40), (200, 50)]
+
+WELL = staging.well()
+SCENES = {
+    "mesh": (WELL, ()),
+    "mesh-by-axes": (WELL, ("tab",)),
+    "hosts": (WELL, ("2",)),
+    "devices": (WELL, ("3",)),
+    "events": ([*WELL, staging.trouble(1, "closed")], ("8",)),
+    "stopped": ([*WELL, staging.trouble(1, "silent")], ()),
+    "died": ([*WELL, staging.trouble(1, "closed")], ("2",)),
+    "refused": ([staging.frame("", wire.Link("refused", "node01"))], ()),
+    "connecting": ([staging.frame("", wire.Link("connecting", "node01"))], ()),
+    "no-run": ([], ()),
+    "paused": (WELL, ("space",)),
+    "filtered": (WELL, ("3", "/", "n", "o", "d", "e", "0", "1")),
+}
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("scene", SCENES)
+def test_it_looks_as_it_did(scene, size):
+    frames, keys = SCENES[scene]
+    seen: list[str] = []
+
+    async def act(stage: Stage) -> None:
+        if keys:
+            await stage.press(*keys)
+        await stage.paint()
+        await stage.pilot.pause(0.3)
+        seen.append("\n".join(line.rstrip() for line in stage.text.splitlines()) + "\n")
+
+    play(act, *frames, size=size)
+    picture = FOLDER / f"{scene}-{size[0]}x{size[1]}.txt"
+    if os.environ.get("JAXTOP_LOOKS") == "new":
+        picture.write_text(seen[0])
+    assert seen[0] == picture.read_text()
