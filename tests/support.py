@@ -74,6 +74,11 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+def loopback_address() -> str:
+    """An address of this machine that nobody else uses now: its ports are free, and stay so."""
+    return f"127.{os.getpid() % 250 + 1}.{time.time_ns() // 1_000_000 % 250 + 1}.1"
+
+
 def eventually(check: Any, timeout: float = 60, every: float = 0.2) -> Any:
     """Call until it returns something true; the last answer is in the failure."""
     end = time.monotonic() + timeout

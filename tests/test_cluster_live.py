@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from jaxtop import keys, runfiles
-from tests.support import PYTHON, eventually, jaxtop, snapshot, training, viewer
+from tests.support import PYTHON, eventually, jaxtop, loopback_address, snapshot, training, viewer
 
 pytestmark = pytest.mark.jax
 
@@ -156,7 +156,9 @@ def test_a_host_whose_python_is_stuck_is_blocked_and_is_live_again_by_itself(run
 @pytest.mark.parametrize("_", REPEATS)
 def test_a_killed_host_has_died(home, worker, _):
     """Told within three seconds to who was there, and at all to who comes later."""
-    with training(home, **({"WORKER": "1"} if worker else {})) as run, viewer() as attached:
+    # At an address of its own: else another run might take the dead one's port, and answer there.
+    variables = {"JAXTOP_BIND": loopback_address(), **({"WORKER": "1"} if worker else {})}
+    with training(home, **variables) as run, viewer() as attached:
         attached.until_state({0: "live", 1: "live"})
         by_run_file, by_roster = [], [addresses(run)[0]]
         os.kill(run.processes[1].pid, signal.SIGKILL)

@@ -20,6 +20,7 @@ from tests.support import (
     eventually,
     free_port,
     jaxtop,
+    loopback_address,
     processes,
     snapshot,
     training,
@@ -51,11 +52,6 @@ def talkative(tmp_path_factory):
 def run(talkative, monkeypatch):
     monkeypatch.setenv("HOME", str(talkative.home))
     return talkative
-
-
-def loopback_address():
-    """An address of this machine that nobody else uses now: its ports are free from the first on."""
-    return f"127.{os.getpid() % 250 + 1}.{time.time_ns() % 250 + 1}.1"
 
 
 @contextmanager
