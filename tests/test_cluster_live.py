@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -166,11 +167,11 @@ def test_a_killed_host_has_died(home, worker, _):
         if worker:
             os.kill(int((home / "worker-1").read_text()), 0)  # it lives: else this would prove nothing
         for words in (by_run_file, by_roster):
-            status, document = snapshot(*words)
-            assert status == 1
-            assert (
-                document["hosts"][1]["state"] in ("died", "gone") and document["hosts"][0]["state"] == "live"
-            )
+            done = jaxtop("snapshot", *words)
+            assert done.returncode == 1
+            assert states(json.loads(done.stdout)) in (["live", "died"], ["live", "gone"])
+            (line,) = done.stderr.splitlines()
+            assert line.startswith("jaxtop: process 1 on ") and line.endswith(("has died", "is gone"))
 
 
 def test_a_run_that_ends_in_order_has_ended(home):

@@ -67,7 +67,9 @@ def status(cluster: Cluster, now: float) -> int:
 def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
     """What a person should know that the document's figures do not say aloud."""
     lines = [
-        f"{host.label} is {state}" for host in hosts(cluster) if (state := state_of(host, now)) != State.LIVE
+        f"{host.label} {'has' if state in (State.DIED, State.ENDED) else 'is'} {state}"
+        for host in hosts(cluster)
+        if (state := state_of(host, now)) != State.LIVE
     ]
     lines += [
         f"only {len(run.hosts)} of the {run.process_count} processes of {run.name or run.id} have been found"
@@ -107,7 +109,7 @@ def _has_spoken(host: Host) -> bool:
     if host.pulse_at is None or host.hello is None:
         return False
     # The first pulse may come from before anybody watched: figures are there once they were sampled.
-    return host.pulse.sampled_ms is not None or not host.hello.devices
+    return host.pulse.sampled_ms is not None
 
 
 def _seconds(text: str) -> float:
