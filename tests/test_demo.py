@@ -91,7 +91,7 @@ def test_the_demo_trains_while_another_shell_looks_on(home):
         assert process.wait(150) == 0
         assert group(process) == []
     first, last = losses((home / "out").read_text())
-    assert last < 0.8 * first
+    assert last < (0.8 * first if SOAK else first)
     assert (home / "err").read_text() == ""
     assert runfiles.find() == []
 
