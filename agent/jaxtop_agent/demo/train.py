@@ -41,9 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         train(args.duration, args.steps, args.seed)
     except Exception as error:
         if leaving.is_set():
-            time.sleep(
-                2 * LEAVE_WITHIN
-            )  # the end comes from the other thread; here it only looks like an error
+            # The others have gone; this is no error, and the other thread is about to end the process.
+            time.sleep(2 * LEAVE_WITHIN)
         if joined.is_set():
             _stay_after(error, args.duration)
         raise
@@ -184,6 +183,8 @@ def _join_the_others(process: int, processes: int, coordinator: str) -> None:
         coordinator_bind_address=coordinator,
         # Else a demo started inside a Slurm or MPI job would take that job's numbers for its own.
         cluster_detection_method="deactivate",
+        # A host that someone stops, to see it stopped, may stay so for longer than jax would wait.
+        heartbeat_timeout_seconds=600,
     )
 
 
@@ -229,7 +230,7 @@ def _stay_after(error: Exception, duration: float | None) -> None:
     # Process 0 goes last, or jax would abort the rest.
     time.sleep(min(STAY, duration or STAY) + (LEAVE_WITHIN if process == 0 else 0))
     agent.stop()
-    # A plain exit would wait for the lost process, and be aborted by jax after a minute and a half.
+    # A plain exit would wait for the lost process, and be aborted by jax after minutes.
     os._exit(1)
 
 
@@ -245,6 +246,9 @@ def _prepare_environment(devices: int) -> None:
     if "--xla_force_host_platform_device_count" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}".strip()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    # The demo speaks to this machine only, and through a proxy its processes would never find one another.
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        del os.environ[name]
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
