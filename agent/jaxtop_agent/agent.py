@@ -51,7 +51,8 @@ class Agent:
         try:
             self._assemble()
         except Exception:
-            self.stop("failed")
+            with suppress(Exception):
+                self.stop("failed")
 
     def _assemble(self) -> None:
         # Heavy imports happen here, on the user's thread, because a fork during an import on another thread

@@ -41,6 +41,10 @@ def versions() -> tuple[str | None, str | None]:
 def default_client() -> Any | None:
     """The client of the default backend, once all backends are up; never waits for them."""
     bridge = _module("jax._src.xla_bridge")
+    check = getattr(sys.modules.get("jax._src.config"), "debug_leaked_clients_on_clear_backends", None)
+    if check is not None and check.value:
+        # While we look at it, we hold it; and JAX would raise in the script that clears its backends.
+        raise Missing("jax_debug_leaked_clients_on_clear_backends is set: nobody may hold a client of JAX")
     lock = getattr(bridge, "_backend_lock", None)
     # `backends_are_initialized()` would wait for a lock that a slow initialisation holds for minutes.
     if not bridge._backends or (lock is not None and lock.locked()):
