@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -78,9 +79,12 @@ class Progress:
 
 
 def _is_ready(value: Any) -> bool:
+    """Whether nothing is to be waited for: also true of what was deleted, donated, or failed."""
     try:
-        return bool(value.is_ready())
-    except Exception:  # deleted or donated: there is nothing left to wait for
+        # JAX crashes when asked whether a deleted array is ready. So both are asked in one go, inside `any`:
+        # between two calls of ours the script might delete it.
+        return any(map(operator.call, (value.is_deleted, value.is_ready)))
+    except Exception:
         return True
 
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+# What a thread does wrong itself comes to that thread; blocked, it would end the process without a word.
+OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+
+
 class Worker:
     """One thread of the agent.
 
@@ -47,7 +51,7 @@ class Worker:
     def _run(self) -> None:
         try:
             with suppress(Exception):
-                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+                signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - OWN_FAULTS)
             sys.settrace(None)
             sys.setprofile(None)
             self.native_id = threading.get_native_id()
