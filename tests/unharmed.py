@@ -14,9 +14,16 @@ from jaxtop.discovery import NoTarget
 from tests.support import JAXTOP, PYTHON, Viewer, eventually, processes, script
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 SOAK = bool(os.environ.get("JAXTOP_SOAK"))
+
+
+def some(cases: Iterable[Any], count: int) -> list[Any]:
+    """The first cases, which say most; all of them in the long run."""
+    return [*cases] if SOAK else [*cases][:count]
+
 
 # As one line, so that the lines of a script keep their numbers; as an expression, so that no name is left.
 START = "__import__('jaxtop').agent.start()"
@@ -81,8 +88,17 @@ class Watch:
                     return {"hello": host.hello, "pulse": host.pulse, "arrays": host.arrays}
         return None
 
+    def launches(self, pid: int) -> dict[str, int]:
+        """How often this process launched each function, as far as it said."""
+        clusters = [attached.cluster for attached in list(self._viewers.values())]
+        hosts = [host for cluster in clusters for host in list(cluster.hosts.values())]
+        return next((dict(host.launches) for host in hosts if host.hello and host.hello.pid == pid), {})
+
     def until_live(self, pid: int) -> dict[str, Any]:
         return eventually(lambda: self.live(pid), every=0.02)
+
+    def until_met(self, pid: int) -> None:
+        eventually(lambda: pid in self.met, every=0.02)
 
     def __enter__(self) -> Self:
         self._thread.start()

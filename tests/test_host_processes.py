@@ -1,0 +1,363 @@
+"""Forks, spawned workers, notebooks, signals, tracing: what a training program does works beside the agent."""
+
+from __future__ import annotations
+
+from subprocess import PIPE
+
+import pytest
+
+from jaxtop import runfiles
+from tests.support import PYTHON, environment, eventually, processes, run, script, snapshot
+from tests.unharmed import PLAIN, SOAK, START_HOT, WAYS, Watch, outcome, some
+
+pytestmark = pytest.mark.jax
+
+FORKS = 300 if SOAK else 10
+
+WORKERS = """
+    {start}
+    import multiprocessing, os, sys
+    import concurrent.futures
+    import numpy as np
+    import jax
+
+    class Sample:                                # pickled by its name in __main__
+        def __init__(self, value):
+            self.value = value
+
+    def load(sample):
+        import threading
+        names = [each.name for each in threading.enumerate()]
+        return Sample(np.sqrt(sample.value)), names, "zmq" in sys.modules, "JAXTOP_BOOT" in os.environ
+
+    if __name__ == "__main__":
+        step = jax.jit(lambda x: x + 1)
+        x = step(np.zeros(4))
+        context = multiprocessing.get_context(sys.argv[1])
+        with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+            for i, (sample, names, *flags) in enumerate(pool.map(load, map(Sample, range(20)))):
+                x = step(x)
+                print(i, sample.value, names, flags if sys.argv[1] != "fork" else "")
+        process = context.Process(target=sys.exit, args=(5,))
+        process.start()
+        process.join()
+        print(process.exitcode, float(x.sum()), multiprocessing.active_children())
+"""
+
+FORKING = """
+    {start}
+    import os, sys, time
+    import jax
+    if sys.argv[1] == "train":
+        step = jax.jit(lambda x: x + 1)
+        x = step(jax.numpy.zeros(4))
+    for i in range(int(sys.argv[2])):
+        pid = os.fork()
+        if pid == 0:
+            import decimal, subprocess, threading
+            thread = threading.Thread(target=lambda: sum(range(1000)))
+            thread.start()
+            thread.join()
+            from jaxtop import agent
+            agent.step(i, loss=1.0)
+            agent.stop()
+            if sys.argv[1] == "train":
+                os._exit(i % 7)         # JAX's own exit hooks wait for threads that a child does not have
+            sys.exit(i % 7)
+        if sys.argv[1] == "train":
+            x = step(x)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert status == i % 7, (i, status)
+        time.sleep(0.002)
+    print("done")
+"""
+
+EARLY_FORK = """
+    {start}
+    import os, sys
+    pid = os.fork()
+    import jax                                   # parent and child, each for itself
+    print(float(jax.jit(lambda x: x + 1)(jax.numpy.ones(4)).sum()), flush=True)
+    if pid:
+        os.waitpid(pid, 0)
+        import time
+        time.sleep(2)
+"""
+
+
+@pytest.fixture
+def watch():
+    with Watch() as watching:
+        yield watching
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, method):
+    """Whoever started the agent: the command, the script, and not the copy of it that a worker imports."""
+    plain = outcome(tmp_path, WORKERS, PLAIN, method)
+    assert plain.status == 0 and plain.stdout.endswith("\n5 84.0 []\n")
+    for way in WAYS if SOAK else ("run" if method == "spawn" else "hot",):
+        watched = outcome(tmp_path, WORKERS, way, method)
+        assert watched.told_apart(plain) == [], way
+        assert watch.met == {watched.pid}
+        watch.met.clear()
+
+
+@pytest.mark.parametrize("moment", ["before training", "train"])
+def test_forked_children_live_and_end_as_they_would_alone(tmp_path, watch, moment):
+    """Forked while the agent's threads are in the middle of everything, and calling the agent themselves."""
+    done = outcome(tmp_path, FORKING, "hot", moment, str(FORKS))
+    assert (done.status, done.stdout) == (0, "done\n")
+    assert watch.met == {done.pid}
+
+
+@pytest.mark.parametrize("way", ["run", "start"])
+def test_a_child_forked_before_jax_was_imported_is_no_host(tmp_path, watch, way):
+    done = outcome(tmp_path, EARLY_FORK, way)
+    assert (done.status, done.stdout) == (0, "8.0\n8.0\n")
+    assert watch.met == {done.pid}
+
+
+STARTS = {
+    "before the import": "agent.start(); import jax; step()",
+    "after the backends": "import jax; step(); agent.start()",
+    "again": "import jax; agent.start(); step(); agent.stop(); agent.stop(); agent.start(); step()",
+    "in a thread": "t = threading.Thread(target=agent.start); t.start(); t.join(); import jax; step()",
+    "before initialize": "agent.start(); import jax; jax.distributed.initialize(address, 1, 0); step()",
+    "after initialize": "import jax; jax.distributed.initialize(address, 1, 0); agent.start(); step()",
+    "after the import": "import jax; agent.start(); step()",
+    "twice": "agent.start(); agent.start(); import jax; agent.start(); step(); agent.start()",
+    "again before the import": "agent.start(); agent.stop(); agent.start(); import jax; step()",
+    "in a loop of asyncio": "asyncio.run(main()); import jax; step()",
+}
+
+STARTING = """
+    import asyncio, os, socket, sys, threading, time
+    from jaxtop import agent
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % free.getsockname()[1]
+    async def main():
+        agent.start()
+        await asyncio.sleep(0)
+    def step():
+        for i in range(5):
+            agent.step(i, loss=jax.jit(lambda x: x.sum())(jax.numpy.ones(4)))
+    {starts}
+    print("ready", flush=True)
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+    print(threading.enumerate() == [threading.main_thread()], threading.active_count(), flush=True)
+    agent.stop()
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.parametrize("order", some(STARTS, 6))
+def test_the_agent_starts_whenever_it_is_told_to(tmp_path, order):
+    """And shows one host, its devices and its step, and is gone when told to stop."""
+    path = script(tmp_path, STARTING.replace("{starts}", STARTS[order]))
+    with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path) as (process,):
+        assert process.stdout.readline() == "ready\n"
+        eventually(lambda: [each.hello.process_count for each in runfiles.find()] == [1])
+        status, document = snapshot()
+        (host,) = document["hosts"]
+        assert (status, host["state"], host["pid"]) == (0, "live", process.pid)
+        assert (host["step"] or {}).get("index") == (None if order == "after the backends" else 4)
+        assert len(host["devices"]) == 4
+        (tmp_path / "go").touch()
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, stderr) == (0, "True 1\nstopped\n", "")
+    assert runfiles.find() == []
+
+
+NOTEBOOK = """
+    import code, sys, threading
+    cells = [
+        "from jaxtop import agent; agent.start('notebook')",
+        "import jax",
+        "x = jax.jit(lambda x: x + 1)(jax.numpy.ones(4)); x",
+        "1 / 0",                                         # a cell that fails
+        "agent.start('notebook')",                       # a cell that is run again
+        "x = jax.jit(lambda x: x + 1)(x); float(x.sum())",
+        "agent.stop()",
+        "agent.start('notebook')",
+        "import subprocess; snapshot = [sys.executable, '-m', 'jaxtop', 'snapshot', 'notebook']",
+        "subprocess.run(snapshot, capture_output=True).returncode",
+        "[each.name for each in threading.enumerate()]",
+    ]
+    session = code.InteractiveInterpreter({"sys": sys, "threading": threading})
+    for cell in cells:
+        session.runsource(cell, symbol="single")
+"""
+
+
+def test_the_agent_lives_in_a_notebook(tmp_path):
+    """Cells that fail, cells that are run again, an agent that is stopped and started."""
+    done = run(PYTHON, script(tmp_path, NOTEBOOK))
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "Array([2., 2., 2., 2.], dtype=float32)",
+        "12.0",
+        "0",
+        "['MainThread']",
+    ]
+    assert done.stderr.count("Traceback") == done.stderr.count("ZeroDivisionError") == 1
+
+
+IDLE = """
+    {start}
+    import os, sys, time
+    {then}
+    time.sleep(0.5)
+    print(len(os.listdir("/proc/self/task")), sorted({"zmq", "psutil", "msgspec", "jax"} & {*sys.modules}))
+    print([os.readlink(f"/proc/self/fd/{n}") for n in range(3, 50) if os.path.exists(f"/proc/self/fd/{n}")])
+"""
+
+
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_without_jax_there_is_no_thread_no_socket_and_no_heavy_import(tmp_path, watch, way):
+    done = outcome(tmp_path, IDLE.replace("{then}", ""), way)
+    assert (done.status, done.stdout, done.stderr) == (0, "1 []\n[]\n", "")
+    assert not watch.met
+
+
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_switched_off_by_the_environment_there_is_no_agent(tmp_path, watch, way):
+    text = IDLE.replace("{then}", "import jax; jax.jit(lambda x: x + 1)(1)")
+    text = text.replace("len(os.listdir", "min(0, len(os.listdir").replace('task"))', 'task")))')
+    done = outcome(tmp_path, text, way, env=environment(JAXTOP="0"))
+    assert (done.status, done.stderr) == (0, "")
+    assert done.stdout.startswith("0 ['jax']\n") and "eventfd" not in done.stdout
+    assert not watch.met and not runfiles.find()
+
+
+STOPPED = """
+    import gc, os, sys, time
+    import jax
+    from jax._src import api, monitoring
+    step = jax.jit(lambda x: x + 1)
+    x = step(jax.numpy.ones(4))
+    def around():
+        own = "/proc/self/fd/"
+        links = [os.path.realpath(own + fd).split("/")[-1] for fd in os.listdir(own)]
+        slot = getattr(api, "_post_hook_state", None)
+        return {
+            "threads": len(os.listdir("/proc/self/task")), "hook": slot and slot.get_global(),
+            "finders": sys.meta_path,
+            "files": sorted(each.partition(":[")[0] for each in links), "arrays": len(jax.live_arrays()),
+            "listeners": [len(each()) for each in (monitoring.get_event_duration_listeners,
+                                                   monitoring.get_event_listeners)],
+        }
+    import zmq, psutil, msgspec                     # what imports leave is not what the agent leaves
+    from jaxtop import agent
+    before = around()
+    for _ in range(3):
+        {start}
+        for i in range(300):
+            x = step(x)
+            agent.step(i, loss=x.sum())
+            time.sleep(0.005)
+        agent.stop()
+        time.sleep(0.2)                            # ZeroMQ's threads are joined; the kernel may lag behind
+    for key, value in around().items():
+        print(key, value == before[key] or (before[key], value))
+"""
+
+
+def test_stopped_it_leaves_nothing_behind(tmp_path, watch):
+    """No thread, no file, no hook, no listener, no array; also after several starts."""
+    done = outcome(tmp_path, STOPPED, "hot")
+    assert (done.status, done.stderr) == (0, "")
+    assert {line.partition(" ")[2] for line in done.stdout.splitlines()} == {"True"}, done.stdout
+    assert watch.met == {done.pid} and not runfiles.find()
+
+
+SIGNALS = """
+    import os, signal, sys, threading, time
+    import jax
+    before = {*os.listdir("/proc/self/task")}
+    {start}
+    ours = []
+    while len(ours) < 5 or not os.path.exists("met"):      # three threads, and ZeroMQ's
+        ours = {*os.listdir("/proc/self/task")} - before
+        time.sleep(0.01)
+    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1)
+    for each in ours:
+        with open(f"/proc/self/task/{each}/status") as file:
+            blocked = int(next(line for line in file if line.startswith("SigBlk")).split()[1], 16)
+        assert all(blocked >> (number - 1) & 1 for number in wanted), hex(blocked)
+    step = jax.jit(lambda x: x + 1)
+    x = step(jax.numpy.ones(4))
+    rung = []
+    signal.signal(signal.SIGALRM, lambda *_: rung.append(threading.current_thread()))
+    signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+    for _ in range(200):
+        signal.pause()                                   # would stay here if another thread took the signal
+    while len(rung) < 300:
+        x = step(x)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print({*rung} == {threading.main_thread()})
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(9))
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+"""
+
+
+def test_signals_reach_the_script_and_never_a_thread_of_the_agent(tmp_path, watch):
+    path = script(tmp_path, SIGNALS.replace("{start}", START_HOT))
+    with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path) as (process,):
+        watch.until_met(process.pid)
+        (tmp_path / "met").touch()
+        stdout, stderr = process.communicate(timeout=90)
+    assert (process.returncode, stdout, stderr) == (9, "True\n", "")
+
+
+TRACED = """
+    import sys, threading
+    seen = set()
+    def trace(frame, event, arg):
+        name = frame.f_code.co_filename
+        if "jaxtop" in name:
+            seen.add((threading.get_ident() == threading.main_thread().ident, name.rpartition("jaxtop")[2]))
+        return trace
+    for module in (sys, threading):
+        module.settrace(trace), module.setprofile(trace)
+    {start}
+    import jax, time
+    sys.settrace(None); sys.setprofile(None)  # else the script takes minutes; threads keep theirs
+    step = jax.jit(lambda x: x + 1)
+    x = step(jax.numpy.ones(4))
+    for _ in range(200):
+        x = step(x)
+        time.sleep(0.01)
+    threading.Thread(target=trace, args=(sys._getframe(), "", None)).start()
+    print(bool(seen), [name for is_main, name in seen if not is_main])
+"""
+
+
+def test_a_debugger_or_coverage_does_not_stop_or_count_in_the_agents_threads(tmp_path, watch):
+    done = outcome(tmp_path, TRACED, "hot")
+    assert (done.status, done.stdout, done.stderr) == (0, "True []\n", "")
+    assert watch.met == {done.pid}
+
+
+REPLACED = """
+    {start}
+    import os, subprocess, sys, time
+    import jax
+    x = jax.jit(lambda x: x + 1)(jax.numpy.ones(4)).block_until_ready()
+    time.sleep(1.5)
+    look = "import os; own = '/proc/self/fd/'; print(*[os.path.realpath(own + fd) for fd in os.listdir(own)])"
+    words = [sys.executable, "-c", look]
+    print(subprocess.run(words, close_fds=False, capture_output=True, text=True).stdout, flush=True)
+    os.execv(sys.executable, words)                        # a run that starts itself anew
+"""
+
+
+def test_programs_that_the_script_starts_inherit_nothing(tmp_path, watch):
+    """No socket, no bell, no agent; not even one that takes the script's own place."""
+    done = outcome(tmp_path, REPLACED, "hot")
+    assert (done.status, done.stderr) == (0, "")
+    assert len(done.stdout.split()) > 4 and "socket" not in done.stdout and "eventfd" not in done.stdout
+    assert watch.met == {done.pid}
