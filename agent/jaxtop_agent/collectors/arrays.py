@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -34,6 +35,19 @@ class _Group(msgspec.Struct, gc=False):
     bytes_each_on_device: int
     aval: Any  # only so that no other gets its id while we go by that
     count: int = 1
+
+    @property
+    def bytes_per_device(self) -> int:
+        return self.count * self.bytes_each_on_device
+
+    def is_like(self, other: _Group) -> bool:
+        return (
+            self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.sharding == other.sharding
+            and self.bytes_each == other.bytes_each
+            and self.bytes_each_on_device == other.bytes_each_on_device
+        )
 
 
 class ArrayCensus:
@@ -70,8 +84,12 @@ class ArrayCensus:
 
 
 def _groups(shardings: _Shardings) -> list[_Group]:
-    """Look at each array once, and let go of it soon; the GIL is let go of in between."""
-    groups: dict[tuple[int, int], _Group] = {}
+    """Look at each array once, and let go of it soon; the GIL is let go of in between.
+
+    And make no lasting objects that Python's garbage collector counts, or it would go through the whole
+    program's in our time: plain dicts of integers and structs that it does not know.
+    """
+    groups: list[dict[int, _Group]] = []  # by number of the sharding, by id of the aval
     time.sleep(BREATH_S)
     arrays = jaxprivate.live_arrays()
     breathe_at = 0.0  # at once: that call was one long hold of the GIL
@@ -82,14 +100,11 @@ def _groups(shardings: _Shardings) -> list[_Group]:
         some = arrays[-LOOKS_AT_ONCE:]
         del arrays[-LOOKS_AT_ONCE:]
         _count(some, groups, shardings)
-    return list(groups.values())
+    return [group for alike in groups for group in alike.values()]
 
 
-def _count(arrays: list[Any], groups: dict[tuple[int, int], _Group], shardings: _Shardings) -> None:
-    """By identity where that is enough: arrays that are alike share their `aval`, and many their sharding.
-
-    And without a lasting object for each: so many would set off a garbage collection of the whole program.
-    """
+def _count(arrays: list[Any], groups: list[dict[int, _Group]], shardings: _Shardings) -> None:
+    """By identity where that is enough: arrays that are alike share their `aval`, and many their sharding."""
     numbers = shardings.numbers
     for array in arrays:
         try:
@@ -97,9 +112,11 @@ def _count(arrays: list[Any], groups: dict[tuple[int, int], _Group], shardings: 
             number = numbers.get(id(sharding))
             if number is None:
                 number = shardings.number(sharding)
-            group = groups.get((id(aval), number))
+                if number == len(groups):
+                    groups.append({})
+            group = groups[number].get(id(aval))
             if group is None:
-                groups[id(aval), number] = _describe(array, aval, number, shardings)
+                groups[number][id(aval)] = _describe(array, aval, number, shardings)
             else:
                 group.count += 1
         except RuntimeError:  # deleted or donated since it was listed
@@ -201,34 +218,54 @@ def _held(groups: list[_Group], shardings: _Shardings, default_memory: str | Non
     """Bytes on each local device; arrays offloaded to the host's memory do not count."""
     by_sharding: Counter[int] = Counter()
     for group in groups:
-        by_sharding[group.sharding] += group.count * group.bytes_each_on_device
+        by_sharding[group.sharding] += group.bytes_per_device
     held: Counter[int] = Counter()
-    for index, size in by_sharding.items():
-        if shardings.described[index].memory_kind in (default_memory, None):
-            held.update(dict.fromkeys(shardings.on_devices[index], size))
+    for number, size in by_sharding.items():
+        if shardings.described[number].memory_kind in (default_memory, None):
+            held.update(dict.fromkeys(shardings.on_devices[number], size))
     return held
 
 
 def _message(groups: list[_Group], shardings: _Shardings) -> wire.Arrays:
-    meshes, table, number_of = _in_order(shardings)
-    merged: dict[tuple[tuple[int, ...], str, int], list[int]] = {}
+    meshes, table, place = _in_order(shardings)
     for group in groups:
-        sums = merged.setdefault((group.shape, group.dtype, number_of[group.sharding]), [0, 0, 0])
-        sums[0] += group.count
-        sums[1] += group.count * group.bytes_each
-        sums[2] += group.count * group.bytes_each_on_device
-    ordered = sorted(merged.items(), key=lambda item: (-item[1][2], item[0]))
-    rest = ordered[MOST_GROUPS:]
+        group.sharding = place[group.sharding]
+    groups = _merged(groups)
+    largest, rest = groups[:MOST_GROUPS], groups[MOST_GROUPS:]
     return wire.Arrays(
         at_ms=0,
         meshes=meshes,
         shardings=table,
-        groups=tuple(wire.ArrayGroup(*key, sums[0], sums[1], sums[2]) for key, sums in ordered[:MOST_GROUPS]),
+        groups=tuple(
+            wire.ArrayGroup(
+                shape=group.shape,
+                dtype=group.dtype,
+                sharding=group.sharding,
+                count=group.count,
+                bytes_global=group.count * group.bytes_each,
+                bytes_per_device=group.bytes_per_device,
+            )
+            for group in largest
+        ),
         total_count=sum(group.count for group in groups),
         rest_groups=len(rest),
-        rest_count=sum(sums[0] for _, sums in rest),
-        rest_bytes=sum(sums[2] for _, sums in rest),
+        rest_count=sum(group.count for group in rest),
+        rest_bytes=sum(group.bytes_per_device for group in rest),
     )
+
+
+def _merged(groups: list[_Group]) -> list[_Group]:
+    """The largest first; avals and shardings may be equal without being the same."""
+    for figure in ("bytes_each", "bytes_each_on_device", "sharding", "dtype", "shape"):
+        groups.sort(key=attrgetter(figure))  # one by one: keys made of several would be so many tuples
+    merged: list[_Group] = []
+    for group in groups:
+        if merged and merged[-1].is_like(group):
+            merged[-1].count += group.count
+        else:
+            merged.append(group)
+    merged.sort(key=attrgetter("bytes_per_device"), reverse=True)
+    return merged
 
 
 def _in_order(
