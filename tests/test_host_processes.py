@@ -1,4 +1,4 @@
-"""Forks, spawned workers, notebooks, signals, tracing: what a training program does works beside the agent."""
+"""Forks, spawned workers, notebooks, signals, tracing: what a program does works beside the agent."""
 
 from __future__ import annotations
 
