@@ -20,7 +20,7 @@ TRAINING = """
     import sys
     {broken}
     {start}
-    import os, time
+    import os, time, weakref
     import numpy as np
     import jax
     from jaxtop import agent
@@ -33,8 +33,13 @@ TRAINING = """
         i += 1
         agent.step(i, loss=x.sum())
         time.sleep(0.01)
+    loss = x.sum()
+    agent.step(i, loss=loss)
+    loss, end = weakref.ref(loss), time.monotonic() + 20
+    while loss() is not None and time.monotonic() < end:
+        time.sleep(0.01)
     agent.stop()
-    print(float(x.sum()))
+    print(float(x.sum()), loss())
     sys.exit(3)
 """
 BOOM = "def boom(*_, **__): raise RuntimeError('broken on purpose')\n    "
@@ -49,7 +54,7 @@ def training(folder, broken, **options):
 def ends_well(process, folder):
     (folder / "go").touch()
     stdout, stderr = process.communicate(timeout=60)
-    assert (process.returncode, stdout, stderr) == (3, "16.0\n", "")
+    assert (process.returncode, stdout, stderr) == (3, "16.0 None\n", "")
 
 
 SOURCES = {"devices", "memory", "arrays", "host", "launches", "compiles", "roster"}

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.jax, pytest.mark.timeout(400)]
 
 SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 REPEATS = range(10 if SOAK else 1)
-DURATION = 60 if SOAK else 8
+DURATION = 60 if SOAK else 10
 
 
 @contextmanager
@@ -54,10 +54,18 @@ def group(process):
     return found
 
 
-def steps():
-    """How many steps each process has told of."""
-    _, document = snapshot()
-    return [host["step"]["count"] for host in document.get("hosts", []) if host["step"]]
+@contextmanager
+def watched(hosts):
+    """A viewer that has seen every process of the demo take steps. (Snapshots would take CPU from it.)"""
+    eventually(lambda: sum(each.hello.run is not None for each in runfiles.find()) == hosts, timeout=150)
+    with viewer() as attached:
+        attached.until(lambda: all(steps(attached, i) > 1 for i in range(hosts)), timeout=200)
+        yield attached
+
+
+def steps(attached, index):
+    step = attached.host(index).pulse.step
+    return step.calls if step else 0
 
 
 def losses(text):
@@ -68,8 +76,9 @@ def losses(text):
 
 def test_the_demo_trains_while_another_shell_looks_on(home):
     with demo(home, "--hosts", 2, "--devices", 4, "--duration", DURATION) as process:
-        before = eventually(lambda: len(counts := steps()) == 2 and min(counts) > 1 and counts, timeout=150)
-        eventually(lambda: len(counts := steps()) == 2 and all(map(int.__gt__, counts, before)))
+        with watched(2) as attached:
+            before = [steps(attached, i) for i in (0, 1)]
+            attached.until(lambda: all(steps(attached, i) > before[i] for i in (0, 1)))
         status, document = snapshot()
         assert status == 0
         assert [(host["state"], len(host["devices"])) for host in document["hosts"]] == [("live", 4)] * 2
@@ -98,9 +107,9 @@ def test_the_demo_trains_while_another_shell_looks_on(home):
 
 def test_a_demo_of_one_process_with_one_device_works(home):
     """Whatever the shell's own flags say of devices."""
-    with demo(home, "--hosts", 1, "--devices", 1, "--duration", 3, devices=4) as process:
-        eventually(steps, timeout=150)
-        _, document = snapshot()
+    with demo(home, "--hosts", 1, "--devices", 1, "--duration", 5, devices=4) as process:
+        with watched(1):
+            _, document = snapshot()
         assert [len(host["devices"]) for host in document["hosts"]] == [1]
         assert process.wait(150) == 0
     first, last = losses((home / "out").read_text())
@@ -117,7 +126,8 @@ def test_ctrl_c_ends_the_demo_quietly_with_nothing_left_behind(home, moment, _):
         elif moment == "while it starts":
             eventually(lambda: len(runfiles.find()) == 2, every=0.01)
         else:
-            eventually(steps, timeout=150)
+            with watched(2):
+                pass
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(60) == 130
         assert group(process) == []
@@ -136,9 +146,7 @@ def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
 def test_the_loss_of_one_of_its_processes_is_reported(home):
     """By the demo itself, and to viewers: to who was there, and to who comes later."""
     with demo(home, "--hosts", 2, "--devices", 2) as process:
-        eventually(lambda: len(counts := steps()) == 2 and min(counts) > 1, timeout=150)
-        with viewer() as attached:
-            attached.until_state({0: "live", 1: "live"})
+        with watched(2) as attached:
             os.kill(attached.host(1).pid, signal.SIGKILL)
             print("died after", attached.until_state({1: "died"}, timeout=3))
         status, document = snapshot()

@@ -51,6 +51,7 @@ class Agent:
         try:
             self._assemble()
         except Exception:
+            self.progress.close()
             with suppress(Exception):
                 self.stop("failed")
 
