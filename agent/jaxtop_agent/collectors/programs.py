@@ -1,0 +1,235 @@
+"""The loaded programs: who they are and what their compiler says of them, each read once."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jaxtop import wire
+from jaxtop_agent import jaxprivate, origins
+
+if TYPE_CHECKING:
+    from jaxtop_agent.board import Board
+    from jaxtop_agent.compiled import Compiled
+
+# Those that need the most memory go over the wire, the rest as a count: a message stays below MAX_TELEMETRY.
+MOST_PROGRAMS = 300
+LONGEST_NAME = 120
+# CPU that one turn may spend on programs that are new; the others have their turn later.
+TURN_S = 0.01
+# The costs of a program are added up under the GIL, 3 µs a computation; its memory is not. So the one that
+# takes long to tell its memory is not even asked how many computations it has.
+MOST_COMPUTATIONS = 1500
+LONG_S = 0.03
+# Where the program lives in a plugin, its modules are copied: not those of a giant.
+MOST_CODE_BYTES = 256 << 20
+# Not 0, after which the GIL would be ours again before anybody woke up.
+BREATH_S = 1e-5
+
+# JAX tells of the end of a compilation a moment after its program is there.
+LISTENER_LATE_MS = 10_000
+
+# An executable takes no weak reference and must not be kept: its place in memory, with what was compiled.
+Key = tuple[int, Any]
+
+
+class _Read(msgspec.Struct):
+    """What was read of one program; None of one that cannot be read."""
+
+    program: wire.Program | None
+    seen_ms: int
+    compile_ms: int | None = None
+
+    @property
+    def needs(self) -> int:
+        program = self.program
+        if program is None:
+            return 0
+        parts = (program.argument_bytes, program.output_bytes, program.temp_bytes)
+        return sum(part for part in parts if part is not None)
+
+
+class LoadedPrograms:
+    """Sent when it changed. Nothing of JAX is kept between two looks."""
+
+    name = "programs"
+    also_unwatched = False
+
+    def __init__(self) -> None:
+        self._keys: list[Key] = []  # the newest first, as JAX lists them
+        self._read: dict[Key, _Read] = {}
+        self._unread = 0
+        self._untimed: set[Key] = set()
+        self._compiles = 0
+        self._is_own: dict[str, bool] = {}
+        self._storms: frozenset[str] = frozenset()
+        self._last: wire.Programs | None = None
+
+    def collect(self, board: Board, client: Any) -> None:
+        if client is None:
+            return
+        alone = board.topology is not None and board.topology.process_count == 1
+        is_news = self._look(alone=alone) or bool(self._untimed)
+        compiles = board.compiled.copy()
+        total = sum(each.count for each in compiles.values())
+        storms = self._watch_for_storms(board, compiles)
+        if not is_news and (total, storms) == (self._compiles, self._storms):
+            return
+        self._compiles, self._storms = total, storms
+        self._time(compiles)
+        programs = self._message(compiles)
+        # Values compare without the time, so that what did not change is not sent.
+        if programs != self._last:
+            self._last = programs
+            board.tell(msgspec.structs.replace(programs, at_ms=_now_ms()))
+
+    def forget(self, board: Board) -> None:
+        board.tell(wire.Programs(_now_ms()))
+
+    def _look(self, *, alone: bool) -> bool:
+        """Read the programs that are new, as far as this turn's time goes; False if there was no news."""
+        listed = jaxprivate.live_executables()
+        keys = [(id(each), jaxprivate.fingerprint(each)) for each in listed]
+        if keys == self._keys and not self._unread:
+            return False
+        read = self._read
+        new = [(key, each) for key, each in zip(keys, listed, strict=True) if key not in read]
+        del listed  # from here on only the new ones are held, and each only until it was read
+        new.sort(key=lambda each: -(_local_devices(each[1]) or 0))
+        new.reverse()
+        until = time.thread_time() + TURN_S
+        while new and time.thread_time() < until:
+            key, executable = new.pop()
+            read[key] = _Read(_describe(executable, alone=alone), _now_ms())
+            self._untimed.add(key)
+            del executable
+            time.sleep(BREATH_S)
+        self._unread = len(new)
+        self._keys, self._read = keys, {key: read[key] for key in keys if key in read}
+        return True
+
+    def _time(self, compiles: dict[str, Compiled]) -> None:
+        """Of each name, the newest new program is the one whose compilation ended last."""
+        timed: set[str] = set()
+        untimed, self._untimed = self._untimed, set()
+        for key, read in self._read.items():
+            if key not in untimed or read.program is None or read.program.name in timed:
+                continue
+            compiled = compiles.get(read.program.name)
+            if compiled is not None:
+                read.compile_ms = compiled.last_ms
+                timed.add(read.program.name)
+            elif _now_ms() - read.seen_ms < LISTENER_LATE_MS:
+                self._untimed.add(key)
+
+    def _watch_for_storms(self, board: Board, compiles: dict[str, Compiled]) -> frozenset[str]:
+        """The functions that are compiled over and over; each is spoken of once."""
+        now = _now_ms()
+        storms = {name: each for name, each in compiles.items() if each.is_storm(now)}
+        if not storms:
+            return frozenset()
+        if storms.keys() - self._is_own:
+            own = jaxprivate.own_functions()
+            self._is_own = {name: each.function in own for name, each in storms.items()}
+        # JAX's own functions are compiled for each new shape while a program sets itself up.
+        storms = {name: each for name, each in storms.items() if not self._is_own[name]}
+        for name in storms.keys() - self._storms:
+            board.tell(wire.Event(now, "warning", "recompiling", storms[name].storm_text(now)))
+        return frozenset(storms)
+
+    def _message(self, compiles: dict[str, Compiled]) -> wire.Programs:
+        known = [each for each in self._read.values() if each.program is not None]
+        listed = known
+        if len(known) > MOST_PROGRAMS:
+            chosen = set(map(id, nlargest(MOST_PROGRAMS, known, key=lambda each: each.needs)))
+            listed = [each for each in known if id(each) in chosen]
+        programs = tuple(each.program for each in listed if each.program is not None)
+        names = {program.name for program in programs} | self._storms
+        return wire.Programs(
+            at_ms=0,
+            programs=programs,
+            seen_ms=tuple(each.seen_ms for each in listed),
+            compile_ms=tuple(each.compile_ms for each in listed),
+            rest=len(self._read) - len(listed) + self._unread,
+            compiles={name: compiles[name].count for name in sorted(names & compiles.keys())},
+            recompiling=tuple(sorted(self._storms)),
+        )
+
+
+def _describe(executable: Any, *, alone: bool) -> wire.Program | None:
+    """None of a program that does not even tell its name."""
+    try:
+        if (code := jaxprivate.code_bytes(executable)) and code > MOST_CODE_BYTES:
+            return None
+        name = jaxprivate.module_name(executable)[:LONGEST_NAME]
+    except Exception:
+        return None
+    local = _local_devices(executable)
+    program = wire.Program(
+        name=name,
+        fingerprint=_text(jaxprivate.fingerprint(executable)),
+        devices=local if alone else _devices(executable, name, local),
+        local_devices=local,
+        created=(origins.created(jaxprivate.program_traceback(executable)) or "")[:LONGEST_NAME] or None,
+    )
+    started = time.thread_time()
+    with suppress(Exception):
+        memory = jaxprivate.compiled_memory(executable)
+        program = msgspec.structs.replace(
+            program,
+            argument_bytes=memory.argument_size_in_bytes,
+            output_bytes=memory.output_size_in_bytes,
+            alias_bytes=memory.alias_size_in_bytes,
+            temp_bytes=memory.temp_size_in_bytes,
+            code_bytes=memory.generated_code_size_in_bytes,
+        )
+    if time.thread_time() - started < LONG_S:
+        with suppress(Exception):
+            if jaxprivate.computations(executable) <= MOST_COMPUTATIONS:
+                cost = jaxprivate.cost(executable)
+                program = msgspec.structs.replace(
+                    program,
+                    flops=_figure(cost.get("flops")),
+                    accessed_bytes=_figure(cost.get("bytes accessed")),
+                )
+    return program
+
+
+def _local_devices(executable: Any) -> int | None:
+    with suppress(Exception):
+        return len(jaxprivate.local_devices(executable))
+    return None
+
+
+def _devices(executable: Any, name: str, local: int | None) -> int | None:
+    """Of all processes together; unknown where a program of several devices is cut nowhere."""
+    with suppress(Exception):
+        cuts = jaxprivate.cuts(executable)
+        if cuts:
+            return max(cuts) if max(cuts) > 1 else None
+        if local == 1 and not name.startswith("pmap_"):
+            return 1
+    return None
+
+
+def _figure(value: Any) -> int | None:
+    """Compilers say -1 of what they do not know."""
+    return int(value) if isinstance(value, int | float) and value >= 0 else None
+
+
+def _text(fingerprint: Any) -> str | None:
+    if isinstance(fingerprint, bytes):
+        try:
+            text = fingerprint.decode("ascii")
+        except UnicodeDecodeError:
+            text = ""
+        return text if text.isalnum() else fingerprint.hex()
+    return None if fingerprint is None else str(fingerprint)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,19 @@
+"""What JAX calls the program of a function."""
+
+from __future__ import annotations
+
+import re
+
+# JAX replaces what may not stand in the name of a module; the rest is the function's own name.
+_FORBIDDEN = re.compile(r"[^\w.-]")
+_PREFIX = "jit_"
+
+
+def program_of(function: str) -> str:
+    """The name of the program into which JAX compiles a function."""
+    return _PREFIX + _FORBIDDEN.sub("_", function)
+
+
+def function_of(program: str) -> str:
+    """The function that a program was compiled from, as far as its name tells."""
+    return program.removeprefix(_PREFIX).removeprefix("pmap_")
