@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any
 
 from textual.widgets import ContentSwitcher, Static
@@ -69,8 +70,70 @@ def arrays(processes: int = PROCESSES, devices: int = DEVICES) -> wire.Arrays:
     ids = wire.pack_ids(tuple(range(processes * devices)))
     mesh = wire.Mesh((("data", processes * devices // 2), ("model", 2)), ids)
     sharding = wire.Sharding("named", "P('data', None)", 0, (), "device")
-    group = wire.ArrayGroup((8, 8), "float32", 0, 1, 256, 64)
-    return wire.Arrays(int(NOW * 1000), (mesh,), (sharding,), (group,), 1)
+    group = wire.ArrayGroup((8, 8), "float32", 0, 256, 64)
+    return wire.Arrays(int(NOW * 1000), meshes=(mesh,), shardings=(sharding,), groups=(group,), counts=(1,))
+
+
+# What the arrays of a small training run are called, made of, and cut by: shape, dtype, sharding, role.
+STATE = {
+    **{
+        f"state.params['Dense_{i}']['{name}']": (shape, "float32", sharding, "parameters")
+        for i in range(3)
+        for name, shape, sharding in (("kernel", (1024, 512), 0), ("bias", (512,), 1))
+    },
+    **{
+        f"state.opt_state[0].{moment}['Dense_{i}']['{name}']": (shape, "float32", sharding, "optimizer")
+        for moment in ("mu", "nu")
+        for i in range(3)
+        for name, shape, sharding in (("kernel", (1024, 512), 0), ("bias", (512,), 1))
+    },
+    "state.opt_state[0].count": ((), "int32", 1, "optimizer"),
+    "state.step": ((), "int32", 1, None),
+    "batch['image']": ((256, 784), "bfloat16", 2, "batch"),
+    "batch['label']": ((256,), "int32", 2, "batch"),
+}
+WIDTHS = {"float32": 4, "bfloat16": 2, "int32": 4}
+
+
+def census(at: float = NOW, leaked: int = 0) -> wire.Arrays:
+    """The arrays of a training run on a mesh of 2 × 4: its state, a batch, some without names, a tail."""
+    mesh = wire.Mesh((("data", 2), ("model", 4)), wire.pack_ids(tuple(range(8))))
+    named = ("named", "P('data', 'model')", (("data",), ("model",))), ("named", "P()", ())
+    shardings = (
+        *(wire.Sharding(kind, spec, 0, (), "device", parts) for kind, spec, parts in named),
+        wire.Sharding("named", "P('data',)", 0, (), "device", (("data",),)),
+        wire.Sharding("single", "SingleDevice", None, ((0, 1),), "pinned_host", None, ()),
+    )
+    groups, counts = [], []
+    for name, (shape, dtype, sharding, role) in STATE.items():
+        size = math.prod(shape) * WIDTHS[dtype]
+        held = size // (8, 1, 2)[sharding]
+        groups.append(
+            wire.ArrayGroup(shape, dtype, sharding, size, held, name, "train", role, "train.py:57 init")
+        )
+        counts.append(1)
+    for shape, created, count in (
+        ((64, 64), "train.py:88 log_metrics", 3 + leaked),
+        ((128,), "train.py:88 log_metrics", 2),
+        ((33,), None, 1),
+    ):
+        size = math.prod(shape) * 4
+        groups.append(wire.ArrayGroup(shape, "float32", 3, size, size, created=created))
+        counts.append(count)
+    groups.append(wire.ArrayGroup((), "", 1, 40_960, 40_960, groups=37))
+    counts.append(112)
+    return wire.Arrays(
+        int(at * 1000), 1, int(at - NOW) + 1000, (mesh,), shardings, tuple(groups), tuple(counts)
+    )
+
+
+def training(at: float = NOW) -> list[wire.Frame]:
+    """As `well`, with such arrays; it has kept more and more of them for half a minute."""
+    told = [each for each in well(at) if each.kind != "arrays"]
+    for index in range(PROCESSES):
+        for seconds, leaked in ((30, 0), (0, 40)):
+            told.append(frame(agent_id(index), census(at - seconds, leaked), at - seconds))
+    return told
 
 
 def well(at: float = NOW, processes: int = PROCESSES, devices: int = DEVICES) -> list[wire.Frame]:

@@ -47,10 +47,21 @@ def running(*indices: int, run: str = "r1", at: float = 10) -> list[tuple[float,
     return [(at, message.agent, each) for one in said for message in [one[1]] for each in one]
 
 
-def census(*groups: wire.ArrayGroup, mesh: wire.Mesh = MESH, spec: str = "P('data', None)") -> wire.Arrays:
+def census(
+    *groups: wire.ArrayGroup,
+    mesh: wire.Mesh = MESH,
+    spec: str = "P('data', None)",
+    counts: tuple[int, ...] | None = None,
+) -> wire.Arrays:
     sharded = wire.Sharding("NamedSharding", spec, 0, (), "device")
     alone = wire.Sharding("SingleDeviceSharding", "", None, ((0, 1),), "device")
-    return wire.Arrays(0, (mesh,), (sharded, alone), groups, total_count=len(groups))
+    return wire.Arrays(
+        0,
+        meshes=(mesh,),
+        shardings=(sharded, alone),
+        groups=groups,
+        counts=(1,) * len(groups) if counts is None else counts,
+    )
 
 
 ROSTER = wire.Roster("r1-0", (peer(0), peer(1)), run="r1", name="train", process_count=2)

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from jaxtop.cluster import Cluster
+from jaxtop.cluster.arrays import Merged
 from jaxtop.tui import headline
 from jaxtop.tui.help import Help
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
@@ -82,6 +83,7 @@ class JaxtopApp(App[str]):
         self._clock = clock
         self._cluster = Cluster()
         self._known: Known = {}
+        self._merged = Merged()
         self._frozen: Moment | None = None
         self._selection: Selection = NOTHING
         self._header = _Line(id="header")
@@ -128,7 +130,7 @@ class JaxtopApp(App[str]):
     @property
     def moment(self) -> Moment:
         """What is shown: now, or the moment at which the view was paused."""
-        return self._frozen or Moment(self._cluster, self._clock(), self._known)
+        return self._frozen or Moment(self._cluster, self._clock(), self._known, self._merged)
 
     def _paint(self) -> None:
         """Take in what arrived, and show it; while paused only the taking in goes on."""

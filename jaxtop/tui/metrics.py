@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jaxtop.cluster.tree import form
 from jaxtop.tui import text
+from jaxtop.tui.renderables.slices import slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from jaxtop.cluster import DeviceView
+    from jaxtop.cluster import ArrayView, DeviceView
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Metric:
     write: Callable[[float | None], str]
     # None: the largest value at hand is the end of the scale.
     full: float | None = None
+    # False: it says which one, not how much.
+    is_amount: bool = True
 
     def scale_end(self, devices: Iterable[DeviceView]) -> float | None:
         """The value at the full end of the scale; None if no device has the figure."""
@@ -40,6 +44,21 @@ METRICS = (
     Metric("power", lambda device: device.power_w, lambda watts: _unit(watts, "W")),
     Metric("temperature", lambda device: device.temperature_c, lambda degrees: _unit(degrees, "°C")),
 )
+
+
+def slice_metric(view: ArrayView) -> Metric | None:
+    """Which slice of an array a device holds; None where nobody knows."""
+    known = slices_of(view)
+    if known is None:
+        return None
+
+    def read(device: DeviceView) -> float | None:
+        return known.ordinals.get(device.id) if device.run == view.run else None
+
+    def write(piece: float | None) -> str:
+        return text.NA if piece is None else known.label(int(piece))
+
+    return Metric(f"slice of {view.name or form(view)}", read, write, is_amount=False)
 
 
 def _share(percent: float | None) -> float | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import cluster as model
+from jaxtop.cluster.arrays import Merged
 
 if TYPE_CHECKING:
-    from jaxtop.cluster import Cluster, DeviceView, Host, HostView, MeshView, Run, State
+    from jaxtop.cluster import ArrayView, Cluster, DeviceView, Host, HostView, MeshView, Run, State
     from jaxtop.cluster.views import Known
 
 
@@ -20,6 +21,7 @@ class Moment:
     cluster: Cluster
     now: float
     known: Known = field(default_factory=dict, repr=False)
+    merged: Merged = field(default_factory=Merged, repr=False)
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -46,15 +48,21 @@ class Moment:
     def meshes(self) -> list[MeshView]:
         return model.meshes(self.cluster)
 
+    @cached_property
+    def arrays(self) -> list[ArrayView]:
+        """The same list as before while no host has counted others."""
+        return model.arrays(self.cluster, self.merged)
+
     def host(self, agent: str) -> Host | None:
         return self.cluster.hosts.get(agent)
 
 
 class Selection(NamedTuple):
-    """What the person looks at, kept from screen to screen: a host, and maybe a device of it."""
+    """What the person looks at, kept from screen to screen: a host, maybe a device of it; an array's key."""
 
     agent: str | None = None
     device_id: int | None = None
+    array: tuple[Any, ...] | None = None
 
     @property
     def device_key(self) -> tuple[str, int] | None:

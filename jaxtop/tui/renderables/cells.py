@@ -216,6 +216,8 @@ def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segme
         word = state.value if len(state.value) <= room else f"{state.value[: room - 1]}…"
         return Segment(word.ljust(room), ink.style(ink.colour(code)))
     share = scene.reading.share(device) if device >= 0 else None
+    if share is not None and not scene.reading.metric.is_amount:
+        share = 1.0  # a length would say how much
     return Segment(bar(share, room), ink.style(ink.colour(code), ink.panel))
 
 

@@ -72,7 +72,7 @@ def who(device: DeviceView) -> str:
 
 
 def _most(reading: Reading, devices: Sequence[DeviceView]) -> str:
-    if reading.most is None:
+    if reading.most is None or not reading.metric.is_amount:
         return ""
     value = reading.metric.write(reading.values[reading.most])
     more = f" (and {reading.alike - 1:,} more)" if reading.alike > 1 else ""

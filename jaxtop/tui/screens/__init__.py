@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.tui.screens.arrays import ArraysView
 from jaxtop.tui.screens.devices import DevicesView
 from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
@@ -15,4 +16,4 @@ if TYPE_CHECKING:
 
 def all_screens() -> list[View]:
     """New screens for an app."""
-    return [MeshScreenView(), HostsView(), DevicesView(), EventsView()]
+    return [MeshScreenView(), HostsView(), DevicesView(), ArraysView(), EventsView()]

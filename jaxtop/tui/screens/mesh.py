@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from jaxtop.cluster import MeshView, memory_history
 from jaxtop.tui.arranger import Arrangement, Arranger
-from jaxtop.tui.metrics import METRICS
+from jaxtop.tui.metrics import METRICS, Metric, slice_metric
 from jaxtop.tui.moment import Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.axes import Grid
@@ -70,9 +70,12 @@ class MeshScreenView(View):
         super().__init__()
         self._arranger = Arranger()
         self._metric = 0
+        self._metrics: tuple[Metric, ...] = METRICS
+        # The selection that last came with an array: its slices are shown once, not whenever one returns.
+        self._drilled: Selection | None = None
         self._device: DeviceView | None = None
         self._pointed: int | None = None
-        self._reading: tuple[Moment, int, Reading] | None = None
+        self._reading: tuple[Moment, Metric, Reading] | None = None
         self._lines: dict[str, Text] = {}
 
     def compose(self) -> ComposeResult:
@@ -103,6 +106,7 @@ class MeshScreenView(View):
         self._draw()
 
     def select(self, selection: Selection) -> None:
+        self._find_slices(selection)
         if selection.agent is None:
             return  # nothing was selected elsewhere: what is selected here stays
         super().select(selection)
@@ -111,6 +115,17 @@ class MeshScreenView(View):
         self._draw()
 
     # Selection
+
+    def _find_slices(self, selection: Selection) -> None:
+        """Colour the mesh by the slices of the array that was selected elsewhere."""
+        if selection.array is None or selection is self._drilled:
+            return
+        self._drilled = selection
+        view = next((view for view in self.moment.arrays if view.key == selection.array), None)
+        metric = None if view is None else slice_metric(view)
+        if metric is not None:
+            self._metrics, self._metric = (*METRICS, metric), len(METRICS)
+            self._draw()
 
     @property
     def _selected(self) -> int | None:
@@ -173,7 +188,7 @@ class MeshScreenView(View):
         self._rearranged()
 
     def action_metric(self) -> None:
-        self._metric = (self._metric + 1) % len(METRICS)
+        self._metric = (self._metric + 1) % len(self._metrics)
         self._draw()
 
     def action_mesh(self) -> None:
@@ -216,8 +231,9 @@ class MeshScreenView(View):
 
     def _read(self) -> Reading:
         known = self._reading
-        if known is None or known[0] is not self.moment or known[1] != self._metric:
-            known = self.moment, self._metric, read(self._arranger.devices, METRICS[self._metric])
+        metric = self._metrics[self._metric]
+        if known is None or known[0] is not self.moment or known[1] is not metric:
+            known = self.moment, metric, read(self._arranger.devices, metric)
             self._reading = known
         return known[2]
 

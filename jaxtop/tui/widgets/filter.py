@@ -59,12 +59,10 @@ class FilteredTable(Vertical, Generic[Row]):
         Binding("escape", "clear", "Clear filter"),
     ]
 
-    def __init__(self, table: Table[Row]) -> None:
+    def __init__(self, table: Table[Row], placeholder: str = "words that a row must hold") -> None:
         super().__init__()
         self.table = table
-        self._input = FilterInput(
-            placeholder="words that a row must hold", compact=True, select_on_focus=False
-        )
+        self._input = FilterInput(placeholder=placeholder, compact=True, select_on_focus=False)
         self._count = Static(id="count")
 
     def compose(self) -> ComposeResult:

@@ -135,6 +135,10 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     @words.setter
     def words(self, text: str) -> None:
+        self.filter_by(text)
+
+    def filter_by(self, text: str) -> None:
+        """Show only the rows that hold these words."""
         if text != self._filter:
             self._filter = text
             self._reveal = True
@@ -183,8 +187,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         if not self._stale:
             return
         self._stale = False
-        rows = draw.matching(self._rows, self._columns, self._filter) if self._filter.strip() else self._rows
-        self._shown = draw.in_order(rows, self._sort, descending=self._descending)
+        self._shown = self._ordered()
         was_visible = self._is_visible(self._cursor)
         is_placed = self._place_cursor()
         if self.is_attached:
@@ -195,10 +198,19 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
                 self._scroll(int(self.max_scroll_y))
             self._reveal = self._reveal and not is_placed
             self._repaint()
-        counted = (len(self._shown), len(self._rows))
+        counted = self._tally()
         if counted != self._counted:
             self._counted = counted
             self.post_message(self.Counted(*counted))
+
+    def _ordered(self) -> list[Row]:
+        """The rows to show, from top to bottom."""
+        rows = draw.matching(self._rows, self._columns, self._filter) if self._filter.strip() else self._rows
+        return draw.in_order(rows, self._sort, descending=self._descending)
+
+    def _tally(self) -> tuple[int, int]:
+        """How many are shown, of how many."""
+        return len(self._shown), len(self._rows)
 
     def _place_cursor(self) -> bool:
         """Put the cursor where it belongs; False while its row is not there."""
@@ -415,6 +427,6 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
                 tone=tone,
             )
         if not self._shown and y == min(3, self._height - 1):
-            filtered = self._rows and f"no {self._noun} matches the filter {self._filter.strip()!r}"
+            filtered = self._counted[1] and f"no {self._noun} matches the filter {self._filter.strip()!r}"
             return draw.draw_note(filtered or self._empty, width, palette)
         return draw.draw_nothing(width, palette)

@@ -1,0 +1,199 @@
+"""The arrays as a tree, by the paths in their names. Branches are made only where somebody looks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cached_property, lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+    from jaxtop.cluster.arrays import ArrayView
+
+MODULE = "module level"
+NO_NAME = "(no name)"
+NO_ORIGIN = "(unknown origin)"
+# What is said of arrays that differ in it.
+MIXED = "mixed"
+
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_PLAIN = r"""[^\[\]'"]"""
+# A key in brackets, which may hold quotes and brackets; an attribute or the variable; or whatever is left.
+_PART = re.compile(rf"\[(?:{_QUOTED}|{_PLAIN}|\[(?:{_QUOTED}|{_PLAIN})*\])*\]|\.?[^.\[]+|.+", re.DOTALL)
+_DIGITS = re.compile(r"(\d+)", re.ASCII)
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """A name in its parts: the variable, then each attribute or key."""
+    return tuple(_PART.findall(name))
+
+
+class Way(NamedTuple):
+    """The steps from the root to an array; the first few are shown without being asked for."""
+
+    steps: tuple[str, ...]
+    unasked: int
+
+
+@lru_cache(maxsize=1 << 16)
+def way_to(run: str, function: str | None, name: str | None, created: str | None) -> Way:
+    """By run, function and name; what has no name is found by the line that made it."""
+    if not name:
+        return Way((run, NO_NAME, f"made at {created}" if created else NO_ORIGIN), 1)
+    if function is None:
+        return Way((run, *parts(name)), 2)
+    return Way((run, MODULE if function == "<module>" else f"{function}()", *parts(name)), 3)
+
+
+# An array and the way to it.
+_Member = tuple[Way, "ArrayView"]
+
+
+class Node:
+    """All arrays whose ways begin alike, or a single one of them.
+
+    A node stands for all steps up to the first at which its arrays part: none has but one child.
+    """
+
+    def __init__(self, path: tuple[Hashable, ...], label: str, depth: int, members: list[_Member]) -> None:
+        self.path = path
+        self.label = label
+        self.depth = depth
+        self._members = members
+        self._shared: dict[str, Any] = {}
+        # Whether its children are seen without being asked for.
+        self.open_unasked = False
+
+    @cached_property
+    def views(self) -> list[ArrayView]:
+        return [view for _, view in self._members]
+
+    @property
+    def view(self) -> ArrayView | None:
+        """The array, where it is a single one."""
+        return self._members[0][1] if len(self._members) == 1 else None
+
+    @cached_property
+    def children(self) -> Sequence[Node]:
+        if len(self._members) == 1:
+            return ()
+        return _branches(self._members, self.path, self.depth + 1)
+
+    @cached_property
+    def bytes_per_device(self) -> int:
+        """The sum of what each array takes on a device that holds a part of it.
+
+        A device holds as much only if it holds a part of each of them.
+        """
+        return sum([view.bytes_per_device for _, view in self._members])
+
+    @cached_property
+    def bytes_global(self) -> int:
+        return sum([view.bytes_global for _, view in self._members])
+
+    @cached_property
+    def count(self) -> int:
+        return sum([view.count for _, view in self._members])
+
+    @cached_property
+    def grown_bytes(self) -> int | None:
+        """By how much the arrays that were seen for a while grew on a device."""
+        known = [view.grown_bytes for _, view in self._members if view.grown_bytes is not None]
+        return sum(known) if known else None
+
+    def shared(self, fact: str) -> Any:
+        """What is true of all its arrays; MIXED where they differ."""
+        known = self._shared
+        if fact not in known:
+            read: Callable[[ArrayView], Any] = attrgetter(fact)
+            first = read(self._members[0][1])
+            same = all(read(view) == first for _, view in self._members)
+            known[fact] = first if same else MIXED
+        return known[fact]
+
+    @cached_property
+    def order(self) -> tuple[str | int, ...]:
+        """Where its label belongs: by letters, and `[10]` after `[9]`."""
+        pieces = _DIGITS.split(self.label.lower())
+        return tuple(int(piece) if i % 2 else piece for i, piece in enumerate(pieces))
+
+
+def grow(views: Iterable[ArrayView], run_names: Mapping[str, str | None]) -> Sequence[Node]:
+    """The top of the tree: the runs, or what is in the only one."""
+    members = [(way_to(view.run, view.function, view.name, view.created), view) for view in views]
+    if len(run_names) > 1:
+        return _branches(members, (), 0, _labels(run_names))
+    return _branches(members, (members[0][1].run,), 0) if members else ()
+
+
+def _labels(run_names: Mapping[str, str | None]) -> dict[str, str]:
+    """What each run is called; runs of one name have their ids beside it."""
+    often = Counter(run_names.values())
+    return {
+        run: run if name is None else (f"{name} {run}" if often[name] > 1 else name)
+        for run, name in run_names.items()
+    }
+
+
+def _branches(
+    members: list[_Member],
+    path: tuple[Hashable, ...],
+    depth: int,
+    labels: Mapping[str, str] | None = None,
+) -> Sequence[Node]:
+    """The nodes right below a path."""
+    level = len(path)
+    groups: dict[str, list[_Member]] = {}
+    ended: list[_Member] = []
+    for member in members:
+        steps = member[0].steps
+        if level < len(steps):
+            groups.setdefault(steps[level], []).append(member)
+        else:
+            ended.append(member)
+    nodes = [_node(group, level, depth, labels or {}) for group in groups.values()]
+    for member in ended:
+        view = member[1]
+        nodes.append(Node((*path, view.key), form(view), depth, [member]))
+    return nodes
+
+
+def _node(members: list[_Member], level: int, depth: int, labels: Mapping[str, str]) -> Node:
+    way = members[0][0]
+    steps, end = way.steps, level + 1
+    while end < len(steps) and all(steps[end : end + 1] == each.steps[end : end + 1] for each, _ in members):
+        end += 1
+    label = labels.get(steps[level], steps[level])
+    for step in steps[level + 1 : end]:
+        label += step if step[0] in ".[" else f": {step}"
+    if end == len(steps) and len(members) == 1 and not members[0][1].name:
+        label += f" {form(members[0][1])}"
+    node = Node(steps[:end], label, depth, members)
+    node.open_unasked = level < way.unasked
+    return node
+
+
+def form(view: ArrayView) -> str:
+    """What an array is, where others have its name, too: `float32[8, 128]`."""
+    if view.groups > 1:
+        return f"{view.groups:,} smaller groups"
+    return f"{view.dtype}[{', '.join(map(str, view.shape))}]"
+
+
+def flatten(
+    nodes: Sequence[Node],
+    is_open: Callable[[Node], bool],
+    in_order: Callable[[Sequence[Node]], Sequence[Node]],
+) -> list[Node]:
+    """The nodes that are seen, from top to bottom; siblings in their order."""
+    found: list[Node] = []
+    left = [*reversed(in_order(nodes))]
+    while left:
+        node = left.pop()
+        found.append(node)
+        if node.children and is_open(node):
+            left += reversed(in_order(node.children))
+    return found

@@ -1,0 +1,227 @@
+"""What is typed as a filter: words that must be found, or conditions such as `bytes>1G & role=optimizer`.
+
+    either    = both { "|" both }
+    both      = condition { ["&"] condition }
+    condition = "!" condition | "(" either ")" | word [operator value]
+
+Words without any operator are a filter of words, whatever else they hold.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from operator import eq, ge, gt, le, lt, ne
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
+
+from jaxtop.tui.text import NA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+
+_OPERATOR = re.compile(r"[&|!<>=~]")
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<operator><=|>=|!=|!~|==|[<>=~])
+    | (?P<sign>&&?|\|\|?|[()!])
+    | (?P<quoted>"[^"]*"|'[^']*')
+    | (?P<word>[^\s&|<>=~!()](?:[^\s&|<>=~!()]|\([^()&|]*\))*)
+    )""",
+    re.VERBOSE,
+)
+_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([KMGTP]?)(?:i?B)?", re.IGNORECASE)
+_POWERS = {unit: 1024**power for power, unit in enumerate(("", "K", "M", "G", "T", "P"))}
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "=": eq, "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge
+}  # fmt: skip
+MOST_NESTED = 30
+
+
+class Wrong(ValueError):
+    """Why an expression means nothing, and at which character."""
+
+    def __init__(self, why: str, at: int = 0) -> None:
+        super().__init__(f"{why}, at {at + 1}")
+        self.why = why
+        self.at = at
+
+
+@dataclass(frozen=True)
+class Field(Generic[T]):
+    """Something that can be asked for: how it is read, and what an operator and a value ask of it."""
+
+    read: Callable[[T], Any]
+    asked: Callable[[str, str], Callable[[Any], bool]]
+
+
+def number(operator: str, value: str) -> Callable[[Any], bool]:
+    """Figures: `>1.5G`. What is unknown fulfils nothing."""
+    found = _NUMBER.fullmatch(value)
+    if found is None:
+        raise Wrong(f"{value} is no number")
+    if operator not in _COMPARE:
+        raise Wrong(f"{operator} does not go with numbers")
+    compare, wanted = _COMPARE[operator], float(found[1]) * _POWERS[found[2].upper()]
+    return lambda read: read is not None and compare(read, wanted)
+
+
+def words(operator: str, value: str) -> Callable[[Any], bool]:
+    """Names, in any case: `=` is the whole name, `~` a part of it."""
+    wanted = value.lower()
+    if operator in ("=", "=="):
+        return lambda read: (read or NA).lower() == wanted
+    if operator == "!=":
+        return lambda read: (read or NA).lower() != wanted
+    if operator == "~":
+        return lambda read: wanted in (read or NA).lower()
+    if operator == "!~":
+        return lambda read: wanted not in (read or NA).lower()
+    raise Wrong(f"{operator} does not go with names")
+
+
+def sizes(operator: str, value: str) -> Callable[[Any], bool]:
+    """Shapes: `=8,128` is the whole shape, `~128` a dimension or some that stand side by side."""
+    if operator not in ("=", "==", "!=", "~", "!~"):
+        raise Wrong(f"{operator} does not go with shapes")
+    if not re.fullmatch(r"[\d\s,×x()\[\]]*", value):
+        raise Wrong(f"{value} is no shape")
+    wanted = tuple(map(int, re.findall(r"\d+", value)))
+    within, count = operator.endswith("~"), len(wanted)
+
+    def holds(shape: tuple[int, ...]) -> bool:
+        if not within:
+            return shape == wanted
+        return any(shape[i : i + count] == wanted for i in range(len(shape) - count + 1))
+
+    return (lambda shape: not holds(shape)) if operator.startswith("!") else holds
+
+
+def understand(text: str, fields: Mapping[str, Field[T]], text_of: Callable[[T], str]) -> Callable[[T], bool]:
+    """What the text asks for, as a test; `text_of` is where words are looked for, in lower case.
+
+    Raises:
+        Wrong: It asks for nothing that there is.
+    """
+    if not _OPERATOR.search(text):
+        wanted = text.lower().split()
+        return lambda item: all(word in text_of(item) for word in wanted)
+    return _Parser(_tokens(text), len(text), fields, text_of).whole()
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens, at, end = [], 0, len(text.rstrip())
+    while at < end:
+        found = _TOKEN.match(text, at)
+        if found is None:
+            start = at + len(text[at:]) - len(text[at:].lstrip())
+            raise Wrong(f"{text[start]} is not closed", start)
+        kind = str(found.lastgroup)
+        tokens.append(_Token(kind, found[kind], found.start(kind)))
+        at = found.end()
+    return tokens
+
+
+class _Parser(Generic[T]):
+    """Takes the tokens from the left; one method for each line of the grammar."""
+
+    def __init__(
+        self, tokens: list[_Token], end: int, fields: Mapping[str, Field[T]], text_of: Callable[[T], str]
+    ) -> None:
+        self._tokens = [*tokens, _Token("end", "", end)]
+        self._fields = fields
+        self._text_of = text_of
+        self._next = 0
+        self._nested = 0
+
+    @property
+    def _token(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _take(self) -> _Token:
+        token = self._token
+        self._next += 1
+        return token
+
+    def _accept(self, *signs: str) -> bool:
+        if self._token.kind == "sign" and self._token.text in signs:
+            self._next += 1
+            return True
+        return False
+
+    def whole(self) -> Callable[[T], bool]:
+        found = self._either()
+        if self._token.kind != "end":
+            self._refuse(f"{self._token.text} is one too many")
+        return found
+
+    def _either(self) -> Callable[[T], bool]:
+        found = [self._both()]
+        while self._accept("|", "||"):
+            found.append(self._both())
+        return found[0] if len(found) == 1 else lambda item: any(each(item) for each in found)
+
+    def _both(self) -> Callable[[T], bool]:
+        found = [self._condition()]
+        while self._accept("&", "&&") or self._begins():
+            found.append(self._condition())
+        return found[0] if len(found) == 1 else lambda item: all(each(item) for each in found)
+
+    def _begins(self) -> bool:
+        """Whether a condition follows right away, as in words side by side."""
+        kind, text, _ = self._token
+        return kind in ("word", "quoted") or (kind == "sign" and text in "!(")
+
+    def _condition(self) -> Callable[[T], bool]:
+        negated = False
+        while self._accept("!"):
+            negated = not negated
+        found = self._nest() if self._accept("(") else self._compared()
+        return (lambda item: not found(item)) if negated else found
+
+    def _nest(self) -> Callable[[T], bool]:
+        self._nested += 1
+        if self._nested > MOST_NESTED:
+            self._refuse("too many brackets")
+        found = self._either()
+        if not self._accept(")"):
+            self._refuse(") is missing")
+        self._nested -= 1
+        return found
+
+    def _compared(self) -> Callable[[T], bool]:
+        if self._token.kind not in ("word", "quoted"):
+            self._refuse("a condition is missing")
+        subject = self._take()
+        if self._token.kind != "operator":
+            wanted, text_of = _unquoted(subject).lower(), self._text_of
+            return lambda item: wanted in text_of(item)
+        field = self._fields.get(subject.text.lower())
+        if field is None:
+            near = get_close_matches(subject.text.lower(), self._fields, 1)
+            self._refuse(f"no field {subject.text}" + (f", but {near[0]}" if near else ""), subject.at)
+        operator = self._take()
+        if self._token.kind not in ("word", "quoted"):
+            self._refuse(f"a value is missing after {operator.text}")
+        value = self._take()
+        try:
+            test = field.asked(operator.text, _unquoted(value))
+        except Wrong as wrong:
+            self._refuse(wrong.why, value.at)
+        read = field.read
+        return lambda item: test(read(item))
+
+    def _refuse(self, why: str, at: int | None = None) -> NoReturn:
+        raise Wrong(why, self._token.at if at is None else at)
+
+
+def _unquoted(token: _Token) -> str:
+    return token.text[1:-1] if token.kind == "quoted" else token.text

@@ -1,0 +1,222 @@
+"""All that is known of one array, or of all arrays on a branch, beside the tree or below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.color import Color
+
+from jaxtop.cluster.tree import MIXED, form, parts
+from jaxtop.tui import text
+from jaxtop.tui.renderables import slices as pictures
+from jaxtop.tui.renderables.detail import axes_in_words
+from jaxtop.tui.renderables.legend import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.cluster import ArrayView
+    from jaxtop.cluster.tree import Node
+    from jaxtop.tui.renderables.ink import Ink
+    from jaxtop.tui.renderables.slices import Picture, Slices
+
+# From this width on the picture stands beside the facts.
+WIDE = 60
+_GAP = 2
+
+
+@dataclass(frozen=True)
+class Pane:
+    """The lines, and where among them the picture is."""
+
+    lines: tuple[Text, ...] = ()
+    picture: Picture | None = None
+    x: int = 0
+    y: int = 0
+
+    def device_at(self, x: int, y: int) -> int | None:
+        """The device whose cell is there."""
+        return None if self.picture is None else self.picture.device_at(x - self.x, y - self.y)
+
+
+def pane(
+    node: Node, known: Slices | None, ink: Ink, width: int, height: int, *, pointed: int | None = None
+) -> Pane:
+    """In the room there is; the last line is about the device that is pointed at."""
+    view = node.view
+    if width < 1 or height < 2:
+        return Pane()
+    if view is None:
+        return Pane(_fitted(_sums(node, ink), width, height))
+    if width >= WIDE:
+        drawn = _beside(view, known, ink, width, height - 1)
+    else:
+        drawn = _below(view, known, ink, width, height - 1)
+    lines = [*drawn.lines, *[Text()] * (height - 1 - len(drawn.lines)), _pointed(view, known, ink, pointed)]
+    return Pane(_fitted(lines, width, height), drawn.picture, drawn.x, drawn.y)
+
+
+def _fitted(lines: Sequence[Text], width: int, height: int) -> tuple[Text, ...]:
+    for line in lines:
+        printable(line).truncate(width, overflow="ellipsis")
+    return tuple(lines[:height])
+
+
+def _below(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
+    """The picture below the facts, and below it what its letters mean."""
+    lines = _facts(view, ink, width)
+    if known is None:
+        return Pane((*lines, Text(), Text(_unknown(view), ink.muted)))
+    room = height - len(lines) - 2
+    if room < 2:
+        lines, room = lines[: max(0, height - 4)], min(2, height - 2)
+    meanings = min(len(known.pieces), max(3, room // 2))
+    picture = pictures.draw(known, ink, width, max(1, room - meanings - 1))
+    lines += [Text(), _caption(picture, ink)]
+    y = len(lines)
+    lines += picture.lines
+    lines.append(Text())
+    lines += pictures.legend(known, picture, ink, width, max(1, height - len(lines)))
+    return Pane(tuple(lines), picture, 0, y)
+
+
+def _beside(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
+    """Facts, picture, and what its letters mean, side by side."""
+    left = min(max(33, width * 2 // 5), 40)
+    facts = list(_fitted(_facts(view, ink, left), left, height))
+    if known is None:
+        return Pane(tuple(_side_by_side([(left, facts), (width, [Text(_unknown(view), ink.muted)])], height)))
+    rest = width - left - _GAP
+    picture = pictures.draw(known, ink, max(8, rest * 2 // 5), height - 1)
+    middle = max(picture.width, len(picture.caption)) + 1
+    caption = _caption(picture, ink)
+    legend = pictures.legend(known, picture, ink, rest - middle - _GAP, height)
+    columns = [(left, facts), (middle, [caption, *picture.lines]), (rest - middle - _GAP, legend)]
+    return Pane(tuple(_side_by_side(columns, height)), picture, left + _GAP, 1)
+
+
+def _caption(picture: Picture, ink: Ink) -> Text:
+    cut = f"  … and {picture.cut:,} more devices" if picture.cut else ""
+    return Text(picture.caption + cut, ink.muted, no_wrap=True, end="")
+
+
+def _unknown(view: ArrayView) -> str:
+    return "many small arrays" if view.groups > 1 else "which slice lies where is not known"
+
+
+def _pointed(view: ArrayView, known: Slices | None, ink: Ink, pointed: int | None) -> Text:
+    if known is None:
+        return Text()
+    span = None if pointed is None else known.span_of(pointed)
+    if pointed is None:
+        return Text()
+    held = "nothing of it" if span is None else pictures.in_words(span)
+    line = Text(f"device {pointed} ", ink.bold)
+    line.append(held)
+    at = None if view.mesh is None else view.mesh.coordinates(pointed)
+    if at is not None and view.mesh is not None:
+        place = "  ".join(f"{name} {index}" for (name, _), index in zip(view.mesh.axes, at, strict=True))
+        line.append(f"  {place}", ink.muted)
+    return line
+
+
+def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
+    name = view.name or (f"made at {view.created}" if view.created else "an array of unknown origin")
+    copies = text.NA if view.replication is None else f"×{view.replication:,}"
+    lines = [*(Text(piece, ink.bold) for piece in _wrapped(name, width))]
+    lines.append(_pairs([("", form(view)), ("count", text.number(view.count))], ink))
+    lines.append(_pairs([("spec", view.sharding or text.NA)], ink))
+    if view.mesh is not None:
+        lines.append(_pairs([("mesh", axes_in_words(view.mesh.axes))], ink))
+    else:
+        lines.append(_pairs([("devices", text.number(len(view.device_ids)))], ink))
+    lines.append(
+        _pairs(
+            [
+                ("per device", text.size(view.bytes_per_device)),
+                ("global", text.size(view.bytes_global)),
+                ("", copies),
+            ],
+            ink,
+        )
+    )
+    lines.append(_growth(view.grown_bytes, view.grown_s, ink))
+    lines.append(_pairs([("role", view.role or text.NA), ("memory", view.memory_kind or text.NA)], ink))
+    lines.append(_pairs([("in", view.function or text.NA), ("made at", view.created or text.NA)], ink))
+    return lines
+
+
+def _sums(node: Node, ink: Ink) -> list[Text]:
+    """What the arrays of a branch are together."""
+    seconds = max((view.grown_s for view in node.views if view.grown_s is not None), default=None)
+    return [
+        Text(node.label, ink.bold),
+        _pairs([("arrays", text.number(node.count)), ("shapes", text.number(len(node.views)))], ink),
+        _pairs(
+            [("per device", text.size(node.bytes_per_device)), ("global", text.size(node.bytes_global))], ink
+        ),
+        _growth(node.grown_bytes, seconds, ink),
+        *(
+            _pairs([(title, node.shared(fact) or text.NA)], ink)
+            for title, fact in (("dtype", "dtype"), ("spec", "sharding"), ("role", "role"))
+            if node.shared(fact) != MIXED
+        ),
+        Text(),
+        Text("pick an array to see its slices", ink.muted),
+    ]
+
+
+def growth(value: int | None) -> str:
+    """Bytes more or less than before."""
+    if value is None:
+        return text.NA
+    return f"+{text.size(value)}" if value > 0 else text.size(value)
+
+
+def _growth(value: int | None, seconds: float | None, ink: Ink) -> Text:
+    line = _pairs([("growth", growth(value))], ink)
+    if value is not None and value > 0:
+        line.stylize(ink.style(Color.parse(ink.palette.warning)), len("growth "))
+    if value is not None:
+        line.append(f" in {text.age(seconds)}", ink.muted)
+    return line
+
+
+def _wrapped(name: str, width: int) -> list[str]:
+    """In two lines where one is not enough, between two parts of the path if that is where it may be cut."""
+    if len(name) <= width:
+        return [name]
+    first = ""
+    for part in parts(name):
+        if len(first) + len(part) > width:
+            break
+        first += part
+    first = first or name[:width]
+    return [first, name[len(first) :]]
+
+
+def _pairs(pairs: Sequence[tuple[str, str]], ink: Ink) -> Text:
+    line = Text(no_wrap=True, end="")
+    for name, value in pairs:
+        if line.cell_len:
+            line.append("  ")
+        if name:
+            line.append(f"{name} ", ink.muted)
+        line.append(value)
+    return line
+
+
+def _side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> list[Text]:
+    lines = []
+    for y in range(min(height, max(len(part) for _, part in columns))):
+        line = Text(no_wrap=True, end="")
+        for i, (width, part) in enumerate(columns):
+            piece = part[y].copy() if y < len(part) else Text()
+            printable(piece).truncate(width, overflow="ellipsis", pad=i < len(columns) - 1)
+            if i:
+                line.append(" " * _GAP)
+            line.append_text(piece)
+        lines.append(line)
+    return lines

@@ -1,0 +1,179 @@
+"""Which slice of an array each device holds, as a picture: a cell a device, a letter and a colour a slice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from string import ascii_letters, digits
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.color import Color
+
+from jaxtop.cluster import distinct, slices
+from jaxtop.tui.renderables.detail import axes_in_words, ids_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.style import Style
+
+    from jaxtop.cluster import ArrayView, Span
+    from jaxtop.tui.renderables.ink import Ink
+
+SIGNS = ascii_letters + digits
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """The slices of an array in the order of their indices, and which of them each device holds."""
+
+    pieces: tuple[tuple[tuple[Span, ...], tuple[int, ...]], ...]
+    ordinals: dict[int, int]
+    axes: tuple[tuple[str, int], ...]
+    device_ids: tuple[int, ...]
+
+    def label(self, piece: int) -> str:
+        """What a slice is called: a letter, or where these do not suffice a number."""
+        return SIGNS[piece] if len(self.pieces) <= len(SIGNS) else str(piece)
+
+    def sign(self, piece: int) -> str:
+        """The same in one character; of many slices some share one."""
+        return SIGNS[piece % len(SIGNS)]
+
+    def span_of(self, device_id: int) -> tuple[Span, ...] | None:
+        at = self.ordinals.get(device_id)
+        return None if at is None else self.pieces[at][0]
+
+
+def slices_of(view: ArrayView) -> Slices | None:
+    """None where nobody knows."""
+    spans = slices(view)
+    if spans is None:
+        return None
+    pieces = tuple(distinct(spans))
+    ordinals = {device_id: i for i, (_, ids) in enumerate(pieces) for device_id in ids}
+    return Slices(pieces, ordinals, view.mesh.axes if view.mesh else (), view.device_ids)
+
+
+def in_words(span: tuple[Span, ...]) -> str:
+    """`[0:256, 0:512]`."""
+    return f"[{', '.join(f'{first}:{last}' for first, last in span)}]" if span else "the whole scalar"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Lines of cells; which device is where."""
+
+    caption: str
+    lines: tuple[Text, ...] = ()
+    rows: tuple[tuple[int, ...], ...] = ()
+    cell: int = 1
+    # Devices for which there was no room.
+    cut: int = 0
+
+    def device_at(self, x: int, y: int) -> int | None:
+        if not 0 <= y < len(self.rows) or x < 0 or x // self.cell >= len(self.rows[y]):
+            return None
+        return self.rows[y][x // self.cell]
+
+    @property
+    def width(self) -> int:
+        return max((line.cell_len for line in self.lines), default=0)
+
+
+def draw(known: Slices, ink: Ink, width: int, height: int) -> Picture:
+    """The devices along the axes of their mesh where that fits, else one after the other."""
+    widest = max(len(known.label(0)), len(known.label(len(known.pieces) - 1)))
+    caption, rows, cell = _arrange(known, max(1, width), max(1, height), widest)
+    shown = tuple(row[: max(1, width) // cell] for row in rows[:height])
+    styles = [_style(ink, piece, len(known.pieces)) for piece in range(len(known.pieces))]
+    lines = []
+    for row in shown:
+        line = Text(no_wrap=True, end="")
+        for device_id in row:
+            piece = known.ordinals.get(device_id)
+            if piece is None:
+                line.append("·".ljust(cell), ink.muted)
+            elif cell == 1:
+                line.append(known.sign(piece), styles[piece])
+            else:
+                line.append(known.label(piece).center(cell - 1), styles[piece])
+                line.append(" ")
+        lines.append(line)
+    cut = len(known.device_ids) - sum(map(len, shown))
+    return Picture(caption, tuple(lines), shown, cell, cut)
+
+
+def _style(ink: Ink, piece: int, pieces: int) -> Style:
+    back = Color.parse(ink.palette.of_share(piece / max(1, pieces - 1)))
+    return ink.style(back.get_contrast_text(1.0), back)
+
+
+def _arrange(
+    known: Slices, width: int, height: int, widest: int
+) -> tuple[str, Sequence[tuple[int, ...]], int]:
+    """What the directions mean, the devices row by row, and how wide a cell is."""
+    axes, ids = known.axes, known.device_ids
+    large, small = (widest + 3, widest + 1), (1,)
+    for cells in (large, small):
+        for turned in (False, True):
+            for cell, split in product(cells, range(len(axes) - 1, 0, -1)):
+                down, across = axes[:split], axes[split:]
+                rows, columns = _size(down), _size(across)
+                if rows * columns != len(ids):
+                    continue
+                table = [ids[row * columns : (row + 1) * columns] for row in range(rows)]
+                if turned:
+                    table = list(zip(*table, strict=True))
+                    rows, columns, down, across = columns, rows, across, down
+                if columns * cell <= width and rows <= height:
+                    return f"{_names(down)} ↓  {_names(across)} →", table, cell
+    order = "in the order of the mesh" if len(axes) > 1 else f"{_names(axes)} →" if axes else "the devices"
+    for cell in (*large, *small):
+        columns = width // cell
+        # Rows of a whole number of the last axis' lengths show the pattern.
+        last = axes[-1][1] if axes else 1
+        columns = columns // last * last or columns
+        if columns and -(-len(ids) // columns) <= height:
+            break
+    columns = max(1, columns)
+    return order, [ids[at : at + columns] for at in range(0, len(ids), columns)], cell
+
+
+def _size(axes: Sequence[tuple[str, int]]) -> int:
+    return prod(size for _, size in axes)
+
+
+def _names(axes: Sequence[tuple[str, int]]) -> str:
+    return axes_in_words(axes) if len(axes) == 1 else " ".join(name for name, _ in axes)
+
+
+def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
+    """A line a slice, with the devices that hold it; how many more there are."""
+    lines: list[Text] = []
+    if len(known.pieces) == 1 and height:
+        span, ids = known.pieces[0]
+        line = Text("", no_wrap=True, end="")
+        line.append(f"{known.label(0)} ", ink.bold)
+        held = "all of it" if len(ids) == 1 else f"all of it, on each of {len(ids):,} devices"
+        return [line.append(f" {held} {in_words(span)}")]
+    left = len(known.pieces)
+    one_sign = picture.cell == 1
+    for piece, (span, ids) in enumerate(known.pieces):
+        if len(lines) == height - 1 and left > 1:
+            lines.append(Text(f"… and {left:,} more slices", ink.muted))
+            break
+        if len(lines) >= height:
+            break
+        name = known.sign(piece) if one_sign else known.label(piece)
+        line = Text(no_wrap=True, end="")
+        line.append(f"{name} ", ink.bold)
+        line.append(f" {in_words(span)}")
+        noun = "  device " if len(ids) == 1 else "  devices "
+        line.append(noun, ink.muted)
+        line.append(ids_in_words(ids, max(8, width - line.cell_len)))
+        lines.append(line)
+        left -= 1
+    return lines

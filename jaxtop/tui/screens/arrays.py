@@ -1,0 +1,189 @@
+"""The arrays: a tree by their names, what each takes, and which slice of it lies on which device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jaxtop.cluster.tree import MIXED, Node
+from jaxtop.tui import text
+from jaxtop.tui.array_filter import shape, understand
+from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.renderables.array_pane import growth
+from jaxtop.tui.renderables.ink import Ink, ink_of
+from jaxtop.tui.renderables.slices import slices_of
+from jaxtop.tui.renderables.table import NOTHING, Column, figure
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.devices import gauge
+from jaxtop.tui.widgets.array_pane import ArrayPane
+from jaxtop.tui.widgets.tree_table import FilteredTree, TreeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.widget import Widget
+
+    from jaxtop.cluster import ArrayView
+    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.widgets.table import Table
+
+# From this width on the pane stands beside the tree, below it otherwise; not at all in fewer lines.
+BESIDE, WIDE = 110, 180
+TALL, LOW = 30, 17
+
+
+def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
+    """Words that an array has, or all arrays of a branch have in common."""
+
+    def write(node: Node) -> str:
+        return node.shared(fact) or text.NA
+
+    def style(node: Node, palette: Palette) -> str | None:
+        return palette.muted if node.shared(fact) == MIXED else None
+
+    return Column(key, title, width, "left", write, write, style)
+
+
+def _elements(node: Node) -> tuple[int, ...] | None:
+    return None if node.view is None else node.view.shape
+
+
+def _shape(node: Node) -> str:
+    return NOTHING if node.view is None else shape(node.view)
+
+
+def _replication(node: Node) -> int | None:
+    copies = node.shared("replication")
+    return None if copies == MIXED else copies
+
+
+def _copies(node: Node) -> str:
+    copies = node.shared("replication")
+    return NOTHING if copies == MIXED else text.NA if copies is None else f"×{copies:,}"
+
+
+def _growing(node: Node, palette: Palette) -> str | None:
+    return palette.warning if (node.grown_bytes or 0) > 0 else None
+
+
+def columns_for(
+    name: Callable[[Node], str], share: Callable[[Node], float | None]
+) -> tuple[Column[Any], ...]:
+    """What is known of arrays, the most important first."""
+    return (
+        Column("name", "name", 26, "left", lambda node: node.order, name, flexible=True),
+        figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, text.size),
+        Column(
+            "share",
+            "of all",
+            11,
+            "left",
+            share,
+            lambda node: gauge(share(node)),
+            lambda _, palette: palette.theme.primary,
+            largest_first=True,
+        ),
+        Column("shape", "shape", 12, "left", _elements, _shape, largest_first=True),
+        _fact("dtype", "dtype", 8, "dtype"),
+        _fact("spec", "spec", 20, "sharding"),
+        figure("growth", "growth", 7, lambda node: node.grown_bytes, growth, style=_growing),
+        figure("global", "global", 6, lambda node: node.bytes_global, text.size),
+        Column("replication", "copies", 6, "right", _replication, _copies, largest_first=True),
+        figure("count", "count", 6, lambda node: node.count, text.number),
+        _fact("role", "role", 10, "role"),
+        _fact("memory", "memory", 11, "memory_kind"),
+        _fact("created", "made at", 22, "created"),
+    )
+
+
+def empty(moment: Moment) -> str:
+    """Why there are no arrays."""
+    if not moment.hosts:
+        return "no arrays yet: no host has been heard"
+    if not any(view.host.arrays.at_ms for view in moment.hosts):
+        return "no arrays yet: no host has counted its arrays so far"
+    return "no arrays: no host holds any"
+
+
+class ArraysView(View):
+    """The tree, and beside or below it the array under the cursor."""
+
+    KEY: ClassVar[str] = "4"
+    TITLE: ClassVar[str] = "Arrays"
+    DEFAULT_CSS = """
+    ArraysView { layout: horizontal; }
+    ArraysView FilteredTree { width: 1fr; height: 1fr; }
+    ArraysView #array { width: 40; height: 1fr; padding: 0 1; border-left: solid $panel; }
+    ArraysView.-wide #array { width: 58; }
+    ArraysView.-below { layout: vertical; }
+    ArraysView.-below #array { width: 1fr; height: 10; border-left: none; border-top: solid $panel; }
+    ArraysView.-below.-tall #array { height: 14; }
+    ArraysView.-low #array { display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._views: Sequence[ArrayView] = ()
+        self._total = 0
+        self.table = TreeTable(
+            lambda name: columns_for(name, self._share), understand, noun="array", sort="bytes"
+        )
+
+    def compose(self) -> ComposeResult:
+        yield FilteredTree(self.table)
+        yield ArrayPane(id="array")
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self._show_pane, init=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Put the pane where there is room for it."""
+        width, height = event.size
+        self.set_class(width < BESIDE, "-below")
+        self.set_class(width >= WIDE, "-wide")
+        self.set_class(height >= TALL, "-tall")
+        self.set_class(width < BESIDE and height < LOW, "-low")
+        self.call_after_refresh(self._show_pane)
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        if moment.arrays is not self._views:
+            self._views = moment.arrays
+            self._total = sum([view.bytes_per_device for view in self._views])
+        self.table.update_views(self._views, {run.id: run.name for run in moment.runs}, empty(moment))
+        self._show_pane()
+
+    @property
+    def first_focus(self) -> Widget:
+        return self.table
+
+    def _share(self, node: Node) -> float | None:
+        return node.bytes_per_device / self._total if self._total else None
+
+    @property
+    def _ink(self) -> Ink:
+        return ink_of(PALETTES.get(self.app.theme, DARK), plain=self.app.no_color)
+
+    def _show_pane(self) -> None:
+        if self.is_mounted:
+            self.query_one(ArrayPane).show(self.table.row, self._ink)
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        """The pane follows the cursor."""
+        message.stop()
+        self._show_pane()
+
+    def on_tree_table_arranged(self, message: TreeTable.Arranged) -> None:
+        """What is under the cursor may be something else now."""
+        message.stop()
+        self._show_pane()
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        """Its slices on the mesh."""
+        message.stop()
+        view = message.row.view
+        if view is not None and slices_of(view) is not None:
+            self.selection = self.selection._replace(array=view.key)
+            self.post_message(View.Drilled(self.selection, "1"))
