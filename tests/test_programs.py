@@ -1,0 +1,220 @@
+"""The programs of a cluster: each once, with who has it, and who has another one under its name."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop.cluster import KnownPrograms, differences, programs
+from jaxtop.export.json import to_document
+from jaxtop.names import function_of, program_of
+from jaxtop_agent.compiled import Compiled
+from tests.stories import cluster_of, hello, pulse, running, tell
+
+STEP = wire.Program(
+    "jit_step", "f1", devices=8, local_devices=4, flops=1000, argument_bytes=100, output_bytes=60,
+    alias_bytes=50, temp_bytes=30, created="train.py:57 <module>",
+)  # fmt: skip
+LOCAL = wire.Program(
+    "jit_init", "f9", devices=1, local_devices=1, argument_bytes=8, output_bytes=8, temp_bytes=0
+)
+
+
+def told(*listed: wire.Program, at_ms: int = 1000, seen_ms: int = 1000, **more) -> wire.Programs:
+    columns = {"seen_ms": (seen_ms,) * len(listed), "compile_ms": (250,) * len(listed)}
+    return wire.Programs(at_ms, listed, **{**columns, **more})
+
+
+def pair(first: wire.Programs, second: wire.Programs, at_ms: int = 60_000, **more):
+    """Two processes that told of their programs, and were last heard at this time of their clocks."""
+    return cluster_of(
+        *running(0, 1),
+        (11, "r1-0", first),
+        (11, "r1-1", second),
+        (12, "r1-0", pulse(at_ms=at_ms)),
+        (12, "r1-1", pulse(at_ms=at_ms, **more)),
+    )
+
+
+def only(cluster):
+    (view,) = programs(cluster)
+    return view
+
+
+def test_a_program_of_several_processes_appears_once():
+    cluster = pair(told(STEP, compile_ms=(250,)), told(STEP, compile_ms=(400,)))
+    view = only(cluster)
+    assert view.agents == ("r1-0", "r1-1") and view.function == "step"
+    assert (view.compile_ms, view.differs, view.variants) == (400, (), 1)
+
+
+def test_programs_of_two_runs_are_not_one():
+    cluster = cluster_of(
+        *running(0), *running(0, run="r2"), (11, "r1-0", told(LOCAL)), (11, "r2-0", told(LOCAL))
+    )
+    assert [view.run for view in programs(cluster)] == ["r1", "r2"]
+
+
+def test_variants_of_one_name_are_counted():
+    cluster = pair(told(STEP, replace(STEP, fingerprint="f2")), told(STEP, replace(STEP, fingerprint="f2")))
+    assert [view.variants for view in programs(cluster)] == [2, 2]
+
+
+def test_a_program_that_vanished_is_not_shown():
+    cluster = pair(told(STEP), told(STEP))
+    tell(cluster, (13, "r1-0", told()), (13, "r1-1", told()))
+    assert programs(cluster) == []
+
+
+def test_what_was_merged_is_merged_again_only_when_somebody_tells_news():
+    known = KnownPrograms()
+    cluster = pair(told(STEP), told(STEP))
+    programs(cluster, known)
+    merged = known.merged
+    tell(cluster, (13, "r1-0", pulse(at_ms=61_000)))
+    programs(cluster, known)
+    assert known.merged is merged
+    tell(cluster, (13, "r1-0", told(STEP, LOCAL)))
+    assert [view.agents for view in programs(cluster, known)] == [("r1-0", "r1-1"), ("r1-0",)]
+
+
+class TestLaunches:
+    def test_they_are_those_of_the_function_on_the_process_that_is_ahead(self):
+        cluster = pair(told(STEP, compiles={"jit_step": 2}), told(STEP))
+        tell(cluster, (13, "r1-0", pulse(at_ms=61_000, launches={"step": 7})))
+        tell(cluster, (13, "r1-1", pulse(at_ms=61_000, launches={"step": 9, "other": 3})))
+        assert (only(cluster).launches, only(cluster).compiles) == (9, 2)
+
+    def test_names_that_are_no_module_names_are_matched_as_jax_writes_them(self):
+        assert program_of("<lambda>") == "jit__lambda_"
+        assert function_of(program_of("step")) == "step"
+
+    def test_per_second_is_taken_over_ten_seconds_and_more(self):
+        cluster = cluster_of(*running(0), (11, "r1-0", told(STEP)))
+        for second in range(1, 31):
+            tell(cluster, (second, "r1-0", pulse(at_ms=second * 1000, launches={"step": second * 4})))
+        assert only(cluster).launches_per_second == 4.0
+
+    def test_a_function_that_stopped_has_no_launches_per_second(self):
+        cluster = cluster_of(*running(0), (11, "r1-0", told(STEP)))
+        for second in range(1, 41):
+            tell(cluster, (second, "r1-0", pulse(at_ms=second * 1000, launches={"step": min(5, second)})))
+        assert only(cluster).launches_per_second == 0.0
+
+    def test_unknown_where_nobody_counted(self):
+        view = only(pair(told(STEP), told(STEP)))
+        assert (view.launches, view.launches_per_second, view.compiles) == (None, None, None)
+
+
+class TestMemory:
+    def test_what_it_needs_and_what_a_launch_adds(self):
+        view = only(pair(told(STEP), told(STEP)))
+        assert view.adds_bytes == 60 + 30 - 50
+        assert view.needs_bytes == 100 + 60 + 30 - 50
+        assert view.headroom_bytes is None
+
+    def test_headroom_is_that_of_the_fullest_device(self):
+        cluster = pair(told(STEP), told(STEP))
+        sample = wire.DeviceSample(used_bytes=(100, 900), limit_bytes=(1000, 1000))
+        tell(cluster, (13, "r1-1", pulse(at_ms=61_000, devices=sample, memory_source="allocator")))
+        assert (only(cluster).free_bytes, only(cluster).headroom_bytes) == (100, 60)
+
+    def test_unknown_figures_make_unknown_sums(self):
+        view = only(pair(told(replace(STEP, temp_bytes=None)), told()))
+        assert (view.needs_bytes, view.adds_bytes) == (None, None)
+
+
+class TestDifferences:
+    other = replace(STEP, fingerprint="f2")
+
+    def named(self, cluster):
+        return [(each.name, each.agents) for each in differences(cluster)]
+
+    def test_two_programs_of_one_name_that_each_lack_a_process_are_told(self):
+        cluster = pair(told(STEP), told(self.other))
+        assert self.named(cluster) == [("jit_step", (("r1-0",), ("r1-1",)))]
+        assert {view.program.fingerprint: view.differs for view in programs(cluster)} == {
+            "f1": ("r1-1",),
+            "f2": ("r1-0",),
+        }
+
+    def test_not_before_it_lasts(self):
+        assert self.named(pair(told(STEP), told(self.other, seen_ms=55_000))) == []
+
+    def test_not_while_one_of_them_compiles_that_function(self):
+        compiling = (wire.Compiling("step", 59_000),)
+        assert self.named(pair(told(STEP), told(self.other), compiling=compiling)) == []
+
+    def test_variants_that_all_processes_have_are_ordinary(self):
+        assert self.named(pair(told(STEP, self.other), told(self.other, STEP))) == []
+
+    def test_what_each_process_does_by_itself_may_differ(self):
+        alone = replace(STEP, devices=4)
+        assert self.named(pair(told(alone), told(replace(alone, fingerprint="f2")))) == []
+
+    def test_a_process_that_is_late_is_not_told(self):
+        assert self.named(pair(told(STEP), told())) == []
+
+    def test_stages_of_a_pipeline_differ_and_are_whole(self):
+        cluster = cluster_of(
+            *((10, f"r1-{i}", hello(i, process_count=4)) for i in range(4)),
+            *((11, f"r1-{i}", told(STEP if i < 2 else self.other)) for i in range(4)),
+            *((12, f"r1-{i}", pulse(at_ms=60_000)) for i in range(4)),
+        )
+        assert self.named(cluster) == []
+
+    def test_nothing_is_said_while_a_process_that_might_have_it_is_silent(self):
+        cluster = cluster_of(
+            *((10, f"r1-{i}", hello(i, process_count=4)) for i in range(2)),
+            (11, "r1-0", told(STEP)),
+            (11, "r1-1", told(self.other)),
+            *((12, f"r1-{i}", pulse(at_ms=60_000)) for i in range(2)),
+        )
+        assert self.named(cluster) == []
+
+    def test_unknown_fingerprints_and_sizes_are_no_difference(self):
+        nameless = replace(STEP, fingerprint=None)
+        assert self.named(pair(told(nameless), told(self.other))) == []
+        unsized = replace(STEP, devices=None)
+        assert self.named(pair(told(unsized), told(replace(unsized, fingerprint="f2")))) == []
+
+
+class TestStorms:
+    def compiled(self, *seconds: float) -> Compiled:
+        found = Compiled("step")
+        for second in seconds:
+            found = found.again(int(second * 1000), 100)
+        return found
+
+    def test_five_compilations_within_a_minute_are_one(self):
+        storm = self.compiled(0, 10, 20, 30, 40)
+        assert storm.is_storm(40_000) and not self.compiled(0, 10, 20, 30).is_storm(30_000)
+        assert storm.storm_text(40_000).startswith("step was compiled 5 times in 40 s: ")
+
+    def test_it_is_over_when_they_become_rare(self):
+        assert not self.compiled(0, 10, 20, 30, 40).is_storm(60_000)
+        assert not self.compiled(0, 20, 40, 60, 80).is_storm(80_000)
+
+    def test_functions_without_a_name_are_many(self):
+        nameless = Compiled("<lambda>")
+        for second in range(9):
+            nameless = nameless.again(second * 1000, 100)
+        assert not nameless.is_storm(9000)
+
+    def test_the_program_says_so(self):
+        cluster = pair(told(STEP, recompiling=("jit_step",)), told(STEP))
+        assert only(cluster).is_recompiling
+
+
+def test_the_document_has_the_program_with_the_processes_that_loaded_it():
+    cluster = pair(told(STEP), told(TestDifferences.other))
+    first, _ = to_document(cluster, 13)["programs"]
+    assert first["name"] == "jit_step" and first["function"] == "step" and first["fingerprint"] == "f1"
+    assert (first["flops"], first["argument_bytes"], first["output_bytes"], first["temp_bytes"]) == (
+        1000,
+        100,
+        60,
+        30,
+    )
+    assert (first["launches"], first["collectives"]) == (None, None)
+    assert (first["hosts"], first["differs"], first["created"]) == ([0], [1], "train.py:57 <module>")
