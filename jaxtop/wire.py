@@ -80,6 +80,9 @@ class DeviceSample(Struct, frozen=True, array_like=True):
     utilization_permille: tuple[int | None, ...] | None = None
     power_mw: tuple[int | None, ...] | None = None
     temperature_c: tuple[int | None, ...] | None = None
+    reserved_bytes: tuple[int | None, ...] | None = None
+    largest_free_bytes: tuple[int | None, ...] | None = None
+    pool_bytes: tuple[int | None, ...] | None = None
 
 
 class HostSample(Struct, frozen=True, array_like=True):
@@ -141,39 +144,101 @@ class Mesh(Struct, frozen=True, array_like=True):
 
 
 class Sharding(Struct, frozen=True, array_like=True):
-    """How arrays lie on devices: over a mesh by a spec, or simply on the devices named."""
+    """How arrays lie on devices: over a mesh by a spec, or simply on the devices named.
+
+    What a device holds follows from `parts`, the axes of the mesh that cut each dimension, the slowest first;
+    or, without a mesh, from `tiles`, into how many pieces each dimension is cut: the devices are then in
+    row-major order of the pieces, the copies of a piece side by side. None where nobody knows.
+    """
 
     kind: str
     spec: str
     mesh: int | None
     device_ids: Ids
     memory_kind: str | None
+    parts: tuple[tuple[str, ...], ...] | None = None
+    tiles: tuple[int, ...] | None = None
 
 
 class ArrayGroup(Struct, frozen=True, array_like=True):
-    """Live arrays that differ in nothing but their values; the bytes are those of all of them together."""
+    """Live arrays that differ in nothing but their values; the bytes are those of one of them.
+
+    Where `groups` is more than 1 it stands for so many smaller ones, and the bytes are those of all of them.
+    `name` is the path by which the script reaches them from a variable of `function`, `created` the line
+    that made them.
+    """
 
     shape: tuple[int, ...]
     dtype: str
     sharding: int
-    count: int
     bytes_global: int
     bytes_per_device: int
     name: str | None = None
     function: str | None = None
+    role: str | None = None
+    created: str | None = None
+    groups: int = 1
 
 
 class Arrays(Struct, frozen=True, omit_defaults=True, tag="arrays"):
-    """The census of live arrays: the largest groups, and the rest summed up."""
+    """The census of live arrays, whole: groups, the largest one by one, and how many arrays each has now."""
 
     at_ms: int
+    serial: int = 0
+    number: int = 0
     meshes: tuple[Mesh, ...] = ()
     shardings: tuple[Sharding, ...] = ()
     groups: tuple[ArrayGroup, ...] = ()
-    total_count: int = 0
-    rest_groups: int = 0
-    rest_count: int = 0
-    rest_bytes: int = 0
+    counts: tuple[int, ...] = ()
+
+
+class ArraysChange(Struct, frozen=True, omit_defaults=True, tag="arrays_change"):
+    """What is different since census `number - 1` of the same `serial`, by place in its lists."""
+
+    at_ms: int
+    serial: int
+    number: int
+    counts: tuple[tuple[int, int], ...] = ()
+    groups: tuple[tuple[int, ArrayGroup], ...] = ()
+    meshes: tuple[Mesh, ...] = ()
+    shardings: tuple[Sharding, ...] = ()
+
+
+class Program(Struct, frozen=True, array_like=True):
+    """A compiled program that is loaded; what its compiler says of it, the bytes for one device.
+
+    `devices` are those of all processes together; None where the program does not tell.
+    """
+
+    name: str
+    fingerprint: str | None
+    devices: int | None = None
+    local_devices: int | None = None
+    flops: int | None = None
+    accessed_bytes: int | None = None
+    argument_bytes: int | None = None
+    output_bytes: int | None = None
+    alias_bytes: int | None = None
+    temp_bytes: int | None = None
+    code_bytes: int | None = None
+    created: str | None = None
+
+
+class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
+    """The loaded programs, the newest first, and how often each function was compiled so far.
+
+    `seen_ms` and `compile_ms` are columns beside `programs`: when each was first seen, and how long its
+    compilation took. `rest` counts those that are not listed, `recompiling` names the functions that are
+    compiled over and over now.
+    """
+
+    at_ms: int
+    programs: tuple[Program, ...] = ()
+    seen_ms: tuple[int, ...] = ()
+    compile_ms: tuple[int | None, ...] = ()
+    rest: int = 0
+    compiles: dict[str, int] = {}
+    recompiling: tuple[str, ...] = ()
 
 
 class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):
@@ -253,10 +318,10 @@ class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
     at_ms: int = 0
 
 
-Message = Hello | Pulse | Arrays | Compile | Event | Bye | Roster | Link
+Message = Hello | Pulse | Arrays | ArraysChange | Programs | Compile | Event | Bye | Roster | Link
 KINDS: dict[str, type[Message]] = {
     str(kind.__struct_config__.tag): kind
-    for kind in (Hello, Pulse, Arrays, Compile, Event, Bye, Roster, Link)
+    for kind in (Hello, Pulse, Arrays, ArraysChange, Programs, Compile, Event, Bye, Roster, Link)
 }
 
 

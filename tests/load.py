@@ -161,8 +161,8 @@ def _hello(peer: wire.Peer, devices: int, hosts: int) -> wire.Hello:
 def _arrays(hosts: int, devices: int) -> wire.Arrays:
     mesh = wire.Mesh((("data", hosts), ("model", devices)), wire.pack_ids(tuple(range(hosts * devices))))
     sharding = wire.Sharding("named", "P('data', 'model')", 0, (), "device")
-    groups = tuple(wire.ArrayGroup((1024, 512 + i), "float32", 0, 1, 2 << 20, 2 << 10) for i in range(50))
-    return wire.Arrays(0, (mesh,), (sharding,), groups, 50)
+    groups = tuple(wire.ArrayGroup((1024, 512 + i), "float32", 0, 2 << 20, 2 << 10) for i in range(50))
+    return wire.Arrays(0, 1, 1, (mesh,), (sharding,), groups, (1,) * len(groups))
 
 
 def main() -> None:

@@ -130,37 +130,33 @@ def test_every_array_is_listed_once_with_all_that_is_known_of_it(seen):
     """Also those that span processes, or that only one of them can reach."""
     rows, document = seen
     ids = device_ids(document)
-    expected = sorted(
+    expected = {
         (
-            list(row.shape),
+            tuple(row.shape),
             row.dtype,
             row.sharding,
-            [ids[position] for position in row.devices],
+            tuple(ids[position] for position in row.devices),
             row.memory_kind,
-            row.count,
-            row.count * row.bytes_global,
-            row.count * row.bytes_per_device,
             row.replication,
-            row.axes,
-        )
+            *row.axes.items(),
+        ): (row.count, row.count * row.bytes_global, row.count * row.bytes_per_device)
         for row in rows
-    )
-    listed = sorted(
-        (
-            array["shape"],
+    }
+    listed: dict[tuple[Any, ...], tuple[int, ...]] = {}
+    for array in document["arrays"]:
+        alike = (
+            tuple(array["shape"]),
             array["dtype"],
             array["sharding"],
-            array["device_ids"],
+            tuple(array["device_ids"]),
             array["memory_kind"],
-            array["count"],
-            array["bytes_global"],
-            array["bytes_per_device"],
             array["replication"],
-            axes_of(document, array["mesh"]),
+            *axes_of(document, array["mesh"]).items(),
         )
-        for array in document["arrays"]
-    )
+        figures = (array["count"], array["bytes_global"], array["bytes_per_device"])
+        listed[alike] = tuple(map(sum, zip(listed.get(alike, (0, 0, 0)), figures, strict=True)))
     assert listed == expected
+    assert all(array["name"].startswith("held[") for array in document["arrays"])
 
 
 def axes_of(document, mesh):

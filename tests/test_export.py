@@ -88,12 +88,12 @@ def cluster(name: str = "node0", function: str = "step", metric: str = "loss") -
     figures = wire.DeviceSample(
         (1 << 33, None), (1 << 34, 5), (80 << 30, None), (875, 0), (350_500, None), (61, None)
     )
-    group = wire.ArrayGroup((8, 4), "float32", 0, 2, 256, 128, name, function)
+    group = wire.ArrayGroup((8, 4), "float32", 0, 128, 64, name, function)
     return cluster_of(
         *running(0),
         (10, "r1-0", ROSTER),
         (11, "r1-0", hello(0, devices=gpus, hostname=name, platform="gpu")),
-        (12, "r1-0", census(group, wire.ArrayGroup((), "int32", 1, 1, 4, 4))),
+        (12, "r1-0", census(group, wire.ArrayGroup((), "int32", 1, 4, 4), counts=(2, 1))),
         (13, "r1-0", pulse(at_ms=13_000, step=wire.Step(1, 1))),
         (
             19,

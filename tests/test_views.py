@@ -65,10 +65,13 @@ def test_a_mesh_whose_sizes_do_not_fit_its_devices_is_not_shown(sizes):
 
 def test_an_array_that_spans_hosts_appears_once():
     """Hosts are read at different moments: one may have met an array that the other has dropped."""
-    weights = wire.ArrayGroup((1024, 512), "float32", 0, 2, 4 << 20, 2 << 20, "params['w']")
-    more = replace(weights, count=3, bytes_global=6 << 20, bytes_per_device=3 << 20)
-    mine = wire.ArrayGroup((), "int32", 1, 1, 4, 4)
-    cluster = cluster_of(*running(0, 1), (10, "r1-0", census(weights, mine)), (10, "r1-1", census(more)))
+    weights = wire.ArrayGroup((1024, 512), "float32", 0, 2 << 20, 1 << 20, "params['w']")
+    mine = wire.ArrayGroup((), "int32", 1, 4, 4)
+    cluster = cluster_of(
+        *running(0, 1),
+        (10, "r1-0", census(weights, mine, counts=(2, 1))),
+        (10, "r1-1", census(weights, counts=(3,))),
+    )
     merged, single = arrays(cluster)
     assert (merged.name, merged.count, merged.bytes_global) == ("params['w']", 3, 6 << 20)
     assert merged.mesh == meshes(cluster)[0] and merged.device_ids == meshes(cluster)[0].device_ids
@@ -76,7 +79,7 @@ def test_an_array_that_spans_hosts_appears_once():
 
 
 def test_arrays_that_differ_in_anything_are_told_apart():
-    same = wire.ArrayGroup((8,), "float32", 0, 1, 32, 16, "a", "f")
+    same = wire.ArrayGroup((8,), "float32", 0, 32, 16, "a", "f")
     others = [
         replace(same, **one)
         for one in ({"shape": (4, 2)}, {"dtype": "int32"}, {"name": "b"}, {"function": "g"})
@@ -98,6 +101,6 @@ def test_arrays_that_differ_in_anything_are_told_apart():
     ],
 )
 def test_replication_says_how_many_copies_the_devices_hold(bytes_global, bytes_per_device, copies):
-    group = wire.ArrayGroup((1,), "float32", 0, 1, bytes_global, bytes_per_device)
+    group = wire.ArrayGroup((1,), "float32", 0, bytes_global, bytes_per_device)
     cluster = cluster_of(*running(0), (10, "r1-0", census(group)))
     assert arrays(cluster)[0].replication == copies

@@ -64,16 +64,42 @@ ARRAYS = wire.Arrays(
     at_ms=10,
     meshes=(wire.Mesh((("data", 2), ("model", 4)), ((0, 4), (2048, 4))),),
     shardings=(wire.Sharding("NamedSharding", "P('data', None)", 0, ((0, 4),), "device"),),
-    groups=(wire.ArrayGroup((1024, 512), "float32", 0, 3, 3 << 21, 3 << 20, "state.params['w']", "train"),),
-    total_count=4,
-    rest_groups=1,
-    rest_count=1,
-    rest_bytes=4,
+    groups=(
+        wire.ArrayGroup(
+            (1024, 512),
+            "float32",
+            0,
+            1 << 21,
+            1 << 20,
+            "state.params['w']",
+            "train",
+            "parameters",
+            "a.py:1 f",
+        ),
+        wire.ArrayGroup((), "", 0, 64, 16, "state", "train", groups=5),
+    ),
+    counts=(3, 9),
+)
+CHANGE = wire.ArraysChange(
+    11,
+    0,
+    1,
+    ((0, 2),),
+    ((2, wire.ArrayGroup((4,), "int8", 1, 4, 4)),),
+    (),
+    (wire.Sharding("single", "", None, ((0, 1),), None),),
+)
+PROGRAMS = wire.Programs(
+    at_ms=10,
+    programs=(wire.Program("jit_step", "1f", devices=8, flops=1000, created="a.py:1 f"),),
+    compiles={"step": 2},
 )
 MESSAGES = (
     HELLO,
     PULSE,
     ARRAYS,
+    CHANGE,
+    PROGRAMS,
     wire.Compile(10, "step", 1500),
     wire.Event(10, "warning", "source", "arrays is off"),
     wire.Bye(10, "ended"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jaxtop_agent.agent import Agent
 
-__all__ = ["start", "step", "stop"]
+__all__ = ["start", "step", "stop", "watch"]
 
 _agent: Agent | None = None
 _is_prepared = False
@@ -80,3 +80,15 @@ def step(index: int, /, **metrics: object) -> None:
     """
     if _agent is not None:
         _agent.progress.step(index, metrics)
+
+
+def watch(**names: object) -> None:
+    """Give arrays names of your own: `agent.watch(params=state.params)`.
+
+    Viewers find most names by themselves; this is for arrays that the script holds where no variable of a
+    running function leads to. A pytree is looked at once, now: its paths are kept, none of its arrays is.
+    A function is called, on a thread of the agent, whenever the arrays are counted, and should only return
+    the pytree as it is then.
+    """
+    if _agent is not None:
+        _agent.watch(names)

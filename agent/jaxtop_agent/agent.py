@@ -38,9 +38,11 @@ class Agent:
         self._compiles: Compiles | None = None
         self._call_off: Callable[[], None] = lambda: None
         self._deadline: float | None = None
+        from jaxtop_agent.arrays.watched import Watched
         from jaxtop_agent.progress import Progress
 
         self.progress = Progress()
+        self.watched = Watched()
 
     def start(self) -> None:
         """Start once JAX has been imported; until then there is no thread and no socket."""
@@ -55,9 +57,15 @@ class Agent:
             with suppress(Exception):
                 self.stop("failed")
 
+    def watch(self, names: dict[str, object]) -> None:
+        """Take over names; whatever is wrong with them is no reason to end a training run."""
+        with suppress(Exception):
+            self.watched.watch(names)
+
     def _assemble(self) -> None:
         # Heavy imports happen here, on the user's thread, because a fork during an import on another thread
         # would leave the child with a lock that nobody opens.
+        from jaxtop_agent import collectors
         from jaxtop_agent.board import Board
         from jaxtop_agent.identity import identify
         from jaxtop_agent.publisher import Publisher
@@ -76,7 +84,8 @@ class Agent:
             bind=self._settings.bind,
             read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
         )
-        sampler = Sampler(board, lambda: self._keep_hooks(board), self.progress.gather)
+        sampled = collectors.sampled(self.watched)
+        sampler = Sampler(board, sampled, lambda: self._keep_hooks(board), self.progress.gather)
         registrar = Registrar(board, identity.agent, identity.name)
         # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
         # at exit, and none of our threads may be inside one by then.

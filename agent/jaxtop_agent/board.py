@@ -10,7 +10,8 @@ from jaxtop.wire import DeviceSample, HostSample, Roster
 from jaxtop_agent.threads import Wake
 
 if TYPE_CHECKING:
-    from jaxtop.wire import Device, Message
+    from jaxtop.wire import Arrays, Device, Message
+    from jaxtop_agent.compiled import Compiled
     from jaxtop_agent.identity import Identity
 
 
@@ -55,8 +56,12 @@ class Board:
     sampled_ms: int | None = None
     pulse_now: bool = False
     memory_source: str | None = None
+    # The whole census, for viewers that come new; changes go out as messages.
+    arrays: Arrays | None = None
     devices: DeviceSample = field(default_factory=DeviceSample)
     host: HostSample = field(default_factory=HostSample)
+    # Written by JAX's threads as they compile, by the name of the program.
+    compiled: dict[str, Compiled] = field(default_factory=dict)
     # Written by the registrar.
     roster: Roster | None = None
     # Written by the publisher.

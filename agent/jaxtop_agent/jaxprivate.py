@@ -7,6 +7,7 @@ What a version lacks raises `Missing`, which switches off what needs it, and onl
 from __future__ import annotations
 
 import sys
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -62,9 +63,105 @@ def live_arrays() -> list[Any]:
     return [array for client in clients() for array in client.live_arrays()]
 
 
-def local_devices(client: Any) -> list[Any]:
-    """The devices of this process."""
-    return list(_find(client, "local_devices")())
+def array_type() -> type:
+    """The type of JAX's arrays."""
+    found: type = _find(_module("jax._src.array"), "ArrayImpl")
+    return found
+
+
+def hlo_sharding(sharding: Any) -> Any | None:
+    """The compiler's form of a sharding that has no mesh."""
+    return getattr(sharding, "_hlo_sharding", None)
+
+
+def tiles(sharding: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Into how many pieces such a sharding cuts each dimension, and the ids of the devices in their order."""
+    hlo = hlo_sharding(sharding)
+    assigned = tuple(device.id for device in _find(sharding, "_device_assignment"))
+    if hlo is None:
+        return None
+    if hlo.is_replicated():
+        return (), assigned
+    cut = tuple(hlo.tile_assignment_dimensions())
+    if hlo.replicate_on_last_tile_dim():
+        cut = cut[:-1]
+    return cut, tuple(assigned[i] for i in hlo.tile_assignment_devices())
+
+
+def default_memory(device: Any) -> str | None:
+    """The kind of memory that arrays of a device lie in, unless told otherwise."""
+    try:
+        return str(device.default_memory().kind)
+    except Exception:  # backends without memory spaces
+        return None
+
+
+def local_devices(owner: Any) -> list[Any]:
+    """The devices of this process that a client, or a program, has."""
+    return list(_find(owner, "local_devices")())
+
+
+def live_executables() -> list[Any]:
+    """Every loaded program, of each client the newest first. To be dropped soon, as `live_arrays`."""
+    return [executable for client in clients() for executable in _find(client, "live_executables")()]
+
+
+def fingerprint(executable: Any) -> Any | None:
+    """What tells a program from others, the same in all processes that compiled the same."""
+    return getattr(executable, "fingerprint", None)
+
+
+def module_name(executable: Any) -> str:
+    """The name of a program: that of its function, with a prefix."""
+    return str(_find(executable, "hlo_modules")()[0].name)
+
+
+def computations(executable: Any) -> int:
+    """How many computations a program has, which is how long it takes to add up its costs."""
+    return sum(len(module.computations()) for module in _find(executable, "hlo_modules")())
+
+
+def code_bytes(executable: Any) -> int | None:
+    """The size of the machine code, where the compiler says it."""
+    size = getattr(executable, "size_of_generated_code_in_bytes", None)
+    return None if size is None else int(size())
+
+
+def compiled_memory(executable: Any) -> Any:
+    """What a program needs of one device, by the compiler; asked without the GIL."""
+    return _find(executable, "get_compiled_memory_stats")()
+
+
+def cost(executable: Any) -> dict[str, Any]:
+    """Operations and bytes of one launch on one device; the GIL is held while they are added up."""
+    found = _find(executable, "cost_analysis")()
+    return dict(found[0] if isinstance(found, list) else found)
+
+
+def program_traceback(executable: Any) -> Any | None:
+    """Where it was compiled."""
+    return getattr(executable, "traceback", None)
+
+
+def cuts(executable: Any) -> list[int]:
+    """Over how many devices, of all processes, each input and output of a program is cut.
+
+    Empty where the compiler had nothing to cut, as in a program of one device.
+    """
+    sides = ("get_parameter_shardings", "get_output_shardings")
+    shardings = [sharding for side in sides for sharding in _find(executable, side)() or ()]
+    return [prod(sharding.tile_assignment_dimensions) for sharding in shardings]
+
+
+def own_functions() -> frozenset[str]:
+    """The names of JAX's own operations and functions, which scripts call with arrays of any shape."""
+    operations = _find(_module("jax._src.interpreters.mlir"), "_lowerings")
+    names = {str(operation.name) for operation in operations}
+    for name, module in sys.modules.copy().items():
+        if name.startswith("jax.") and module is not None:
+            found = list(vars(module).values())
+            names.update(str(each.__name__) for each in found if type(each).__name__ == "PjitFunction")
+    return frozenset(names)
 
 
 def process_index(client: Any) -> int:
@@ -207,6 +304,7 @@ def features() -> dict[str, str]:
         ("coordination", Coordination),
         ("launches", LaunchHook),
         ("compiles", lambda: CompileListeners(_ignore, _ignore)),
+        ("programs", live_executables),
     )
     found = {}
     for name, check in checks:

@@ -138,8 +138,14 @@ class Publisher:
         self._launches = {}  # so that the pulse lists every counter again
         self._refresh_hello(server)
         self._state["pulse"] = wire.encode(self._pulse())
+        self._keep_census()
         for kind, payload in self._state.items():
             self._publish(server, kind, payload)
+
+    def _keep_census(self) -> None:
+        """The census as it is now, changes included; encoded only for who needs it."""
+        if self._board.arrays is not None:
+            self._state["arrays"] = wire.encode(self._board.arrays)
 
     def _refresh_hello(self, server: transport.Server) -> None:
         """Send and note down who we are, if it changed."""
@@ -234,6 +240,7 @@ class Publisher:
             case "state":
                 self._launches = {}
                 self._state["pulse"] = wire.encode(self._pulse())
+                self._keep_census()
                 self._launches = {}  # the others have not heard of what moved: the next pulse lists all again
                 return reply(), list(self._state.items())
             case "pace" if request.interval_ms is not None:
@@ -257,7 +264,7 @@ class Publisher:
     def _send(self, server: transport.Server, message: wire.Message) -> None:
         kind = wire.kind_of(message)
         payload = wire.encode(message)
-        if kind == "arrays":
+        if kind == "programs":
             self._state[kind] = payload
         if self._board.viewers:
             self._publish(server, kind, payload)

@@ -12,7 +12,7 @@ from jaxtop_agent.board import Board, reason
 from jaxtop_agent.waiting import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 # A collector may take this share of a core: after a census of 4 ms the next is 2 s away.
 SHARE = 0.002
@@ -37,10 +37,12 @@ class _Turn:
 class Sampler:
     """Runs on a thread of its own until the board says stop."""
 
-    def __init__(self, board: Board, *chores: Callable[[], None]) -> None:
+    def __init__(
+        self, board: Board, asked: Iterable[collectors.Collector], *chores: Callable[[], None]
+    ) -> None:
         self._board = board
         self._chores = chores  # what else is to be done each time, watched or not
-        self._turns = [_Turn(collector) for collector in collectors.sampled()]
+        self._turns = [_Turn(collector) for collector in asked]
         for turn in self._turns:
             board.sources[turn.collector.name] = "on"
 

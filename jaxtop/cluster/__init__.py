@@ -4,16 +4,16 @@ Pure: no clock, no sockets, no files, no threads. `Cluster.apply` is its only wr
 argument; live views, replays and tests all go through it.
 """
 
+from jaxtop.cluster.arrays import ArrayView, Span, arrays, distinct, slices
 from jaxtop.cluster.fold import Cluster
 from jaxtop.cluster.host import EMPTY_HOST, Host, Unmet
+from jaxtop.cluster.programs import Difference, KnownPrograms, ProgramView, differences, programs
 from jaxtop.cluster.states import State, state_of
 from jaxtop.cluster.views import (
-    ArrayView,
     DeviceView,
     HostView,
     MeshView,
     Run,
-    arrays,
     devices,
     figure,
     hosts,
@@ -29,20 +29,28 @@ __all__ = [
     "ArrayView",
     "Cluster",
     "DeviceView",
+    "Difference",
     "Host",
     "HostView",
+    "KnownPrograms",
     "MeshView",
+    "ProgramView",
     "Run",
+    "Span",
     "State",
     "Unmet",
     "arrays",
     "devices",
+    "differences",
+    "distinct",
     "figure",
     "hosts",
     "launch_rate",
     "memory_history",
     "meshes",
+    "programs",
     "runs",
     "scaled",
+    "slices",
     "state_of",
 ]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from jaxtop import wire
-from jaxtop.cluster.host import Host, Rate, Unmet
+from jaxtop.cluster.host import Host, Launches, Rate, Unmet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 # Links that end a connection, and what is said of them; a host that recovers is worth a word, too.
 _TROUBLE = {
@@ -27,6 +27,10 @@ _TROUBLE = {
 MOST_EVENTS = 1000
 # Samples kept of each host: two minutes at the usual pace.
 HISTORY = 120
+# More than any agent sends.
+MOST_GROUPS = 100_000
+# Of the census, so many that growth is seen over as long.
+PAST_ARRAYS, PAST_ARRAYS_EVERY_MS = 13, 10_000
 # Steps per second are taken over about this long: short enough to follow, long enough to be calm.
 RATE_WINDOW_MS = 10_000
 
@@ -58,6 +62,7 @@ class Cluster:
     events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
     history: dict[str, deque[Sample]] = field(default_factory=dict)
+    past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
     known_meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)
     changes: int = 0
 
@@ -134,6 +139,7 @@ class Cluster:
             events=self.events.copy(),
             rejected=self.rejected.copy(),
             history={agent: samples.copy() for agent, samples in self.history.items()},
+            past_arrays={agent: past.copy() for agent, past in self.past_arrays.items()},
         )
 
     def _pulse(self, host: Host, pulse: wire.Pulse, at: float) -> Host:
@@ -141,7 +147,14 @@ class Cluster:
         if pulse.launches:
             launches = MappingProxyType({**launches, **pulse.launches})
         self._remember(host.agent, Sample(at, pulse.devices.used_bytes, sum(launches.values())))
-        return replace(host, pulse=pulse, pulse_at=at, launches=launches, steps=_advance(host.steps, pulse))
+        return replace(
+            host,
+            pulse=pulse,
+            pulse_at=at,
+            launches=launches,
+            past_launches=_remember_launches(host.past_launches, Launches(pulse.at_ms, launches)),
+            steps=_advance(host.steps, pulse),
+        )
 
     def _remember(self, agent: str, sample: Sample) -> None:
         samples = self.history.setdefault(agent, deque(maxlen=HISTORY))
@@ -150,9 +163,31 @@ class Cluster:
         samples.append(sample)
 
     def _arrays(self, host: Host, arrays: wire.Arrays, _at: float) -> Host:
+        if arrays.serial == host.arrays.serial and arrays.number < host.arrays.number:
+            return host  # a change has overtaken it
+        arrays = msgspec.structs.replace(arrays, meshes=self._shared(arrays.meshes))
+        self._remember_arrays(host.agent, arrays)
+        return replace(host, arrays=arrays)
+
+    def _arrays_change(self, host: Host, change: wire.ArraysChange, _at: float) -> Host:
+        now = host.arrays
+        if change.serial != now.serial or change.number != now.number + 1:
+            return host  # known already; or one before it was lost, and the whole census is on its way
+        arrays = _changed(now, change, self._shared(change.meshes))
+        self._remember_arrays(host.agent, arrays)
+        return replace(host, arrays=arrays)
+
+    def _shared(self, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Mesh, ...]:
         # Equal meshes become one object: a thousand hosts report the same mesh of thousands of devices.
-        meshes = tuple(self.known_meshes.setdefault(mesh, mesh) for mesh in arrays.meshes)
-        return replace(host, arrays=msgspec.structs.replace(arrays, meshes=meshes))
+        return tuple(self.known_meshes.setdefault(mesh, mesh) for mesh in meshes)
+
+    def _remember_arrays(self, agent: str, arrays: wire.Arrays) -> None:
+        past = self.past_arrays.setdefault(agent, deque(maxlen=PAST_ARRAYS))
+        if not past or arrays.at_ms - past[-1].at_ms >= PAST_ARRAYS_EVERY_MS:
+            past.append(arrays)
+
+    def _programs(self, host: Host, programs: wire.Programs, _at: float) -> Host:
+        return replace(host, programs=programs)
 
     def _compile(self, host: Host, compiled: wire.Compile, at: float) -> Host:
         text = f"{host.label} compiled {compiled.function} in {compiled.duration_ms / 1000:.2f} s"
@@ -174,6 +209,8 @@ _FOLDS: dict[type, Callable[..., Host]] = {
     wire.Hello: Cluster._hello,  # noqa: SLF001 - the class's own table of its own methods
     wire.Pulse: Cluster._pulse,  # noqa: SLF001
     wire.Arrays: Cluster._arrays,  # noqa: SLF001
+    wire.ArraysChange: Cluster._arrays_change,  # noqa: SLF001
+    wire.Programs: Cluster._programs,  # noqa: SLF001
     wire.Compile: Cluster._compile,  # noqa: SLF001
     wire.Event: Cluster._event,  # noqa: SLF001
     wire.Bye: Cluster._bye,  # noqa: SLF001
@@ -191,15 +228,60 @@ def _advance(rate: Rate | None, pulse: wire.Pulse) -> Rate | None:
     return replace(rate, last_ms=at, last=calls)
 
 
+def _remember_launches(past: tuple[Launches, ...], now: Launches) -> tuple[Launches, ...]:
+    """Two earlier moments, so that the older one is always about as long ago as a rate wants."""
+    if past and 0 <= now.at_ms - past[-1].at_ms < RATE_WINDOW_MS:
+        return past
+    return *past[-1:], now
+
+
+def _changed(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mesh, ...]) -> wire.Arrays:
+    """The census after a change; the lists that did not change stay the same objects."""
+    groups, counts = now.groups, list(now.counts)
+    if change.groups:
+        known = dict(enumerate(groups)) | dict(change.groups)
+        if len(known) > MOST_GROUPS or known.keys() != set(range(len(known))):
+            raise wire.Unreadable("a change of array groups that leaves gaps")
+        groups = tuple(known[i] for i in range(len(known)))
+        counts += [0] * (len(groups) - len(counts))
+    for i, count in change.counts:
+        if not 0 <= i < len(counts):
+            raise wire.Unreadable("a count of an array group that is not there")
+        counts[i] = count
+    arrays = wire.Arrays(
+        at_ms=change.at_ms,
+        serial=now.serial,
+        number=change.number,
+        meshes=(*now.meshes, *meshes) if meshes else now.meshes,
+        shardings=(*now.shardings, *change.shardings) if change.shardings else now.shardings,
+        groups=groups,
+        counts=tuple(counts),
+    )
+    _check_census(arrays, change.meshes, change.shardings, (group for _, group in change.groups))
+    return arrays
+
+
 def _check(message: wire.Message) -> None:
     """Types were checked by decoding; this is what types cannot say."""
     if isinstance(message, wire.Arrays):
-        for mesh in message.meshes:
-            wire.unpack_ids(mesh.device_ids)
-        for sharding in message.shardings:
-            wire.unpack_ids(sharding.device_ids)
-            if sharding.mesh is not None and not 0 <= sharding.mesh < len(message.meshes):
-                raise wire.Unreadable("a sharding over a mesh that is not there")
-        for group in message.groups:
-            if not 0 <= group.sharding < len(message.shardings):
-                raise wire.Unreadable("an array with a sharding that is not there")
+        if len(message.counts) != len(message.groups):
+            raise wire.Unreadable("array groups without counts")
+        _check_census(message, message.meshes, message.shardings, message.groups)
+
+
+def _check_census(
+    census: wire.Arrays,
+    meshes: Iterable[wire.Mesh],
+    shardings: Iterable[wire.Sharding],
+    groups: Iterable[wire.ArrayGroup],
+) -> None:
+    """What is new in a census points only to what is there."""
+    for mesh in meshes:
+        wire.unpack_ids(mesh.device_ids)
+    for sharding in shardings:
+        wire.unpack_ids(sharding.device_ids)
+        if sharding.mesh is not None and not 0 <= sharding.mesh < len(census.meshes):
+            raise wire.Unreadable("a sharding over a mesh that is not there")
+    for group in groups:
+        if not 0 <= group.sharding < len(census.shardings):
+            raise wire.Unreadable("an array with a sharding that is not there")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from jaxtop.wire import Arrays, Bye, Hello, Link, Peer, Pulse
+from jaxtop.wire import Arrays, Bye, Hello, Link, Peer, Programs, Pulse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NO_LINK = Link("connecting", "")
 NO_PULSE = Pulse(at_ms=0)
 NO_ARRAYS = Arrays(at_ms=0)
+NO_PROGRAMS = Programs(at_ms=0)
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,14 @@ class Rate:
 
 
 @dataclass(frozen=True)
+class Launches:
+    """The launch counters at an earlier moment, by the agent's own clock."""
+
+    at_ms: int
+    launches: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Host:
     """One agent in its process. Facts come from its hello or, before it spoke, from the roster."""
 
@@ -44,6 +53,7 @@ class Host:
     process_count: int | None = None
     pulse: Pulse = NO_PULSE
     arrays: Arrays = NO_ARRAYS
+    programs: Programs = NO_PROGRAMS
     bye: Bye | None = None
     link: Link = NO_LINK
     link_at: float = 0.0
@@ -51,6 +61,8 @@ class Host:
     pulse_at: float | None = None
     launches: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     steps: Rate | None = None
+    # The older of the two is what rates are taken from.
+    past_launches: tuple[Launches, ...] = ()
 
     @property
     def process_index(self) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,16 +58,27 @@ class Node:
     A node stands for all steps up to the first at which its arrays part: none has but one child.
     """
 
-    def __init__(self, path: tuple[Hashable, ...], label: str, depth: int, members: list[_Member]) -> None:
+    __slots__ = ("_children", "_known", "_members", "depth", "label", "open_unasked", "path")
+
+    def __init__(
+        self,
+        path: tuple[Hashable, ...],
+        label: str,
+        depth: int,
+        members: list[_Member],
+        *,
+        open_unasked: bool = False,
+    ) -> None:
         self.path = path
         self.label = label
         self.depth = depth
-        self._members = members
-        self._shared: dict[str, Any] = {}
         # Whether its children are seen without being asked for.
-        self.open_unasked = False
+        self.open_unasked = open_unasked
+        self._members = members
+        self._children: Sequence[Node] | None = None
+        self._known: dict[str, Any] = {}
 
-    @cached_property
+    @property
     def views(self) -> list[ArrayView]:
         return [view for _, view in self._members]
 
@@ -76,49 +87,68 @@ class Node:
         """The array, where it is a single one."""
         return self._members[0][1] if len(self._members) == 1 else None
 
-    @cached_property
-    def children(self) -> Sequence[Node]:
-        if len(self._members) == 1:
-            return ()
-        return _branches(self._members, self.path, self.depth + 1)
+    @property
+    def is_branch(self) -> bool:
+        return len(self._members) > 1
 
-    @cached_property
+    @property
+    def children(self) -> Sequence[Node]:
+        if self._children is None:
+            self._children = _branches(self._members, self.path, self.depth + 1) if self.is_branch else ()
+        return self._children
+
+    @property
     def bytes_per_device(self) -> int:
         """The sum of what each array takes on a device that holds a part of it.
 
         A device holds as much only if it holds a part of each of them.
         """
-        return sum([view.bytes_per_device for _, view in self._members])
+        return self._sum("bytes_per_device")  # type: ignore[return-value]
 
-    @cached_property
+    @property
     def bytes_global(self) -> int:
-        return sum([view.bytes_global for _, view in self._members])
+        return self._sum("bytes_global")  # type: ignore[return-value]
 
-    @cached_property
+    @property
     def count(self) -> int:
-        return sum([view.count for _, view in self._members])
+        return self._sum("count")  # type: ignore[return-value]
 
-    @cached_property
+    @property
     def grown_bytes(self) -> int | None:
         """By how much the arrays that were seen for a while grew on a device."""
-        known = [view.grown_bytes for _, view in self._members if view.grown_bytes is not None]
-        return sum(known) if known else None
+        return self._sum("grown_bytes")
+
+    def _sum(self, fact: str) -> int | None:
+        """The sum of what is known."""
+        if len(self._members) == 1:
+            return getattr(self._members[0][1], fact)  # type: ignore[no-any-return]
+        if fact not in self._known:
+            read: Callable[[ArrayView], int | None] = attrgetter(fact)
+            values = [value for _, view in self._members if (value := read(view)) is not None]
+            self._known[fact] = sum(values) if values else None
+        return self._known[fact]  # type: ignore[no-any-return]
 
     def shared(self, fact: str) -> Any:
         """What is true of all its arrays; MIXED where they differ."""
-        known = self._shared
-        if fact not in known:
+        known = f"shared {fact}"
+        if known not in self._known:
             read: Callable[[ArrayView], Any] = attrgetter(fact)
             first = read(self._members[0][1])
             same = all(read(view) == first for _, view in self._members)
-            known[fact] = first if same else MIXED
-        return known[fact]
+            self._known[known] = first if same else MIXED
+        return self._known[known]
 
-    @cached_property
+    @property
     def order(self) -> tuple[str | int, ...]:
-        """Where its label belongs: by letters, and `[10]` after `[9]`."""
-        pieces = _DIGITS.split(self.label.lower())
-        return tuple(int(piece) if i % 2 else piece for i, piece in enumerate(pieces))
+        """Where its label belongs among its siblings' labels."""
+        return _natural(self.label)
+
+
+@lru_cache(maxsize=1 << 14)
+def _natural(label: str) -> tuple[str | int, ...]:
+    """By letters, and `[10]` after `[9]`."""
+    pieces = _DIGITS.split(label.lower())
+    return tuple(int(piece) if i % 2 else piece for i, piece in enumerate(pieces))
 
 
 def grow(views: Iterable[ArrayView], run_names: Mapping[str, str | None]) -> Sequence[Node]:
@@ -171,9 +201,7 @@ def _node(members: list[_Member], level: int, depth: int, labels: Mapping[str, s
         label += step if step[0] in ".[" else f": {step}"
     if end == len(steps) and len(members) == 1 and not members[0][1].name:
         label += f" {form(members[0][1])}"
-    node = Node(steps[:end], label, depth, members)
-    node.open_unasked = level < way.unasked
-    return node
+    return Node(steps[:end], label, depth, members, open_unasked=level < way.unasked)
 
 
 def form(view: ArrayView) -> str:
@@ -194,6 +222,6 @@ def flatten(
     while left:
         node = left.pop()
         found.append(node)
-        if node.children and is_open(node):
+        if node.is_branch and is_open(node):
             left += reversed(in_order(node.children))
     return found

@@ -1,4 +1,4 @@
-"""What the model says, put the way it is shown: runs, hosts in order, meshes, arrays of the whole cluster."""
+"""What the model says, put the way it is shown: runs, hosts in order, devices, meshes."""
 
 from __future__ import annotations
 
@@ -102,35 +102,11 @@ class MeshView:
         return tuple(reversed(found))
 
 
-@dataclass(frozen=True)
-class ArrayView:
-    """Arrays of a run that differ only in their values, as all its processes together see them."""
-
-    run: str
-    name: str | None
-    function: str | None
-    shape: tuple[int, ...]
-    dtype: str
-    sharding: str
-    mesh: MeshView | None
-    device_ids: tuple[int, ...]
-    memory_kind: str | None
-    count: int
-    bytes_global: int
-    bytes_per_device: int
-
-    @property
-    def replication(self) -> int | None:
-        """How many copies of each byte the devices hold together."""
-        held = self.bytes_per_device * len(self.device_ids)
-        return round(held / self.bytes_global) if self.bytes_global else None
-
-
 def runs(cluster: Cluster) -> list[Run]:
     """All runs, by name and id, each with its processes in order."""
-    ordered = sorted(cluster.hosts.values(), key=lambda host: (_run_of(host), _order(host)))
+    ordered = sorted(cluster.hosts.values(), key=lambda host: (run_of(host), _order(host)))
     found = []
-    for run_id, members in groupby(ordered, key=_run_of):
+    for run_id, members in groupby(ordered, key=run_of):
         views = tuple(_newest_of_each_process(list(members)))
         names = [view.host.run_name for view in views if view.host.run_name]
         counts = [view.host.process_count for view in views if view.host.process_count]
@@ -189,29 +165,13 @@ def scaled(value: int | None, unit: int) -> float | None:
 def meshes(cluster: Cluster) -> list[MeshView]:
     """The distinct meshes of all runs, largest first."""
     # By identity: the fold made equal meshes one, and a thousand hosts report the same few.
-    found = {(_run_of(host), id(mesh)): mesh for host in hosts(cluster) for mesh in host.arrays.meshes}
-    views = [_mesh_view(run, mesh) for (run, _), mesh in found.items() if _is_whole(mesh)]
+    found = {(run_of(host), id(mesh)): mesh for host in hosts(cluster) for mesh in host.arrays.meshes}
+    views = [mesh_view(run, mesh) for (run, _), mesh in found.items() if _is_whole(mesh)]
     return sorted(views, key=lambda mesh: (mesh.run, -len(mesh.device_ids), mesh.axes, mesh.device_ids))
 
 
-def arrays(cluster: Cluster) -> list[ArrayView]:
-    """The arrays of all runs, largest on a device first. An array that spans processes appears once."""
-    merged: dict[tuple[object, ...], tuple[Host, wire.ArrayGroup]] = {}
-    for host in hosts(cluster):
-        for group in host.arrays.groups:
-            sharding = host.arrays.shardings[group.sharding]
-            place = sharding.device_ids if sharding.mesh is None else id(host.arrays.meshes[sharding.mesh])
-            alike = (group.name, group.function, group.shape, group.dtype, sharding.kind, sharding.spec)
-            key = (_run_of(host), *alike, sharding.memory_kind, place)
-            known = merged.get(key)
-            # Processes are read at slightly different moments: the largest count is the one not in flux.
-            if known is None or known[1].count < group.count:
-                merged[key] = host, group
-    views = [_array_view(host, group) for host, group in merged.values()]
-    return sorted(views, key=lambda view: (-view.bytes_per_device, view.shape, view.dtype))
-
-
-def _run_of(host: Host) -> str:
+def run_of(host: Host) -> str:
+    """The id of its run; a host that does not know one is a run by itself."""
     return host.run or host.agent
 
 
@@ -236,7 +196,7 @@ def _devices_of(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceVi
     rate = launch_rate(cluster, host.agent)
     for i, device in enumerate(host.hello.devices if host.hello else ()):
         yield DeviceView(
-            run=_run_of(host),
+            run=run_of(host),
             agent=host.agent,
             process_index=host.process_index,
             hostname=host.hostname,
@@ -265,24 +225,6 @@ def _is_whole(mesh: wire.Mesh) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _mesh_view(run: str, mesh: wire.Mesh) -> MeshView:
+def mesh_view(run: str, mesh: wire.Mesh) -> MeshView:
+    """The mesh of a run with its devices named."""
     return MeshView(run, mesh.axes, wire.unpack_ids(mesh.device_ids))
-
-
-def _array_view(host: Host, group: wire.ArrayGroup) -> ArrayView:
-    sharding = host.arrays.shardings[group.sharding]
-    mesh = None if sharding.mesh is None else _mesh_view(_run_of(host), host.arrays.meshes[sharding.mesh])
-    return ArrayView(
-        run=_run_of(host),
-        name=group.name,
-        function=group.function,
-        shape=group.shape,
-        dtype=group.dtype,
-        sharding=sharding.spec or sharding.kind,
-        mesh=mesh,
-        device_ids=mesh.device_ids if mesh else wire.unpack_ids(sharding.device_ids),
-        memory_kind=sharding.memory_kind,
-        count=group.count,
-        bytes_global=group.bytes_global,
-        bytes_per_device=group.bytes_per_device,
-    )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
-from jaxtop.cluster import arrays, devices, meshes, runs, scaled, state_of
+from jaxtop.cluster import arrays, devices, meshes, programs, runs, scaled, state_of
 
 if TYPE_CHECKING:
-    from jaxtop.cluster import ArrayView, Cluster, DeviceView, Host, HostView, MeshView, Run
+    from jaxtop.cluster import ArrayView, Cluster, DeviceView, Host, HostView, MeshView, ProgramView, Run
 
 SCHEMA = 1
 
@@ -42,7 +42,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         ],
         "meshes": [_mesh(mesh) for mesh in all_meshes],
         "arrays": [_array(view, all_meshes) for view in arrays(cluster)],
-        "programs": [],
+        "programs": [_program(view, cluster) for view in programs(cluster)],
         "collectives": [],
         "events": [
             {
@@ -152,6 +152,9 @@ def _array(view: ArrayView, all_meshes: list[MeshView]) -> dict[str, Any]:
         "run": view.run,
         "name": view.name,
         "function": view.function,
+        "role": view.role,
+        "created": view.created,
+        "groups": view.groups,
         "shape": view.shape,
         "dtype": view.dtype,
         "sharding": view.sharding,
@@ -162,4 +165,32 @@ def _array(view: ArrayView, all_meshes: list[MeshView]) -> dict[str, Any]:
         "bytes_global": view.bytes_global,
         "bytes_per_device": view.bytes_per_device,
         "replication": view.replication,
+    }
+
+
+def _program(view: ProgramView, cluster: Cluster) -> dict[str, Any]:
+    program = view.program
+    return {
+        "run": view.run,
+        "name": program.name,
+        "function": view.function,
+        "fingerprint": program.fingerprint,
+        "flops": program.flops,
+        "accessed_bytes": program.accessed_bytes,
+        "argument_bytes": program.argument_bytes,
+        "output_bytes": program.output_bytes,
+        "alias_bytes": program.alias_bytes,
+        "temp_bytes": program.temp_bytes,
+        "code_bytes": program.code_bytes,
+        "headroom_bytes": view.headroom_bytes,
+        "launches": view.launches,
+        "launches_per_second": view.launches_per_second,
+        "compiles": view.compiles,
+        "compile_ms": view.compile_ms,
+        "recompiling": view.is_recompiling,
+        "created": program.created,
+        "devices": program.devices,
+        "hosts": [cluster.hosts[agent].process_index for agent in view.agents],
+        "differs": [cluster.hosts[agent].process_index for agent in view.differs],
+        "collectives": None,
     }

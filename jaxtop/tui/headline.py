@@ -74,7 +74,9 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     names = [run.name or run.id for run in moment.runs]
     live = sum(state is State.LIVE for state in moment.states.values())
     expected = sum(max(run.process_count or 0, len(run.hosts)) for run in moment.runs)
-    parts = [(names[0] if len(names) == 1 else f"{len(names)} runs", "bold")] if names else []
+    if not moment.hosts:
+        return []
+    parts = [(names[0] if len(names) == 1 else f"{len(names)} runs", "bold")]
     parts.append(
         (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
     )

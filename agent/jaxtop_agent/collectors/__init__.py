@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jaxtop_agent.collectors.arrays import ArrayCensus
 from jaxtop_agent.collectors.host import HostFigures
 from jaxtop_agent.collectors.memory import AllocatorMemory
+from jaxtop_agent.collectors.programs import LoadedPrograms
 from jaxtop_agent.collectors.topology import TopologyOfProcess
 
 if TYPE_CHECKING:
+    from jaxtop_agent.arrays.watched import Watched
     from jaxtop_agent.board import Board
 
 
@@ -31,6 +33,6 @@ class Collector(Protocol):
         """Take the figures off the board again: the collector is off, and they are unknown from now on."""
 
 
-def sampled() -> tuple[Collector, ...]:
+def sampled(watched: Watched) -> tuple[Collector, ...]:
     """The sampler's collectors, in the order in which they run."""
-    return (TopologyOfProcess(), AllocatorMemory(), ArrayCensus(), HostFigures())
+    return (TopologyOfProcess(), AllocatorMemory(), ArrayCensus(watched), LoadedPrograms(), HostFigures())

@@ -1,0 +1,199 @@
+"""Counts live arrays by what they are and where they are held; nothing here keeps an array alive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jaxtop_agent import origins
+
+if TYPE_CHECKING:
+    from jaxtop_agent.arrays.paths import Path
+    from jaxtop_agent.arrays.shardings import Shardings
+
+MOST_ORIGINS = 20_000
+
+
+class Kind(msgspec.Struct, gc=False, eq=False):
+    """What arrays are that differ only in their values and their names. Bytes are those of one."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    sharding: int
+    bytes_global: int
+    bytes_per_device: int
+    # By what tells arrays of a kind apart: their place, or the hash of the traceback that made them.
+    groups: dict[Path | int | None, Group]
+    # The same arrays where another array holds the memory already.
+    shared: Kind | None = None
+    # Of arrays on several devices: shape and type of what one device holds. Of the others: their own.
+    piece: tuple[tuple[int, ...], str] = ((), "")
+    is_on_one: bool = False
+
+
+class Group(msgspec.Struct, gc=False, eq=False):
+    """Arrays of a kind with the same name, or made by the same line."""
+
+    kind: Any
+    path: Path | None
+    created: str | None
+    count: int = 0
+    census: int = 0
+    # Its place in the message, once it has one.
+    place: int | None = None
+
+    @property
+    def bytes_per_device(self) -> int:
+        return self.count * int(self.kind.bytes_per_device)
+
+
+class Census:
+    """The kinds and groups that were ever met, and how many arrays each has now."""
+
+    def __init__(self, shardings: Shardings) -> None:
+        self._shardings = shardings
+        self._kinds: dict[tuple[Any, ...], Kind] = {}
+        self._avals: dict[int, Any] = {}
+        self._by_aval: list[dict[int, Kind]] = []
+        self._origins: dict[int, str | None] = {}
+        self._pieces_on_one: set[tuple[tuple[int, ...], str]] = set()
+        self._pieces_of_many: set[tuple[tuple[int, ...], str]] = set()
+        self._number = 0
+        self._present: list[Group] = []
+        # Hashes of the tracebacks that made arrays on several devices: of this census, and of that before.
+        self._makers: set[int] = set()
+        self._makers_known: set[int] = set()
+        self.must_repeat = False
+
+    def begin(self) -> None:
+        """Count anew."""
+        self._number += 1
+        self._present = []
+        self._makers_known, self._makers = self._makers, set()
+        self.must_repeat = False
+        if len(self._origins) > MOST_ORIGINS:
+            self._origins.clear()
+
+    def _forget_objects(self) -> None:
+        """Hold no object of JAX from one census to the next: they lead to the devices and their client."""
+        self._avals.clear()
+        self._by_aval.clear()
+        self._shardings.forget_objects()
+
+    def count(self, arrays: list[Any], places: dict[int, Path]) -> None:
+        """Count these; each takes its place out of the places."""
+        number_of = self._shardings.number
+        by_id, by_aval = self._shardings.by_id, self._by_aval
+        census, present = self._number, self._present
+        for array in arrays:
+            try:
+                aval, sharding = array.aval, array.sharding
+                number = by_id.get(id(sharding))
+                if number is None:
+                    number = number_of(sharding)
+                while number >= len(by_aval):
+                    by_aval.append({})
+                kind = by_aval[number].get(id(aval))
+                if kind is None:
+                    kind = self._kind(array, aval, number)
+                path = places.pop(id(array), None)
+                key = hash(array.traceback) if path is None else path
+                group = kind.groups.get(key)
+                if group is None:
+                    group = kind.groups[key] = Group(kind, path, self._created(array))
+                if kind.is_on_one:
+                    # `addressable_shards` makes arrays of the pieces, with the traceback of the whole array.
+                    # That the memory is the same cannot be asked: `unsafe_buffer_pointer` makes one as well.
+                    if kind.piece in self._pieces_of_many and hash(array.traceback) in self._makers_known:
+                        group = self._without_bytes(group)
+                elif kind.piece in self._pieces_on_one:
+                    self._makers.add(hash(array.traceback))
+            except RuntimeError:  # deleted or donated since it was listed
+                continue
+            if group.census != census:
+                group.census = census
+                group.count = 1
+                present.append(group)
+                if path is not None:
+                    path.kind = group.kind
+            else:
+                group.count += 1
+
+    def end(self, left_over: dict[int, Path]) -> list[Group]:
+        """The groups that have arrays now.
+
+        A script that goes on while we look holds other arrays by then: places whose arrays were not met are
+        given to arrays of their kind that have no name.
+        """
+        census = self._number
+        nameless: dict[Kind, list[Group]] = {}
+        for group in self._present:
+            if group.path is None:
+                nameless.setdefault(group.kind, []).append(group)
+        for path in left_over.values():
+            groups = nameless.get(path.kind)
+            if not groups:
+                continue
+            kind, giver = path.kind, groups[-1]
+            giver.count -= 1
+            if not giver.count:
+                groups.pop()
+            taker = kind.groups.get(path)
+            if taker is None:
+                taker = kind.groups[path] = Group(kind, path, giver.created)
+            if taker.census != census:
+                taker.census, taker.count = census, 0
+                self._present.append(taker)
+            taker.count += 1
+        present, self._present = [group for group in self._present if group.count], []
+        self._forget_objects()
+        return present
+
+    def drop(self, groups: list[Group]) -> None:
+        """Forget all groups but these."""
+        kept = set(map(id, groups))
+        for kind in self._kinds.values():
+            for each in (kind, kind.shared):
+                if each is not None:
+                    each.groups = {key: group for key, group in each.groups.items() if id(group) in kept}
+
+    def _kind(self, array: Any, aval: Any, number: int) -> Kind:
+        key = (aval.shape, aval.dtype, number)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = self._new_kind(array, number)
+        self._avals[id(aval)] = aval  # so that no other gets its id
+        self._by_aval[number][id(aval)] = kind
+        return kind
+
+    def _new_kind(self, array: Any, number: int) -> Kind:
+        shape, dtype = tuple(array.shape), str(array.dtype)
+        devices = self._shardings.device_counts[number]
+        # The physical size, over all devices of the array, those of other processes included.
+        on_device = array.on_device_size_in_bytes() // max(1, devices)
+        is_on_one = devices == 1
+        piece = (shape if is_on_one else tuple(array.sharding.shard_shape(shape)), dtype)
+        mine, theirs = self._pieces_on_one, self._pieces_of_many
+        if not is_on_one:
+            mine, theirs = theirs, mine
+        mine.add(piece)
+        # What was counted before of either sort was not looked at as it must be now.
+        self.must_repeat = self.must_repeat or piece in theirs
+        return Kind(shape, dtype, number, array.nbytes, on_device, {}, None, piece, is_on_one)
+
+    def _without_bytes(self, group: Group) -> Group:
+        """The like of a group for arrays whose memory another array holds."""
+        kind = group.kind
+        if kind.shared is None:
+            kind.shared = Kind(kind.shape, kind.dtype, kind.sharding, 0, 0, {}, None, kind.piece)
+        twin: Group | None = kind.shared.groups.get(group.path)
+        if twin is None:
+            twin = kind.shared.groups[group.path] = Group(kind.shared, group.path, group.created)
+        return twin
+
+    def _created(self, array: Any) -> str | None:
+        made = hash(array.traceback)
+        if made not in self._origins:
+            self._origins[made] = origins.created(array.traceback)
+        return self._origins[made]

@@ -1,0 +1,137 @@
+"""The variables of running functions, read without leaving a trace in them.
+
+Each version of Python has its own trap: up to 3.12 `frame.f_locals` of a running function leaves a snapshot
+on the frame, which keeps what the script has dropped since; and clearing it empties a dict that the script
+may hold as its `locals()`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxtop_agent.origins import LIBRARIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+
+# Frames of these are not the user's: their variables are Python's, JAX's or the frameworks' own.
+_NOT_THE_USERS = LIBRARIES | {"jaxtop", "jaxtop_agent"} | (sys.stdlib_module_names - {"__main__"})
+_MAY_SHOW_ITS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir"})
+_OPTIMIZED = 0x1  # CO_OPTIMIZED: the variables are slots, not the entries of a dict
+
+
+class Variable(NamedTuple):
+    """Where a variable is found, without holding anything of it: thread, depth of the frame, code, name."""
+
+    thread: int
+    depth: int
+    code: CodeType
+    name: str
+
+
+def variables() -> list[Variable]:
+    """All variables of the user's running functions, outermost functions first: these change least."""
+    found = []
+    threads = sys._current_frames()
+    for thread in sorted(threads):  # the main thread is usually the oldest, and so has the lowest number
+        for depth, frame in enumerate(_stack(threads[thread])):
+            if is_the_users(frame):
+                found += [Variable(thread, depth, frame.f_code, name) for name in _names(frame)]
+    return found
+
+
+def is_the_users(frame: FrameType) -> bool:
+    """Whether a frame runs code of the user, or of a library that may hold their state."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package not in _NOT_THE_USERS
+
+
+def _stack(frame: FrameType | None) -> list[FrameType]:
+    stack = []
+    while frame is not None:
+        stack.append(frame)
+        frame = frame.f_back
+    return stack[::-1]
+
+
+def _names(frame: FrameType) -> tuple[str, ...]:
+    code = frame.f_code
+    if not code.co_flags & _OPTIMIZED:
+        return tuple(name for name in frame.f_locals.copy() if not _is_hidden(name))
+    return (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+
+
+def _is_hidden(name: object) -> bool:
+    # What an interactive session keeps as `_`, `_1`, `__` has another name too, or is on its way out.
+    return not isinstance(name, str) or (name.startswith("_") and not name.strip("_0123456789"))
+
+
+class Reader:
+    """Reads variables for a moment; `let_go` must come before the script may run on."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[int, list[FrameType]] = {}
+        self._values: dict[FrameType, dict[str, Any]] = {}
+
+    def read(self, variable: Variable) -> Any:
+        """Its value; None where the function has ended or the variable is not bound."""
+        stack = self._stacks.get(variable.thread)
+        if stack is None:
+            stack = self._stacks[variable.thread] = _stack(sys._current_frames().get(variable.thread))
+        if variable.depth >= len(stack):
+            return None
+        frame = stack[variable.depth]
+        if frame.f_code is not variable.code:
+            return None
+        if not variable.code.co_flags & _OPTIMIZED:
+            return frame.f_locals.get(variable.name)
+        if _get_variable is not None:
+            return _get_variable(frame, variable.name)
+        values = self._values.get(frame)
+        if values is None:
+            values = self._values[frame] = _snapshot(frame)
+        return values.get(variable.name)
+
+    def let_go(self) -> None:
+        """Hold nothing any more: a frame that is held keeps its variables after its function has ended."""
+        self._values.clear()
+        self._stacks.clear()
+
+
+def _snapshot(frame: FrameType) -> dict[str, Any]:
+    """Python 3.11: a copy of the snapshot, which is then emptied, unless somebody else may hold it."""
+    code = frame.f_code
+    if frame.f_trace is not None or not _MAY_SHOW_ITS_LOCALS.isdisjoint(code.co_names):
+        return {}  # a debugger's variables, or the dict that the script got from `locals()`
+    snapshot = frame.f_locals
+    values = snapshot.copy()
+    snapshot.clear()
+    return values
+
+
+def _variable_getter() -> Callable[[FrameType, str], Any] | None:
+    if sys.version_info >= (3, 13):  # a view of the frame, no snapshot
+
+        def from_view(frame: FrameType, name: str) -> Any:
+            return frame.f_locals.get(name)
+
+        return from_view
+    if sys.version_info >= (3, 12):
+        get = ctypes.pythonapi.PyFrame_GetVarString
+        get.restype = ctypes.py_object
+        get.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+        def from_slots(frame: FrameType, name: str) -> Any:
+            try:
+                return get(frame, name.encode())
+            except NameError:
+                return None
+
+        return from_slots
+    return None
+
+
+_get_variable = _variable_getter()

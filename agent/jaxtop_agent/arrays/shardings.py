@@ -1,0 +1,120 @@
+"""Shardings and meshes as values: told apart by what they are, numbered in the order in which they came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtop import wire
+from jaxtop_agent import jaxprivate
+
+# A program that makes shardings without end must not make the census grow without end.
+MOST = 4096
+
+
+class Shardings:
+    """The tables of meshes and shardings; they only grow, so that what was sent stays valid."""
+
+    def __init__(self, local_ids: frozenset[int]) -> None:
+        self._local_ids = local_ids
+        # By identity for as long as we hold them; equal ones of different arrays become one by value.
+        self._met: dict[int, Any] = {}
+        self.by_id: dict[int, int] = {}
+        self._mesh_by_id: dict[int, int] = {}
+        self._numbers: dict[wire.Sharding, int] = {}
+        self.meshes: list[wire.Mesh] = []
+        self.described: list[wire.Sharding] = []
+        self.device_counts: list[int] = []
+        self.on_devices: list[frozenset[int]] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.described) > MOST
+
+    def number(self, sharding: Any) -> int:
+        """The number of a sharding."""
+        number = self.by_id.get(id(sharding))
+        if number is None:
+            described, ids = self._describe(sharding)
+            number = self._numbers.get(described)
+            if number is None:
+                number = self._numbers[described] = len(self.described)
+                self.described.append(described)
+                self.device_counts.append(len(ids))
+                self.on_devices.append(self._local_ids.intersection(ids))
+            self._met[id(sharding)] = sharding
+            self.by_id[id(sharding)] = number
+        return number
+
+    def forget_objects(self) -> None:
+        """Hold no sharding of JAX any more: ids are of no use from here on."""
+        self._met.clear()
+        self.by_id.clear()
+        self._mesh_by_id.clear()
+
+    def _describe(self, sharding: Any) -> tuple[wire.Sharding, tuple[int, ...]]:
+        mesh, spec = getattr(sharding, "mesh", None), getattr(sharding, "spec", None)
+        if spec is not None and getattr(mesh, "devices", None) is not None:
+            index = self._mesh_index(mesh)
+            text, kind = spec_text(spec), sharding.memory_kind
+            described = wire.Sharding("named", text, index, (), kind, _parts(spec))
+            return described, wire.unpack_ids(self.meshes[index].device_ids)
+        return _describe_other(sharding)
+
+    def _mesh_index(self, mesh: Any) -> int:
+        index = self._mesh_by_id.get(id(mesh))
+        if index is None:
+            described = wire.Mesh(
+                axes=tuple((str(name), int(size)) for name, size in mesh.shape.items()),
+                device_ids=wire.pack_ids(tuple(device.id for device in mesh.devices.flat)),
+            )
+            if described not in self.meshes:
+                self.meshes.append(described)
+            index = self._mesh_by_id[id(mesh)] = self.meshes.index(described)
+            self._met[id(mesh)] = mesh
+        return index
+
+
+def _describe_other(sharding: Any) -> tuple[wire.Sharding, tuple[int, ...]]:
+    kind = type(sharding).__name__.removesuffix("Sharding").lower()
+    ids = tuple(sorted(device.id for device in sharding.device_set))
+    memory = sharding.memory_kind
+    if kind == "singledevice":
+        return wire.Sharding("single", "", None, wire.pack_ids(ids), memory), ids
+    text = str(jaxprivate.hlo_sharding(sharding) or sharding)[:200]
+    tiled = _tiles(sharding)
+    if tiled is None:
+        return wire.Sharding(kind, text, None, wire.pack_ids(ids), memory), ids
+    tiles, ids = tiled
+    return wire.Sharding(kind, text, None, wire.pack_ids(ids), memory, None, tiles), ids
+
+
+def _tiles(sharding: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """How the compiler's own shardings cut: pieces along each dimension, and the devices in their order."""
+    try:
+        return jaxprivate.tiles(sharding)
+    except Exception:  # nobody knows then
+        return None
+
+
+def _parts(spec: Any) -> tuple[tuple[str, ...], ...] | None:
+    parts: list[tuple[str, ...]] = []
+    for entry in spec:
+        if entry is None:
+            parts.append(())
+        elif isinstance(entry, str):
+            parts.append((entry,))
+        elif isinstance(entry, tuple):
+            parts.append(tuple(map(str, entry)))
+        else:
+            return None
+    return tuple(parts)
+
+
+def spec_text(spec: Any) -> str:
+    """A PartitionSpec in one spelling, whatever the version of JAX prints."""
+    shown = [repr(entry) for entry in spec]
+    for what in ("unreduced", "reduced"):
+        axes = getattr(spec, what, None)
+        if axes:
+            shown.append(f"{what}={{{', '.join(sorted(map(repr, axes)))}}}")
+    return f"P({', '.join(shown)})"

@@ -1,0 +1,199 @@
+"""The census as messages: whole at first, then only what is different."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jaxtop import wire
+
+if TYPE_CHECKING:
+    from jaxtop_agent.arrays.census import Group
+    from jaxtop_agent.arrays.shardings import Shardings
+
+# The largest groups are listed one by one, the rest as sums; a message stays below MAX_TELEMETRY.
+MOST_LISTED = 1000
+MOST_BYTES_AT_FIRST = 120 * 1024
+MOST_BYTES = 200 * 1024
+# What a listed group takes beside its words.
+BYTES_EACH = 48
+
+
+class _Sum(msgspec.Struct, gc=False):
+    """Groups too small to be listed, that lie alike and hang on the same variable."""
+
+    place: int | None = None
+    groups: int = 0
+    count: int = 0
+    bytes_global: int = 0
+    bytes_per_device: int = 0
+
+
+class Table:
+    """What was sent: an entry keeps its place, so that changes can name it by a number."""
+
+    def __init__(self, shardings: Shardings) -> None:
+        self._shardings = shardings
+        self._serial = self._last_serial = 0
+        self._number = 0
+        self._listed: list[Group] = []
+        self._sums: dict[tuple[Any, ...], _Sum] = {}
+        self._entries: list[wire.ArrayGroup] = []
+        self._counts: list[int] = []
+        self._size = 0
+        self._sent = (0, 0)  # how many meshes and shardings
+
+    def take(self, present: list[Group]) -> wire.Arrays | wire.ArraysChange | None:
+        """The message that says what is there now; None if that was said already."""
+        present.sort(key=_size, reverse=True)
+        newly = [group for group in present[:MOST_LISTED] if group.place is None]
+        size = self._size + sum(map(_length, newly))
+        if not self._serial or (newly and (size > MOST_BYTES or len(self._entries) > 2 * MOST_LISTED)):
+            return self._whole(present)
+        return self._change(present, newly)
+
+    def begin_anew(self) -> None:
+        """Say all again the next time: what was said is under other names now."""
+        self._serial = 0
+
+    def whole(self) -> wire.Arrays:
+        """All that was said, for who comes new."""
+        return wire.Arrays(
+            at_ms=_now_ms(),
+            serial=self._serial,
+            number=self._number,
+            meshes=tuple(self._shardings.meshes[: self._sent[0]]),
+            shardings=tuple(self._shardings.described[: self._sent[1]]),
+            groups=tuple(self._entries),
+            counts=tuple(self._counts),
+        )
+
+    def _whole(self, present: list[Group]) -> wire.Arrays:
+        """Begin a new table: with room to grow, and without what is no longer there."""
+        for group in self._listed:
+            group.place = None
+        self._serial = self._last_serial = max(self._last_serial + 1, _now_ms())
+        self._number = 1
+        self._listed, self._sums, self._entries, self._counts = [], {}, [], []
+        self._size = 0
+        for group in present[:MOST_LISTED]:
+            if self._size > MOST_BYTES_AT_FIRST:
+                break
+            self._list(group)
+        self._sum_up(present)
+        self._sent = len(self._shardings.meshes), len(self._shardings.described)
+        return self.whole()
+
+    def _change(self, present: list[Group], newly: list[Group]) -> wire.ArraysChange | None:
+        before, entries = self._counts, self._entries.copy()
+        self._counts = [0] * len(before)
+        for group in newly:
+            self._list(group)
+        self._sum_up(present)
+        counts = tuple(
+            (place, count)
+            for place, count in enumerate(self._counts)
+            if place >= len(before) or count != before[place]
+        )
+        groups = tuple(
+            (place, entry)
+            for place, entry in enumerate(self._entries)
+            if place >= len(entries) or entry is not entries[place]
+        )
+        meshes, shardings = self._sent
+        if not counts and not groups:
+            return None
+        self._sent = len(self._shardings.meshes), len(self._shardings.described)
+        self._number += 1
+        return wire.ArraysChange(
+            at_ms=_now_ms(),
+            serial=self._serial,
+            number=self._number,
+            counts=counts,
+            groups=groups,
+            meshes=tuple(self._shardings.meshes[meshes:]),
+            shardings=tuple(self._shardings.described[shardings:]),
+        )
+
+    def _list(self, group: Group) -> None:
+        """Give a group a place of its own."""
+        kind, path = group.kind, group.path
+        shown = path if path is None or path.alias is None else path.alias
+        self._size += _length(group)
+        self._listed.append(group)
+        group.place = self._add(
+            wire.ArrayGroup(
+                kind.shape,
+                kind.dtype,
+                kind.sharding,
+                kind.bytes_global,
+                kind.bytes_per_device,
+                None if shown is None else shown.name,
+                None if shown is None else shown.function,
+                None if path is None or shown is None else shown.role or path.role,
+                group.created,
+            )
+        )
+
+    def _add(self, entry: wire.ArrayGroup) -> int:
+        self._entries.append(entry)
+        self._counts.append(0)
+        return len(self._entries) - 1
+
+    def _sum_up(self, present: list[Group]) -> None:
+        """Fill in the counts of what is listed; the rest as sums by variable, role and sharding."""
+        for each in self._sums.values():
+            each.groups = each.count = each.bytes_global = each.bytes_per_device = 0
+        for group in present:
+            if group.place is not None:
+                self._counts[group.place] = group.count
+            else:
+                self._add_to_sum(group)
+        for (name, function, role, sharding), each in self._sums.items():
+            if not each.groups and each.place is None:
+                continue
+            entry = wire.ArrayGroup(
+                (), "", sharding, each.bytes_global, each.bytes_per_device,
+                name, function, role, None, max(2, each.groups),
+            )  # fmt: skip
+            if each.place is None:
+                each.place = self._add(entry)
+                self._size += BYTES_EACH
+            elif self._entries[each.place] != entry:
+                self._entries[each.place] = entry
+            self._counts[each.place] = each.count
+
+    def _add_to_sum(self, group: Group) -> None:
+        kind, path = group.kind, group.path
+        key: tuple[str | None, str | None, str | None, int]
+        if path is None:
+            key = (None, None, None, kind.sharding)
+        else:
+            variable = path if path.alias is None else path.alias
+            while variable.parent is not None:
+                variable = variable.parent
+            key = (variable.name, variable.function, path.role, kind.sharding)
+        found = self._sums.get(key)
+        if found is None:
+            found = self._sums[key] = _Sum()
+        found.groups += 1
+        found.count += group.count
+        found.bytes_global += group.count * kind.bytes_global
+        found.bytes_per_device += group.count * kind.bytes_per_device
+
+
+def _size(group: Group) -> int:
+    return group.count * int(group.kind.bytes_per_device)
+
+
+def _length(group: Group) -> int:
+    path = group.path
+    return (
+        BYTES_EACH + len(group.created or "") + (0 if path is None else len(path.name) + len(path.function))
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,196 @@
+"""Walks from the variables of running functions to the arrays that the script holds in them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jaxtop_agent.arrays import frames
+from jaxtop_agent.arrays.containers import Container, container, is_plain
+from jaxtop_agent.arrays.paths import ANY, Path, dissolve, root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+# More arrays side by side than these, or containers, share one name.
+MOST_ARRAYS, MOST_CONTAINERS = 64, 256
+# A container is looked into so many children at a time.
+AT_ONCE = 256
+# Of a large container so many children are looked at, to see whether it is worth it.
+LARGE, SAMPLES = 2048, 32
+DEEPEST = 40
+# In place of a function, where the script has registered the name.
+REGISTERED = "agent.watch"
+# More places than these are forgotten, and the walk begins anew.
+MOST_PATHS = 30_000
+# A variable with so much in it and no array is left alone for so many censuses.
+BARREN, BARREN_FOR = 500, 10
+
+_UNKNOWN: Any = object()
+_ARRAY: Any = object()
+
+
+class Walk:
+    """Finds the place of each array. Between two breaths nothing of the script's is held."""
+
+    def __init__(self, array_type: type, breathe: Callable[[], bool]) -> None:
+        self._breathe = breathe
+        self._kinds: dict[type, Container | None] = {array_type: _ARRAY}
+        self._roots: dict[tuple[Any, ...], Path] = {}
+        self._made = 0
+        self._census = 0
+        # Of the walk under way: how to read each variable, what was read since the last breath, and by the
+        # id of each container where it was met.
+        self._sources: dict[Path, Callable[[], Any]] = {}
+        self._values: dict[Path, Any] = {}
+        self._met: dict[int, Path] = {}
+        self._named: dict[int, Path] = {}
+
+    def places(self, registered: Iterable[tuple[str, Callable[[], Any]]]) -> dict[int, Path]:
+        """Where the script holds its arrays now, by the id of the array; what was registered comes first."""
+        self._census += 1
+        if self._made > MOST_PATHS:
+            self.forget()
+        reader = frames.Reader()
+        self._named = {}
+        self._sources = {self._root((name,), name, REGISTERED): read for name, read in registered}
+        for variable in frames.variables():
+            path = self._root(variable, variable.name, variable.code.co_qualname)
+            if path.barren_until < self._census:
+                self._sources[path] = partial(reader.read, variable)
+        for path in list(self._sources):
+            before = len(self._named)
+            visited = self._walk(path, reader)
+            if visited > BARREN and len(self._named) == before:
+                path.barren_until = self._census + BARREN_FOR
+        self._let_go(reader)
+        self._sources, self._met = {}, {}
+        return self._named
+
+    def places_in(self, name: str, value: Any) -> dict[int, Path]:
+        """Where the arrays in this value are, under this name."""
+        variable = self._root((name,), name, REGISTERED)
+        self._sources = {variable: lambda: value}
+        self._named = {}
+        reader = frames.Reader()
+        self._walk(variable, reader)
+        self._let_go(reader)
+        self._sources, self._met = {}, {}
+        return self._named
+
+    def forget(self) -> None:
+        """All places, and what is known of them."""
+        dissolve(list(self._roots.values()))
+        self._roots.clear()
+        self._made = 0
+
+    def _root(self, key: tuple[Any, ...], name: str, function: str) -> Path:
+        path = self._roots.get(key)
+        if path is None:
+            path = self._roots[key] = root(name, function)
+            self._made += 1
+        return path
+
+    def _let_go(self, reader: frames.Reader) -> None:
+        reader.let_go()
+        self._values.clear()
+
+    def _walk(self, variable: Path, reader: frames.Reader) -> int:
+        """Go through everything under one variable; returns how much there was."""
+        visited = 0
+        pending = [(variable, 0, 0)]
+        while pending:
+            path, start, depth = pending.pop()
+            if self._breathe():
+                self._let_go(reader)
+            value = self._value(path)
+            within = self._kind(value)
+            if within is _ARRAY:
+                self._named.setdefault(id(value), path)
+            elif within is not None and (start or self._is_new(path, value)):
+                size = within.size(value)
+                if size > LARGE and not start and not self._is_worth_it(value, within):
+                    size = 0
+                stop = min(size, start + AT_ONCE)
+                if stop < size:
+                    pending.append((path, stop, depth))
+                keys, children = within.part(value, start, stop)
+                visited += len(children) + 1
+                inner = self._sort_out(path, within, size, keys, children)
+                if depth < DEEPEST:
+                    pending += [(each, 0, depth + 1) for each in reversed(inner)]
+        return visited
+
+    def _sort_out(
+        self, path: Path, within: Container, size: int, keys: Iterable[Any], children: Iterable[Any]
+    ) -> list[Path]:
+        """Name the arrays among the children of a container; returns the places of the containers."""
+        kinds, named, values = self._kinds, self._named, self._values
+        shown = path.shown or path
+        inner = []
+        for key, child in zip(keys, children, strict=False):
+            inside = kinds.get(type(child), _UNKNOWN)
+            if inside is _UNKNOWN:
+                inside = self._kind(child)
+            if inside is None:
+                continue
+            if type(key) is not str and not is_plain(key):
+                key = ANY  # noqa: PLW2901 - nothing of the user's may be hashed or printed
+            if inside is _ARRAY:
+                named.setdefault(id(child), self._child(shown, ANY if size > MOST_ARRAYS else key, within))
+                continue
+            if shown is path and size <= MOST_CONTAINERS and key is not ANY:
+                place = self._child(path, key, within)
+            else:
+                place = self._child(shown, ANY if size > MOST_CONTAINERS else key, within)
+                place = Path(key, path, "", "", None, shown=place)
+            values[place] = child
+            inner.append(place)
+        return inner
+
+    def _child(self, path: Path, key: Any, within: Container) -> Path:
+        children = path.children
+        found = None if children is None else children.get(key)
+        if found is None:
+            self._made += 1
+            return path.child(key, within)
+        return found
+
+    def _kind(self, value: Any) -> Container | None:
+        kind = type(value)
+        if kind not in self._kinds:
+            try:
+                self._kinds[kind] = container(kind)
+            except Exception:  # a class that is not like others
+                self._kinds[kind] = None
+        return self._kinds[kind]
+
+    def _is_worth_it(self, value: Any, within: Container) -> bool:
+        _, some = within.part(value, 0, SAMPLES)
+        return any(self._kind(child) is not None for child in some)
+
+    def _is_new(self, path: Path, value: Any) -> bool:
+        """Whether this container was not met before; ids that were met may be another's by now."""
+        before = self._met.setdefault(id(value), path)
+        if before is path:
+            return True
+        if self._value(before) is value:
+            return False
+        self._met[id(value)] = path
+        return True
+
+    def _value(self, path: Path) -> Any:
+        """What is at this place now: as it was just read, or read anew from the variable on."""
+        value = self._values.get(path, _UNKNOWN)
+        if value is _UNKNOWN:
+            source = self._sources.get(path)
+            if source is not None:
+                value = source()
+            elif path.parent is None or path.key is ANY:
+                value = None
+            else:
+                holder = self._value(path.parent)
+                within = self._kind(holder)
+                value = None if within is None or within is _ARRAY else within.child(holder, path.key)
+            self._values[path] = value
+        return value

@@ -1,0 +1,62 @@
+"""What the script has registered with `agent.watch()`: names of its own choice for its arrays."""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.arrays.paths import Path
+    from jaxtop_agent.arrays.walk import Walk
+
+
+class Watched:
+    """Functions are called at each census. Of anything else the paths are kept, and no array is.
+
+    The arrays that were registered lead to the places where the script holds them: from then on these places
+    have the registered names, whatever arrays they hold.
+    """
+
+    def __init__(self) -> None:
+        self.callables: dict[str, Callable[[], Any]] = {}
+        self._walks: dict[str, Walk] = {}
+        self._arrays: dict[str, list[tuple[weakref.ref[Any], Path]]] = {}
+        self._found: set[Path] = set()
+        self.changes = 0
+
+    def watch(self, names: dict[str, Any]) -> None:
+        """Take over the names; on the thread of the script. A name that is given again is another's now."""
+        from jaxtop_agent import jaxprivate  # a script that registers nothing need not load these
+        from jaxtop_agent.arrays.walk import Walk
+
+        for name, value in names.items():
+            if isinstance(value, FunctionType | MethodType | partial):
+                self.callables[name] = value
+                continue
+            walk = Walk(jaxprivate.array_type(), lambda: False)
+            places = walk.places_in(name, value)
+            self._arrays[name] = [
+                (weakref.ref(array), places[id(array)])
+                for array in jaxprivate.live_arrays()
+                if id(array) in places
+            ]
+            self._walks[name] = walk  # as long as its places are of use
+        self.changes += 1
+
+    def rename(self, places: dict[int, Path]) -> None:
+        """Give the places that hold registered arrays their registered names."""
+        for found in list(self._arrays.values()):
+            for i, (reference, registered) in enumerate(found):
+                array = reference()
+                if array is not None:
+                    place = places.setdefault(id(array), registered)
+                    if place is not registered:
+                        place.alias = registered
+                        self._found.add(registered)
+                elif registered not in self._found:
+                    # The script holds its successor where we do not see it: by its kind it is found.
+                    places[-i - 1] = registered
