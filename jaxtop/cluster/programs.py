@@ -22,6 +22,8 @@ Figure = TypeVar("Figure", int, float)
 # Processes are read at slightly different moments, and one compiles faster than another: only a difference
 # that lasts is one.
 DIFFERS_AFTER_MS = 10_000
+# Over less than this a rate says nothing.
+SHORTEST_RATE_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +318,9 @@ def free_bytes(host: Host) -> list[int]:
 
 
 def _rate(host: Host, function: str, count: int) -> float | None:
-    if not host.past_launches or host.pulse.at_ms <= host.past_launches[0].at_ms:
+    before = host.past_launches[0] if host.past_launches else None
+    if before is None or host.pulse.at_ms - before.at_ms < SHORTEST_RATE_MS:
         return None
-    before = host.past_launches[0]
     return (count - before.launches.get(function, 0)) * 1000 / (host.pulse.at_ms - before.at_ms)
 
 

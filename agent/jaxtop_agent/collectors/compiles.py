@@ -7,12 +7,16 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from jaxtop.names import program_of
 from jaxtop.wire import Compile, Compiling
 from jaxtop_agent import jaxprivate
+from jaxtop_agent.compiled import Compiled
 
 if TYPE_CHECKING:
     from jaxtop_agent.board import Board
 
+# A program that makes new functions for ever must not make the agent grow for ever.
+MOST_NAMES = 500
 EVENT = "/jax/core/compile/backend_compile_duration"
 
 
@@ -45,7 +49,15 @@ class Compiles:
         if event == EVENT:
             with suppress(Exception):  # as above
                 self._running.pop(threading.get_ident(), None)
-                self._board.tell(Compile(_now_ms(), _function(facts), round(duration * 1000)))
+                now, function, took = _now_ms(), _function(facts), round(duration * 1000)
+                self._note(function, now, took)
+                self._board.tell(Compile(now, function, took))
+
+    def _note(self, function: str, now: int, took: int) -> None:
+        """By the name of the program, so that two functions of one name are one entry."""
+        noted, name = self._board.compiled, program_of(function)
+        if name in noted or len(noted) < MOST_NAMES:
+            noted[name] = noted.get(name, Compiled(function)).again(now, took)
 
 
 def _function(facts: dict[str, object]) -> str:

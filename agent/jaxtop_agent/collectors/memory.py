@@ -30,6 +30,9 @@ class AllocatorMemory:
             used_bytes=_column(stats, "bytes_in_use"),
             peak_bytes=_column(stats, "peak_bytes_in_use"),
             limit_bytes=_column(stats, "bytes_limit"),
+            reserved_bytes=_column(stats, "bytes_reserved"),
+            largest_free_bytes=_column(stats, "largest_free_block_bytes"),
+            pool_bytes=_column(stats, "pool_bytes"),
         )
         board.memory_source = "allocator"
 
@@ -38,5 +41,6 @@ class AllocatorMemory:
             board.devices, board.memory_source = DeviceSample(), None
 
 
-def _column(stats: list[dict[str, int] | None], key: str) -> tuple[int | None, ...]:
-    return tuple(each.get(key) if each else None for each in stats)
+def _column(stats: list[dict[str, int] | None], key: str) -> tuple[int | None, ...] | None:
+    column = tuple(each.get(key) if each else None for each in stats)
+    return column if any(value is not None for value in column) else None

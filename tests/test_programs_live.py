@@ -1,0 +1,90 @@
+"""The programs of real runs: figures held against sums by hand, storms, and processes that differ."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+
+from jaxtop import keys, runfiles
+from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, snapshot, viewer
+
+pytestmark = pytest.mark.jax
+
+SCRIPT = ROOT / "tests" / "programs" / "programs.py"
+SIZE = 4  # float32
+
+
+@contextmanager
+def started(home, hosts=1, devices=2):
+    """The script on so many processes, steered by files in the home; they can be found."""
+    keys.load()  # made once, not by each process at the same time
+    coordinator = "-" if hosts == 1 else f"127.0.0.1:{free_port()}"
+    commands = [[PYTHON, SCRIPT, coordinator, hosts, i] for i in range(hosts)]
+    with processes(*commands, env=environment(devices, STEER=str(home))) as running:
+        eventually(lambda: len(list(runfiles.find())) == hosts, timeout=120)
+        yield running
+
+
+def found(name, document):
+    return [program for program in document.get("programs", ()) if program["name"] == name]
+
+
+def ended(home, started):
+    (home / "stop").touch()
+    return [process.wait(60) for process in started]
+
+
+def test_a_snapshot_has_the_program_with_its_sizes(home):
+    """And the exit status of the script stays its own."""
+    with started(home) as script:
+        (step,) = eventually(
+            lambda: [each for each in found("jit_step", snapshot()[1]) if each["hosts"] == [0]], timeout=120
+        )
+        weights, batch, total = 32 * 16 * SIZE, 8 * 4 * SIZE, SIZE
+        assert step["argument_bytes"] == weights + batch
+        # The compiler's table of a tuple's two parts, where it counts it.
+        assert step["output_bytes"] - weights - total in (0, 2 * 8)
+        assert step["flops"] >= 32 * 16 + 8 * 4
+        assert (step["devices"], step["differs"]) == (1, [])
+        assert step["compiles"] == 1 and step["compile_ms"] > 0
+        assert step["created"].startswith("programs.py:") and step["created"].endswith(" <module>")
+        assert step["fingerprint"]
+        (later,) = found("jit_step", snapshot()[1])
+        assert later["launches"] > step["launches"] > 0
+        assert ended(home, script) == [0]
+
+
+def test_a_function_that_is_compiled_over_and_over_is_told_once(home):
+    with started(home) as script, viewer() as attached:
+        attached.until_state({0: "live"}, timeout=120)
+        for size in range(3, 10):
+            (home / "storm").write_text(str(size))
+            attached.until(lambda: not (home / "storm").exists())
+        attached.until(lambda: "jit_unsteady" in attached.host(0).programs.recompiling)
+        attached.look(2)
+        storms = [event for event in attached.cluster.events if event.kind == "recompiling"]
+        assert len(storms) == 1 and storms[0].severity == "warning"
+        assert "unsteady was compiled" in storms[0].text
+        assert attached.host(0).programs.compiles["jit_unsteady"] == 7
+        assert len([p for p in attached.host(0).programs.programs if p.name == "jit_unsteady"]) == 7
+        assert ended(home, script) == [0]
+
+
+def test_processes_that_compiled_different_programs_under_one_name_are_told(home):
+    """And what they compiled alike, or each for itself, is not."""
+    with started(home, hosts=2) as script:
+        eventually(lambda: all((home / f"ready-{i}").exists() for i in (0, 1)), timeout=120)
+
+        def differing():
+            _, document = snapshot()
+            return document if any(each["differs"] for each in document.get("programs", ())) else None
+
+        document = eventually(differing, every=2)
+        splits = found("jit_split", document)
+        assert sorted((each["hosts"], each["differs"]) for each in splits) == [([0], [1]), ([1], [0])]
+        assert [each["devices"] for each in splits] == [4, 4]
+        (same,) = found("jit_same", document)
+        assert (same["hosts"], same["differs"]) == ([0, 1], [])
+        assert not any(each["differs"] for each in document["programs"] if each["name"] != "jit_split")
+        assert ended(home, script) == [0, 0]
