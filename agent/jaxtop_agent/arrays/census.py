@@ -37,7 +37,8 @@ class Group(msgspec.Struct, gc=False, eq=False):
 
     kind: Any
     path: Path | None
-    created: str | None
+    made: int = 0  # hash of the traceback
+    created: str | None = None
     count: int = 0
     census: int = 0
     # Its place in the message, once it has one.
@@ -83,40 +84,36 @@ class Census:
 
     def count(self, arrays: list[Any], places: dict[int, Path]) -> None:
         """Count these; each takes its place out of the places."""
-        number_of = self._shardings.number
-        by_id, by_aval = self._shardings.by_id, self._by_aval
-        census, present = self._number, self._present
+        kind_of, census, present = self._kind, self._number, self._present
         for array in arrays:
             try:
-                aval, sharding = array.aval, array.sharding
-                number = by_id.get(id(sharding))
-                if number is None:
-                    number = number_of(sharding)
-                while number >= len(by_aval):
-                    by_aval.append({})
-                kind = by_aval[number].get(id(aval))
-                if kind is None:
-                    kind = self._kind(array, aval, number)
-                path = places.pop(id(array), None)
-                key = hash(array.traceback) if path is None else path
+                kind = kind_of(array)
+                path = places.get(id(array))
+                if path is not None:
+                    if path.kind is kind:
+                        del places[id(array)]
+                    else:  # it took the place in memory of the one that was there a moment ago
+                        path.aval_id, path = 0, None
+                made = hash(array.traceback)
+                key = made if path is None else path
                 group = kind.groups.get(key)
                 if group is None:
-                    group = kind.groups[key] = Group(kind, path, self._created(array))
+                    group = kind.groups[key] = Group(kind, path)
+                if group.made != made:
+                    group.made, group.created = made, self._created(array, made)
                 if kind.is_on_one:
                     # `addressable_shards` makes arrays of the pieces, with the traceback of the whole array.
                     # That the memory is the same cannot be asked: `unsafe_buffer_pointer` makes one as well.
-                    if kind.piece in self._pieces_of_many and hash(array.traceback) in self._makers_known:
+                    if kind.piece in self._pieces_of_many and made in self._makers_known:
                         group = self._without_bytes(group)
                 elif kind.piece in self._pieces_on_one:
-                    self._makers.add(hash(array.traceback))
+                    self._makers.add(made)
             except RuntimeError:  # deleted or donated since it was listed
                 continue
             if group.census != census:
                 group.census = census
                 group.count = 1
                 present.append(group)
-                if path is not None:
-                    path.kind = group.kind
             else:
                 group.count += 1
 
@@ -124,13 +121,34 @@ class Census:
         """The groups that have arrays now.
 
         A script that goes on while we look holds other arrays by then: places whose arrays were not met are
-        given to arrays of their kind that have no name.
+        given to arrays of their kind that have no name. And while a step runs, the state before it and the
+        one after it are there at once: what the same line made is another generation of what has a name.
         """
         census = self._number
         nameless: dict[Kind, list[Group]] = {}
         for group in self._present:
             if group.path is None:
                 nameless.setdefault(group.kind, []).append(group)
+        self._give_places(left_over, nameless)
+        for kind, groups in nameless.items():
+            named = [
+                group for group in kind.groups.values() if group.path is not None and group.census == census
+            ]
+            for giver in groups:
+                takers = [
+                    group for group in named if group.created is not None and group.created == giver.created
+                ]
+                if takers:
+                    each, more = divmod(giver.count, len(takers))
+                    for i, taker in enumerate(takers):
+                        taker.count += each + (i < more)
+                    giver.count = 0
+        present, self._present = [group for group in self._present if group.count], []
+        self._forget_objects()
+        return present
+
+    def _give_places(self, left_over: dict[int, Path], nameless: dict[Kind, list[Group]]) -> None:
+        census = self._number
         for path in left_over.values():
             groups = nameless.get(path.kind)
             if not groups:
@@ -141,14 +159,11 @@ class Census:
                 groups.pop()
             taker = kind.groups.get(path)
             if taker is None:
-                taker = kind.groups[path] = Group(kind, path, giver.created)
+                taker = kind.groups[path] = Group(kind, path, giver.made, giver.created)
             if taker.census != census:
                 taker.census, taker.count = census, 0
                 self._present.append(taker)
             taker.count += 1
-        present, self._present = [group for group in self._present if group.count], []
-        self._forget_objects()
-        return present
 
     def drop(self, groups: list[Group]) -> None:
         """Forget all groups but these."""
@@ -158,13 +173,28 @@ class Census:
                 if each is not None:
                     each.groups = {key: group for key, group in each.groups.items() if id(group) in kept}
 
-    def _kind(self, array: Any, aval: Any, number: int) -> Kind:
-        key = (aval.shape, aval.dtype, number)
-        kind = self._kinds.get(key)
+    def kind_of(self, array: Any) -> Kind | None:
+        """What an array is; None of one that was deleted before any like it was met."""
+        try:
+            return self._kind(array)
+        except RuntimeError:
+            return None
+
+    def _kind(self, array: Any) -> Kind:
+        aval, sharding = array.aval, array.sharding
+        number = self._shardings.by_id.get(id(sharding))
+        if number is None:
+            number = self._shardings.number(sharding)
+        while number >= len(self._by_aval):
+            self._by_aval.append({})
+        kind = self._by_aval[number].get(id(aval))
         if kind is None:
-            kind = self._kinds[key] = self._new_kind(array, number)
-        self._avals[id(aval)] = aval  # so that no other gets its id
-        self._by_aval[number][id(aval)] = kind
+            key = (aval.shape, aval.dtype, number)
+            kind = self._kinds.get(key)
+            if kind is None:
+                kind = self._kinds[key] = self._new_kind(array, number)
+            self._avals[id(aval)] = aval  # so that no other gets its id
+            self._by_aval[number][id(aval)] = kind
         return kind
 
     def _new_kind(self, array: Any, number: int) -> Kind:
@@ -189,11 +219,10 @@ class Census:
             kind.shared = Kind(kind.shape, kind.dtype, kind.sharding, 0, 0, {}, None, kind.piece)
         twin: Group | None = kind.shared.groups.get(group.path)
         if twin is None:
-            twin = kind.shared.groups[group.path] = Group(kind.shared, group.path, group.created)
+            twin = kind.shared.groups[group.path] = Group(kind.shared, group.path, group.made, group.created)
         return twin
 
-    def _created(self, array: Any) -> str | None:
-        made = hash(array.traceback)
+    def _created(self, array: Any, made: int) -> str | None:
         if made not in self._origins:
             self._origins[made] = origins.created(array.traceback)
         return self._origins[made]

@@ -27,8 +27,9 @@ class Path(msgspec.Struct, gc=False, eq=False):
     function: str
     role: str | None
     children: dict[Any, Path] | None = None
-    # The kind of the array that was last seen here.
+    # The kind of the array that was last seen here, and the id of the `aval` that told it.
     kind: Any = None
+    aval_id: int = 0
     # The same place under the name that the script has registered.
     alias: Path | None = None
     # Where it is one of too many to have a name each: the place that stands for all of them.

@@ -119,23 +119,9 @@ class Table:
 
     def _list(self, group: Group) -> None:
         """Give a group a place of its own."""
-        kind, path = group.kind, group.path
-        shown = path if path is None or path.alias is None else path.alias
         self._size += _length(group)
         self._listed.append(group)
-        group.place = self._add(
-            wire.ArrayGroup(
-                kind.shape,
-                kind.dtype,
-                kind.sharding,
-                kind.bytes_global,
-                kind.bytes_per_device,
-                None if shown is None else shown.name,
-                None if shown is None else shown.function,
-                None if path is None or shown is None else shown.role or path.role,
-                group.created,
-            )
-        )
+        group.place = self._add(_entry(group))
 
     def _add(self, entry: wire.ArrayGroup) -> int:
         self._entries.append(entry)
@@ -149,6 +135,8 @@ class Table:
         for group in present:
             if group.place is not None:
                 self._counts[group.place] = group.count
+                if self._entries[group.place].created is not group.created:  # made by another line by now
+                    self._entries[group.place] = _entry(group)
             else:
                 self._add_to_sum(group)
         for (name, function, role, sharding), each in self._sums.items():
@@ -182,6 +170,22 @@ class Table:
         found.count += group.count
         found.bytes_global += group.count * kind.bytes_global
         found.bytes_per_device += group.count * kind.bytes_per_device
+
+
+def _entry(group: Group) -> wire.ArrayGroup:
+    kind, path = group.kind, group.path
+    shown = path if path is None or path.alias is None else path.alias
+    return wire.ArrayGroup(
+        kind.shape,
+        kind.dtype,
+        kind.sharding,
+        kind.bytes_global,
+        kind.bytes_per_device,
+        None if shown is None else shown.name,
+        None if shown is None else shown.function,
+        None if path is None or shown is None else shown.role or path.role,
+        group.created,
+    )
 
 
 def _size(group: Group) -> int:

@@ -33,7 +33,8 @@ _ARRAY: Any = object()
 class Walk:
     """Finds the place of each array. Between two breaths nothing of the script's is held."""
 
-    def __init__(self, array_type: type, breathe: Callable[[], bool]) -> None:
+    def __init__(self, array_type: type, kind_of: Callable[[Any], Any], breathe: Callable[[], bool]) -> None:
+        self._kind_of = kind_of
         self._breathe = breathe
         self._kinds: dict[type, Container | None] = {array_type: _ARRAY}
         self._roots: dict[tuple[Any, ...], Path] = {}
@@ -106,7 +107,7 @@ class Walk:
             value = self._value(path)
             within = self._kind(value)
             if within is _ARRAY:
-                self._named.setdefault(id(value), path)
+                self._name(value, path)
             elif within is not None and (start or self._is_new(path, value)):
                 size = within.size(value)
                 if size > LARGE and not start and not self._is_worth_it(value, within):
@@ -125,7 +126,7 @@ class Walk:
         self, path: Path, within: Container, size: int, keys: Iterable[Any], children: Iterable[Any]
     ) -> list[Path]:
         """Name the arrays among the children of a container; returns the places of the containers."""
-        kinds, named, values = self._kinds, self._named, self._values
+        kinds, values = self._kinds, self._values
         shown = path.shown or path
         inner = []
         for key, child in zip(keys, children, strict=False):
@@ -137,7 +138,7 @@ class Walk:
             if type(key) is not str and not is_plain(key):
                 key = ANY  # noqa: PLW2901 - nothing of the user's may be hashed or printed
             if inside is _ARRAY:
-                named.setdefault(id(child), self._child(shown, ANY if size > MOST_ARRAYS else key, within))
+                self._name(child, self._child(shown, ANY if size > MOST_ARRAYS else key, within))
                 continue
             if shown is path and size <= MOST_CONTAINERS and key is not ANY:
                 place = self._child(path, key, within)
@@ -147,6 +148,15 @@ class Walk:
             values[place] = child
             inner.append(place)
         return inner
+
+    def _name(self, array: Any, path: Path) -> None:
+        """This array is at this place, unless it was met at another before."""
+        if id(array) not in self._named:
+            self._named[id(array)] = path
+            aval = array.aval
+            if id(aval) != path.aval_id:
+                path.aval_id = id(aval)
+                path.kind = self._kind_of(array)
 
     def _child(self, path: Path, key: Any, within: Container) -> Path:
         children = path.children

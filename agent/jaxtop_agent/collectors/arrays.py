@@ -84,7 +84,7 @@ class ArrayCensus:
         self._shardings = Shardings(frozenset(self._local_ids))
         self._census = Census(self._shardings)
         self._table = Table(self._shardings)
-        self._walk = Walk(jaxprivate.array_type(), self._breathe)
+        self._walk = Walk(jaxprivate.array_type(), self._census.kind_of, self._breathe)
 
     def _count(self) -> list[Group]:
         """Find out what the script calls its arrays, then look at each array once."""
