@@ -13,17 +13,23 @@ import pytest
 
 from jaxtop import wire
 from tests import stage as staging
+from tests import staged
 from tests.stage import Stage, play
 
 FOLDER = Path(__file__).parent / "looks"
 SIZES = [(80, 24), (120, 40), (200, 50)]
 
 WELL = staging.well()
+TRAINING = staging.training()
 SCENES = {
     "mesh": (WELL, ()),
     "mesh-by-axes": (WELL, ("tab",)),
     "hosts": (WELL, ("2",)),
     "devices": (WELL, ("3",)),
+    "programs": (staged.at_odds(), ("7",)),
+    "arrays": (TRAINING, ("4", "j", "j", "j", "l", "l", "l", "l")),
+    "arrays-filtered": (TRAINING, ("4", "/", *"grown>0 | batch", "enter", "G")),
+    "arrays-wrong": (TRAINING, ("4", "/", *"grwn>0")),
     "events": ([*WELL, staging.trouble(1, "closed")], ("8",)),
     "stopped": ([*WELL, staging.trouble(1, "silent")], ()),
     "died": ([*WELL, staging.trouble(1, "closed")], ("2",)),

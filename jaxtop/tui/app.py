@@ -10,7 +10,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Footer, Static
 
-from jaxtop.cluster import Cluster
+from jaxtop.cluster import Cluster, KnownPrograms
 from jaxtop.cluster.arrays import Merged
 from jaxtop.tui import headline
 from jaxtop.tui.help import Help
@@ -84,6 +84,7 @@ class JaxtopApp(App[str]):
         self._cluster = Cluster()
         self._known: Known = {}
         self._merged = Merged()
+        self._known_programs = KnownPrograms()
         self._frozen: Moment | None = None
         self._selection: Selection = NOTHING
         self._header = _Line(id="header")
@@ -130,7 +131,9 @@ class JaxtopApp(App[str]):
     @property
     def moment(self) -> Moment:
         """What is shown: now, or the moment at which the view was paused."""
-        return self._frozen or Moment(self._cluster, self._clock(), self._known, self._merged)
+        if self._frozen is not None:
+            return self._frozen
+        return Moment(self._cluster, self._clock(), self._known, self._merged, self._known_programs)
 
     def _paint(self) -> None:
         """Take in what arrived, and show it; while paused only the taking in goes on."""

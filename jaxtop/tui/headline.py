@@ -97,7 +97,12 @@ def facts(moment: Moment, rejected: dict[str, int], width: int, palette: Palette
     skipped = [
         ("#", f"{count} messages skipped: {what}", palette.warning) for what, count in rejected.items()
     ]
-    found = [*_troubles(moment, palette), *skipped, *_compiling(moment, palette)]
+    found = [
+        *_troubles(moment, palette),
+        *_programs(moment, palette),
+        *skipped,
+        *_compiling(moment, palette),
+    ]
     for sign, words, style in found or [_all_well(moment, palette)]:
         part = text.printable(f"{sign} {words}")
         if line.cell_len + len(part) + 3 > width:
@@ -123,6 +128,19 @@ def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     for unmet in moment.cluster.unmet.values():
         words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
         found.append(("…" if unmet.link.state == "connecting" else "#", words, palette.warning))
+    return found
+
+
+def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+    """Processes that did not compile the same as the others, and functions that are compiled for ever."""
+    found = []
+    for difference in moment.differences:
+        others = [agent for agents in difference.agents[1:] for agent in agents]
+        host = moment.host(others[0])
+        who = host.label if host and len(others) == 1 else f"{len(others)} hosts"
+        found.append(("≠", f"{difference.name}: {who} compiled another program", palette.bad))
+    storms = {name for view in moment.hosts for name in view.host.programs.recompiling}
+    found += [("!", f"{name} is compiled over and over", palette.warning) for name in sorted(storms)]
     return found
 
 

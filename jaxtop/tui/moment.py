@@ -10,7 +10,19 @@ from jaxtop import cluster as model
 from jaxtop.cluster.arrays import Merged
 
 if TYPE_CHECKING:
-    from jaxtop.cluster import ArrayView, Cluster, DeviceView, Host, HostView, MeshView, Run, State
+    from jaxtop.cluster import (
+        ArrayView,
+        Cluster,
+        DeviceView,
+        Difference,
+        Host,
+        HostView,
+        KnownPrograms,
+        MeshView,
+        ProgramView,
+        Run,
+        State,
+    )
     from jaxtop.cluster.views import Known
 
 
@@ -22,6 +34,7 @@ class Moment:
     now: float
     known: Known = field(default_factory=dict, repr=False)
     merged: Merged = field(default_factory=Merged, repr=False)
+    known_programs: KnownPrograms = field(default_factory=model.KnownPrograms, repr=False)
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -52,6 +65,15 @@ class Moment:
     def arrays(self) -> list[ArrayView]:
         """The same list as before while no host has counted others."""
         return model.arrays(self.cluster, self.merged)
+
+    @cached_property
+    def programs(self) -> list[ProgramView]:
+        return model.programs(self.cluster, self.known_programs)
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """Processes that loaded different programs where they must have the same."""
+        return model.differences(self.cluster, self.known_programs)
 
     def host(self, agent: str) -> Host | None:
         return self.cluster.hosts.get(agent)

@@ -45,6 +45,28 @@ def number(value: float | None, digits: int = 0) -> str:
     return NA if value is None else f"{value:,.{digits}f}"
 
 
+_POWERS = ("", "k", "M", "G", "T", "P", "E")
+
+
+def amount(value: float | None) -> str:
+    """A plain number in powers of 1,000, at most five characters: 987, 1.5k, 12.3M, 456G."""
+    if value is None:
+        return NA
+    left = float(value)
+    for power in _POWERS:
+        if abs(left) < 999.5 or power == _POWERS[-1]:
+            return f"{left:.{0 if not power or abs(left) >= 99.95 else 1}f}{power}"
+        left /= 1000
+    raise AssertionError("the last power takes everything")
+
+
+def duration(milliseconds: float | None) -> str:
+    """How long something took."""
+    if milliseconds is None:
+        return NA
+    return f"{milliseconds:.0f}ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f}s"
+
+
 def age(seconds: float | None) -> str:
     """How long ago, in the largest unit that says something."""
     if seconds is None:

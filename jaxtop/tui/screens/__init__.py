@@ -9,6 +9,7 @@ from jaxtop.tui.screens.devices import DevicesView
 from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
 from jaxtop.tui.screens.mesh import MeshScreenView
+from jaxtop.tui.screens.programs import ProgramsView
 
 if TYPE_CHECKING:
     from jaxtop.tui.screens.base import View
@@ -16,4 +17,4 @@ if TYPE_CHECKING:
 
 def all_screens() -> list[View]:
     """New screens for an app."""
-    return [MeshScreenView(), HostsView(), DevicesView(), ArraysView(), EventsView()]
+    return [MeshScreenView(), HostsView(), DevicesView(), ArraysView(), ProgramsView(), EventsView()]

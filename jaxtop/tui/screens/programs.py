@@ -1,0 +1,203 @@
+"""The programs: what is compiled, how often it runs, what it needs, and who has another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from rich.text import Text
+from textual.widgets import Static
+
+from jaxtop.tui import text
+from jaxtop.tui.moment import Selection
+from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.renderables.table import Column, figure, ordinal, words
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.filter import FilteredTable
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.widget import Widget
+
+    from jaxtop.cluster import ProgramView
+    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.palette import Palette
+
+DIFFERS, STORM, TOO_LARGE = "≠", "!", "▲"
+FINGERPRINT = 8
+# More processes than this are a number.
+MOST_NAMED = 4
+
+
+class ProgramRow(NamedTuple):
+    """A program at a moment."""
+
+    view: ProgramView
+    moment: Moment
+
+    @property
+    def sign(self) -> str:
+        """What is wrong with it, the worst first."""
+        if self.view.differs:
+            return DIFFERS
+        if self.view.is_recompiling:
+            return STORM
+        return TOO_LARGE if self.is_too_large else ""
+
+    @property
+    def is_too_large(self) -> bool:
+        """What is being launched does fit: the memory of its last launch may well be in use still."""
+        return (self.view.headroom_bytes or 0) < 0 and not self.view.launches_per_second
+
+    @property
+    def name(self) -> str:
+        return f"{self.sign} {self.view.program.name}" if self.sign else self.view.program.name
+
+    @property
+    def run(self) -> str | None:
+        names = {run.id: run.name for run in self.moment.runs}
+        return names.get(self.view.run) or self.view.run
+
+    @property
+    def fingerprint(self) -> str | None:
+        found = self.view.program.fingerprint
+        return found and found[:FINGERPRINT]
+
+    def who(self, agents: tuple[str, ...]) -> str:
+        """Processes as a person would call them."""
+        if len(agents) > MOST_NAMED:
+            return f"{len(agents)} processes"
+        hosts = [self.moment.host(agent) for agent in agents]
+        return ", ".join(host.label for host in hosts if host)
+
+
+def _name_colour(row: ProgramRow, palette: Palette) -> str | None:
+    return {DIFFERS: palette.bad, STORM: palette.warning, TOO_LARGE: palette.warning}.get(row.sign)
+
+
+def _compiles_colour(row: ProgramRow, palette: Palette) -> str | None:
+    return palette.warning if row.view.is_recompiling else None
+
+
+def _headroom_colour(row: ProgramRow, palette: Palette) -> str | None:
+    return palette.bad if row.is_too_large else None
+
+
+def _hosts_colour(row: ProgramRow, palette: Palette) -> str | None:
+    return palette.bad if row.view.differs else None
+
+
+def _name() -> Column[ProgramRow]:
+    named = words("program", "program", 18, lambda row: row.name, _name_colour, flexible=True)
+    return replace(named, read=lambda row: row.view.program.name, form=None)
+
+
+COLUMNS: tuple[Column[ProgramRow], ...] = (
+    _name(),
+    figure("launches", "launches", 9, lambda row: row.view.launches, text.number),
+    figure("rate", "launch/s", 8, lambda row: row.view.launches_per_second, partial(text.number, digits=1)),
+    figure("compiles", "compiles", 8, lambda row: row.view.compiles, text.number, style=_compiles_colour),
+    figure("needs", "needs", 6, lambda row: row.view.needs_bytes, text.size),
+    figure("headroom", "headroom", 8, lambda row: row.view.headroom_bytes, text.size, style=_headroom_colour),
+    figure("flops", "flops", 6, lambda row: row.view.program.flops, text.amount),
+    figure("compiled", "compile", 7, lambda row: row.view.compile_ms, text.duration),
+    figure("arguments", "args", 6, lambda row: row.view.program.argument_bytes, text.size),
+    figure("outputs", "outs", 6, lambda row: row.view.program.output_bytes, text.size),
+    figure("temporaries", "temps", 6, lambda row: row.view.program.temp_bytes, text.size),
+    figure("accessed", "bytes", 6, lambda row: row.view.program.accessed_bytes, text.size),
+    figure("hosts", "hosts", 5, lambda row: len(row.view.agents), text.number, style=_hosts_colour),
+    ordinal("devices", "dev", 5, lambda row: row.view.program.devices),
+    words("fingerprint", "print", FINGERPRINT, lambda row: row.fingerprint),
+    words("created", "compiled at", 16, lambda row: row.view.program.created, flexible=True),
+)
+RUN: Column[ProgramRow] = words("run", "run", 12, lambda row: row.run)
+
+
+def columns_for(moment: Moment) -> tuple[Column[ProgramRow], ...]:
+    """Where there are several runs, a program says which one it belongs to."""
+    return COLUMNS if len(moment.runs) < 2 else (*COLUMNS[:1], RUN, *COLUMNS[1:])
+
+
+def empty(moment: Moment) -> str:
+    """Why there are no programs."""
+    if not moment.hosts:
+        return "no programs yet: no host has been heard"
+    sources = [host.hello.sources.get("programs") for view in moment.hosts if (host := view.host).hello]
+    off = next((source for source in sources if source and source.startswith("off")), None)
+    return f"no programs: {off}" if off else "no programs yet: nothing is compiled on any host"
+
+
+def about(row: ProgramRow, palette: Palette) -> Text:
+    """What has no place in its line: who has it, who has another one, and how its figures are meant."""
+    view, program = row.view, row.view.program
+    lines = [Text(text.printable(f"{program.name}  {program.fingerprint or ''}"), "bold")]
+    if view.differs:
+        lines.append(Text(f"{DIFFERS} compiled differently by {row.who(view.differs)}", palette.bad))
+    if view.is_recompiling:
+        hint = "its arguments keep changing shape, or it is jitted anew each time"
+        lines.append(Text(f"{STORM} compiled over and over: {hint}", palette.warning))
+    if row.is_too_large:
+        lines.append(Text(f"{TOO_LARGE} a launch may not fit into the fullest device", palette.bad))
+    facts = [f"loaded by {row.who(view.agents)}"]
+    if program.created:
+        facts.append(f"compiled at {program.created}")
+    if view.adds_bytes is not None:
+        facts.append(f"a launch adds {text.size(view.adds_bytes)} to its arguments, by its compiler")
+    if view.free_bytes is not None:
+        facts.append(f"{text.size(view.free_bytes)} free on the fullest device")
+    if view.variants > 1:
+        facts.append(f"{view.variants} programs of this name: launches are counted by name")
+    lines.append(Text(text.printable(", ".join(facts)), palette.muted))
+    return Text("\n").join(lines)
+
+
+class ProgramsView(View):
+    """One line a program; what there is to say of the one under the cursor stands below."""
+
+    KEY: ClassVar[str] = "7"
+    TITLE: ClassVar[str] = "Programs"
+
+    DEFAULT_CSS = """
+    ProgramsView #about { height: auto; min-height: 3; max-height: 6; padding: 0 2; background: $surface; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._about = Static(id="about")
+        self._read = Text()
+        self.table: Table[ProgramRow] = Table(
+            COLUMNS, lambda row: row.view.key, noun="program", pinned=1, sort="needs"
+        )
+
+    def compose(self) -> ComposeResult:
+        yield FilteredTable(self.table)
+        yield self._about
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        self.table.update_columns(columns_for(moment))
+        self.table.update_rows([ProgramRow(view, moment) for view in moment.programs], empty(moment))
+        self._tell()
+
+    def _tell(self) -> None:
+        row = self.table.row
+        read = about(row, PALETTES.get(self.app.theme, DARK)) if row else Text()
+        if read != self._read or read.spans != self._read.spans:
+            self._read = read
+            self._about.update(read)
+
+    @property
+    def first_focus(self) -> Widget:
+        return self.table
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        message.stop()
+        self._tell()
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        """The host that has another one, or the first that has it."""
+        message.stop()
+        view = message.row.view
+        self.post_message(View.Drilled(Selection((view.differs or view.agents)[0]), "2"))

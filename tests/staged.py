@@ -1,0 +1,69 @@
+"""More for the stage: programs, and devices whose allocators count."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from jaxtop import wire
+from tests import stage
+from tests.stage import NOW, agent_id, frame
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+STEP = wire.Program(
+    "jit_train_step", "5d41402abc4b2a76", 8, 4, 21_500_000_000_000, 180 * GIB // 10, 61 * GIB // 10,
+    58 * GIB // 10, 57 * GIB // 10, 92 * GIB // 10, 3 * MIB, "train.py:102 main",
+)  # fmt: skip
+OTHER_STEP = replace(STEP, fingerprint="7d793037a0760186")
+EVALUATE = wire.Program(
+    "jit_evaluate", "9a0364b9e99bb480", 8, 4, 7_100_000_000_000, 4 * GIB, 61 * GIB // 10, 4096, 0, 12 * GIB,
+    MIB, "train.py:140 evaluate",
+)  # fmt: skip
+SAMPLE = wire.Program(
+    "jit_sample", "e1671797c52e15f7", 1, 1, 3_000, 8192, 4096, 64, 0, 0, 0, "sample.py:7 draw"
+)
+INIT = wire.Program("jit__normal", "8277e0910d750195", 1, 1, None, None, 16, 2 * MIB, 0, 2 * MIB)
+PROGRAMS = (SAMPLE, EVALUATE, STEP, INIT)
+
+
+def programs(index: int, *listed: wire.Program, at: float = NOW, **more) -> wire.Frame:
+    """What a process says of its programs."""
+    at_ms = int(at * 1000)
+    columns = {"seen_ms": (at_ms - 60_000,) * len(listed), "compile_ms": (12_400,) * len(listed)}
+    counts = {program.name: 2 if program is EVALUATE else 1 for program in listed}
+    told = wire.Programs(at_ms, listed, **{**columns, "compiles": counts, **more})
+    return frame(agent_id(index), told, at)
+
+
+def allocated(index: int, at: float = NOW, launches: int = 20, used: int = 13 * GIB) -> wire.Pulse:
+    """A pulse of a process whose devices have allocators; its last device is the fullest."""
+    pulse = stage.pulse(index, at, launches=launches)
+    n = stage.DEVICES
+    figures = wire.DeviceSample(
+        used_bytes=tuple(used + (index * n + i) * GIB // 4 for i in range(n)),
+        peak_bytes=tuple(used + GIB + (index * n + i) * GIB // 4 for i in range(n)),
+        limit_bytes=(24 * GIB,) * n,
+        reserved_bytes=(0,) * n,
+        largest_free_bytes=(8 * GIB,) * n,
+        pool_bytes=(24 * GIB,) * n,
+    )
+    return replace(pulse, memory_source="allocator", devices=figures)
+
+
+def compiled() -> list[wire.Frame]:
+    """A run whose processes have the same programs; the evaluation would not fit."""
+    told = stage.well()
+    for index in range(stage.PROCESSES):
+        agent = agent_id(index)
+        launched = replace(allocated(index), launches={"train_step": 20, "sample": 7})
+        told += [programs(index, *PROGRAMS), frame(agent, launched, sequence=3)]
+    return told
+
+
+def at_odds() -> list[wire.Frame]:
+    """The second process compiled another step, and compiles one function over and over."""
+    told = compiled()
+    storm = {"compiles": {"jit_sample": 17, "jit_train_step": 1}, "recompiling": ("jit_sample",)}
+    told.append(programs(1, SAMPLE, EVALUATE, OTHER_STEP, INIT, **storm))
+    return told

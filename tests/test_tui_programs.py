@@ -1,0 +1,121 @@
+"""The screen of the programs, as a person uses it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from jaxtop.tui import text
+from tests import stage, staged
+from tests.stage import Stage, frame, play
+
+SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
+
+
+def seen(*frames, keys=("7",), size=(200, 50)) -> str:
+    shown: list[str] = []
+
+    async def act(stage: Stage) -> None:
+        await stage.press(*keys)
+        await stage.pilot.pause(0.1)
+        shown.append(stage.text)
+
+    play(act, *frames, size=size)
+    return shown[0]
+
+
+def line(word: str, shown: str) -> str:
+    return next(each for each in shown.splitlines() if word in each)
+
+
+def test_each_program_has_a_line_with_what_it_needs():
+    row = line("jit_train_step", seen(*staged.compiled())).split()
+    assert row[:4] == ["jit_train_step", "20", "10.0", "1"]
+    assert {"15.4G", "21.5T", "12.4s", "6.1G", "5.8G", "9.2G", "18.0G", "5d41402a"} <= set(row)
+    assert row[-2:] == ["train.py:102", "main"]
+
+
+def test_the_most_needy_come_first():
+    shown = seen(*staged.compiled())
+    assert shown.index("jit_evaluate") < shown.index("jit_train_step") < shown.index("jit_sample")
+
+
+def test_what_nobody_knows_is_not_zero():
+    row = line("jit__normal", seen(*staged.compiled())).split()
+    assert row[1:3] == ["n/a", "n/a"] and "4.0M" in row
+
+
+def test_processes_that_differ_are_named_with_a_sign():
+    shown = seen(*staged.at_odds(), keys=("7", "j"))
+    assert len([each for each in shown.splitlines() if "≠ jit_train_step" in each and "GiB" not in each]) >= 2
+    assert "≠ jit_train_step: process 1 on node01 compiled another program" in shown.splitlines()[1]
+    assert "≠ compiled differently by process" in shown
+
+
+def test_a_storm_has_a_sign_and_a_hint():
+    shown = seen(*staged.at_odds(), keys=("7", "G"))
+    assert line("▌ ! jit_sample", shown).split()[5] == "17"
+    assert "! jit_sample is compiled over and over" in shown
+    assert "its arguments keep changing shape" in shown
+
+
+def test_a_launch_that_may_not_fit_is_marked_and_one_that_runs_is_not():
+    shown = seen(*staged.compiled())
+    assert "▲ jit_evaluate" in shown and "▲ jit_train_step" not in shown
+    assert "a launch may not fit into the fullest device" in shown
+
+
+def test_without_allocators_there_is_no_headroom():
+    frames = [*stage.well(), staged.programs(0, staged.STEP), staged.programs(1, staged.STEP)]
+    shown = seen(*frames)
+    assert "may not fit" not in shown and "n/a" in line("jit_train_step", shown)
+
+
+def test_enter_leads_to_the_host_that_has_another_one():
+    async def act(stage: Stage) -> None:
+        await stage.press("7", "j", "enter")
+        await stage.pilot.pause(0.1)
+        assert stage.screen_shown == "screen-2"
+        assert any(row.startswith("▌") and "node0" in row for row in stage.text.splitlines())
+
+    play(act, *staged.at_odds())
+
+
+def test_words_find_programs():
+    shown = seen(*staged.compiled(), keys=("7", "/", *"evalu"))
+    assert "1 of 4" in shown and "jit_sample" not in shown
+
+
+def test_it_says_why_there_are_none():
+    assert "no programs yet: no host has been heard" in seen()
+    assert "nothing is compiled on any host" in seen(*stage.well())
+    off = replace(stage.hello(0), sources={"programs": "off: Missing: no live_executables"})
+    assert "no programs: off: Missing" in seen(frame(stage.agent_id(0), off))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("told", [[], stage.well(), staged.compiled(), staged.at_odds()])
+def test_it_fits_every_size(told, size):
+    shown = seen(*told, size=size)
+    assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())
+
+
+class TestAmounts:
+    @pytest.mark.parametrize(
+        ("value", "written"),
+        [
+            (None, "n/a"),
+            (0, "0"),
+            (999, "999"),
+            (1500, "1.5k"),
+            (12_300_000, "12.3M"),
+            (456e9, "456G"),
+            (2e20, "200E"),
+        ],
+    )
+    def test_powers_of_a_thousand(self, value, written):
+        assert text.amount(value) == written
+
+    @pytest.mark.parametrize(("value", "written"), [(None, "n/a"), (40, "40ms"), (12_400, "12.4s")])
+    def test_durations(self, value, written):
+        assert text.duration(value) == written
