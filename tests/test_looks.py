@@ -29,7 +29,7 @@ SCENES = {
     "programs": (staged.at_odds(), ("7",)),
     "arrays": (TRAINING, ("4", "j", "j", "j", "l", "l", "l", "l")),
     "arrays-filtered": (TRAINING, ("4", "/", *"grown>0 | batch", "enter", "G")),
-    "arrays-wrong": (TRAINING, ("4", "/", *"grwn>0")),
+    "arrays-wrong": (TRAINING, ("4", "/", *"name~batch | grwn>0")),
     "events": ([*WELL, staging.trouble(1, "closed")], ("8",)),
     "stopped": ([*WELL, staging.trouble(1, "silent")], ()),
     "died": ([*WELL, staging.trouble(1, "closed")], ("2",)),

@@ -23,7 +23,7 @@ _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _PLAIN = r"""[^\[\]'"]"""
 # A key in brackets, which may hold quotes and brackets; an attribute or the variable; or whatever is left.
 _PART = re.compile(rf"\[(?:{_QUOTED}|{_PLAIN}|\[(?:{_QUOTED}|{_PLAIN})*\])*\]|\.?[^.\[]+|.+", re.DOTALL)
-_DIGITS = re.compile(r"(\d+)", re.ASCII)
+_DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
 
 
 def parts(name: str) -> tuple[str, ...]:

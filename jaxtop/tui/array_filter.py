@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jaxtop.tui import expressions, text
@@ -45,18 +46,22 @@ FIELDS: dict[str, Field[ArrayView]] = {
 }
 
 
-def shape(view: ArrayView) -> str:
+def shape_in_words(shape: tuple[int, ...], groups: int = 1) -> str:
     """`8×128`."""
-    if view.groups > 1:
-        return f"{view.groups:,} kinds"
-    return "×".join(map(str, view.shape)) or "scalar"
+    return f"{groups:,} kinds" if groups > 1 else "×".join(map(str, shape)) or "scalar"
 
 
 def _text_of(view: ArrayView) -> str:
     """Where words are looked for."""
-    said = (view.name, view.function, view.role, view.created, view.dtype, view.sharding, view.memory_kind)
-    found = " ".join([each or text.NA for each in said])
-    return f"{found} {shape(view)} {view.shape} {text.size(view.bytes_per_device)}".lower()
+    names = view.name, view.function, view.role, view.created, view.dtype, view.sharding, view.memory_kind
+    return _said(names, view.shape, view.groups, view.bytes_per_device)
+
+
+# Thousands of arrays are asked at each key.
+@lru_cache(maxsize=1 << 15)
+def _said(names: tuple[str | None, ...], shape: tuple[int, ...], groups: int, held: int) -> str:
+    said = " ".join([name or text.NA for name in names])
+    return f"{said} {shape_in_words(shape, groups)} {shape} {text.size(held)}".lower()
 
 
 def understand(typed: str) -> Callable[[ArrayView], bool]:

@@ -28,10 +28,12 @@ _TOKEN = re.compile(
       (?P<operator><=|>=|!=|!~|==|[<>=~])
     | (?P<sign>&&?|\|\|?|[()!])
     | (?P<quoted>"[^"]*"|'[^']*')
-    | (?P<word>[^\s&|<>=~!()](?:[^\s&|<>=~!()]|\([^()&|]*\))*)
+    | (?P<word>[^\s&|<>=~!()"'](?:[^\s&|<>=~!()]|\([^()&|]*\))*)
     )""",
     re.VERBOSE,
 )
+# What follows an operator may hold operators itself, as `key<fry>`, and begin with a bracket, as `(8, 128)`.
+_VALUE = re.compile(r"""\s*(?P<word>(?!["'])(?:[^\s&|()]|\([^()&|]*\))+)""")
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([KMGTP]?)(?:i?B)?", re.IGNORECASE)
 _POWERS = {unit: 1024**power for power, unit in enumerate(("", "K", "M", "G", "T", "P"))}
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -86,7 +88,7 @@ def sizes(operator: str, value: str) -> Callable[[Any], bool]:
     """Shapes: `=8,128` is the whole shape, `~128` a dimension or some that stand side by side."""
     if operator not in ("=", "==", "!=", "~", "!~"):
         raise Wrong(f"{operator} does not go with shapes")
-    if not re.fullmatch(r"[\d\s,×x()\[\]]*", value):
+    if not re.fullmatch(r"[\d\s,×x()\[\]]{0,100}", value):
         raise Wrong(f"{value} is no shape")
     wanted = tuple(map(int, re.findall(r"\d+", value)))
     within, count = operator.endswith("~"), len(wanted)
@@ -118,9 +120,11 @@ class _Token(NamedTuple):
 
 
 def _tokens(text: str) -> list[_Token]:
-    tokens, at, end = [], 0, len(text.rstrip())
+    tokens: list[_Token] = []
+    at, end = 0, len(text.rstrip())
     while at < end:
-        found = _TOKEN.match(text, at)
+        is_value = bool(tokens) and tokens[-1].kind == "operator"
+        found = (_VALUE.match(text, at) if is_value else None) or _TOKEN.match(text, at)
         if found is None:
             start = at + len(text[at:]) - len(text[at:].lstrip())
             raise Wrong(f"{text[start]} is not closed", start)
@@ -210,7 +214,8 @@ class _Parser(Generic[T]):
             self._refuse(f"no field {subject.text}" + (f", but {near[0]}" if near else ""), subject.at)
         operator = self._take()
         if self._token.kind not in ("word", "quoted"):
-            self._refuse(f"a value is missing after {operator.text}")
+            opened = self._token.text == "("
+            self._refuse("( is not closed" if opened else f"a value is missing after {operator.text}")
         value = self._take()
         try:
             test = field.asked(operator.text, _unquoted(value))

@@ -98,8 +98,7 @@ def _beside(view: ArrayView, known: Slices | None, ink: Ink, width: int, height:
 
 
 def _caption(picture: Picture, ink: Ink) -> Text:
-    cut = f"  … and {picture.cut:,} more devices" if picture.cut else ""
-    return Text(picture.caption + cut, ink.muted, no_wrap=True, end="")
+    return Text(picture.caption, ink.muted, no_wrap=True, end="")
 
 
 def _unknown(view: ArrayView) -> str:
@@ -144,7 +143,7 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
     )
     lines.append(_growth(view.grown_bytes, view.grown_s, ink))
     lines.append(_pairs([("role", view.role or text.NA), ("memory", view.memory_kind or text.NA)], ink))
-    lines.append(_pairs([("in", view.function or text.NA), ("made at", view.created or text.NA)], ink))
+    lines.append(_pairs([("made at", view.created or text.NA)], ink))
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import prod
 from string import ascii_letters, digits
@@ -49,8 +50,10 @@ class Slices:
 
 def slices_of(view: ArrayView) -> Slices | None:
     """None where nobody knows."""
+    if view.mesh is not None and prod(size for _, size in view.mesh.axes) != len(view.device_ids):
+        return None  # others' figures may contradict each other
     spans = slices(view)
-    if spans is None:
+    if not spans:
         return None
     pieces = tuple(distinct(spans))
     ordinals = {device_id: i for i, (_, ids) in enumerate(pieces) for device_id in ids}
@@ -70,8 +73,6 @@ class Picture:
     lines: tuple[Text, ...] = ()
     rows: tuple[tuple[int, ...], ...] = ()
     cell: int = 1
-    # Devices for which there was no room.
-    cut: int = 0
 
     def device_at(self, x: int, y: int) -> int | None:
         if not 0 <= y < len(self.rows) or x < 0 or x // self.cell >= len(self.rows[y]):
@@ -88,7 +89,6 @@ def draw(known: Slices, ink: Ink, width: int, height: int) -> Picture:
     widest = max(len(known.label(0)), len(known.label(len(known.pieces) - 1)))
     caption, rows, cell = _arrange(known, max(1, width), max(1, height), widest)
     shown = tuple(row[: max(1, width) // cell] for row in rows[:height])
-    styles = [_style(ink, piece, len(known.pieces)) for piece in range(len(known.pieces))]
     lines = []
     for row in shown:
         line = Text(no_wrap=True, end="")
@@ -97,17 +97,24 @@ def draw(known: Slices, ink: Ink, width: int, height: int) -> Picture:
             if piece is None:
                 line.append("·".ljust(cell), ink.muted)
             elif cell == 1:
-                line.append(known.sign(piece), styles[piece])
+                line.append(known.sign(piece), _style(ink, piece, len(known.pieces)))
             else:
-                line.append(known.label(piece).center(cell - 1), styles[piece])
+                line.append(known.label(piece).center(cell - 1), _style(ink, piece, len(known.pieces)))
                 line.append(" ")
         lines.append(line)
-    cut = len(known.device_ids) - sum(map(len, shown))
-    return Picture(caption, tuple(lines), shown, cell, cut)
+    count, total = sum(map(len, shown)), len(known.device_ids)
+    if count < total:
+        caption += f", {count:,} of {total:,}"
+    return Picture(caption, tuple(lines), shown, cell)
 
 
 def _style(ink: Ink, piece: int, pieces: int) -> Style:
-    back = Color.parse(ink.palette.of_share(piece / max(1, pieces - 1)))
+    return _on(ink, ink.palette.of_share(piece / max(1, pieces - 1)))
+
+
+@lru_cache(maxsize=64)
+def _on(ink: Ink, colour: str) -> Style:
+    back = Color.parse(colour)
     return ink.style(back.get_contrast_text(1.0), back)
 
 
@@ -130,7 +137,7 @@ def _arrange(
                     rows, columns, down, across = columns, rows, across, down
                 if columns * cell <= width and rows <= height:
                     return f"{_names(down)} ↓  {_names(across)} →", table, cell
-    order = "in the order of the mesh" if len(axes) > 1 else f"{_names(axes)} →" if axes else "the devices"
+    order = "in mesh order" if len(axes) > 1 else f"{_names(axes)} →" if axes else "the devices"
     for cell in (*large, *small):
         columns = width // cell
         # Rows of a whole number of the last axis' lengths show the pattern.
@@ -163,7 +170,9 @@ def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -
     one_sign = picture.cell == 1
     for piece, (span, ids) in enumerate(known.pieces):
         if len(lines) == height - 1 and left > 1:
-            lines.append(Text(f"… and {left:,} more slices", ink.muted))
+            again = one_sign and len(known.pieces) > len(SIGNS)
+            words = f"… and {left:,} more{', letters repeat' if again else ' slices'}"
+            lines.append(Text(words, ink.muted))
             break
         if len(lines) >= height:
             break
@@ -172,8 +181,10 @@ def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -
         line.append(f"{name} ", ink.bold)
         line.append(f" {in_words(span)}")
         noun = "  device " if len(ids) == 1 else "  devices "
-        line.append(noun, ink.muted)
-        line.append(ids_in_words(ids, max(8, width - line.cell_len)))
+        room = width - line.cell_len - len(noun)
+        if room >= len(str(ids[0])) + (len(ids) > 1):
+            line.append(noun, ink.muted)
+            line.append(ids_in_words(ids, room))
         lines.append(line)
         left -= 1
     return lines

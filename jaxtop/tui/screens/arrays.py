@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jaxtop.cluster.tree import MIXED, Node
 from jaxtop.tui import text
-from jaxtop.tui.array_filter import shape, understand
+from jaxtop.tui.array_filter import shape_in_words, understand
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.array_pane import growth
 from jaxtop.tui.renderables.ink import Ink, ink_of
@@ -51,7 +51,8 @@ def _elements(node: Node) -> tuple[int, ...] | None:
 
 
 def _shape(node: Node) -> str:
-    return NOTHING if node.view is None else shape(node.view)
+    view = node.view
+    return NOTHING if view is None else shape_in_words(view.shape, view.groups)
 
 
 def _replication(node: Node) -> int | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import on
 from textual.binding import Binding
 from textual.message import Message
-from textual.widgets import Static
 
 from jaxtop.cluster.tree import Node, flatten, grow
 from jaxtop.tui.expressions import Wrong
@@ -52,7 +52,7 @@ class TreeTable(Table[Node]):
     """Arrays as a tree. With a filter on, its sums are those of the arrays that match."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "choose", "Fold, or show on the mesh"),
+        Binding("enter", "choose", "Fold or open"),
         Binding("left,h", "fold", "Fold, or go to the branch", show=False),
         Binding("right,l", "unfold", "Unfold, or go to the first in it", show=False),
         Binding("asterisk", "unfold_all", "Unfold all, and back", show=False, key_display="*"),
@@ -172,7 +172,7 @@ class TreeTable(Table[Node]):
     def action_choose(self) -> None:
         """Fold or unfold a branch; open an array."""
         node = self.row
-        if node is not None and node.children:
+        if node is not None and node.is_branch:
             self._set_open(node, is_open=not self.is_open(node))
         else:
             super().action_choose()
@@ -182,7 +182,7 @@ class TreeTable(Table[Node]):
         node = self.row
         if node is None:
             return
-        if node.children and self.is_open(node):
+        if node.is_branch and self.is_open(node):
             self._set_open(node, is_open=False)
             return
         above = range(self._cursor - 1, -1, -1)
@@ -193,7 +193,7 @@ class TreeTable(Table[Node]):
     def action_unfold(self) -> None:
         """Unfold the branch; where it is open, go to the first in it."""
         node = self.row
-        if node is None or not node.children:
+        if node is None or not node.is_branch:
             return
         if self.is_open(node):
             self._go(self._cursor + 1)
@@ -208,21 +208,19 @@ class TreeTable(Table[Node]):
         self._touch()
 
     def on_click(self, event: events.Click) -> None:
-        """As in other tables; the sign before a branch folds it."""
+        """The sign before a branch folds it. For the rest the handler of other tables runs after this one."""
         at = event.get_content_offset(self)
         index = -1 if at is None else self.scroll_offset.y + at.y - 1
         if at is not None and at.y > 0 and 0 <= index < len(self.shown):
             node = self._shown[index]
             sign = self._layout.slots[0].x + INDENT * node.depth
-            if node.children and sign <= at.x <= sign + 1:
-                event.stop()
+            if node.is_branch and sign <= at.x <= sign + 1:
+                event.stop().prevent_default()
                 self._set_open(node, is_open=not self.is_open(node))
                 self._go(index)
-                return
-        super().on_click(event)
 
     def _first_cell(self, node: Node) -> str:
-        sign = " " if not node.children else OPEN if self.is_open(node) else FOLDED
+        sign = " " if not node.is_branch else OPEN if self.is_open(node) else FOLDED
         return f"{' ' * (INDENT * node.depth)}{sign} {node.label or NA}"
 
 
@@ -250,13 +248,10 @@ class FilteredTree(FilteredTable[Node]):
     def on_tree_table_refused(self, message: TreeTable.Refused) -> None:
         """Say what is wrong where otherwise the matches are counted; the rows stay."""
         message.stop()
-        self._say(f"✗ {message.wrong}", wrong=True)
+        self._count.update(f"✗ {message.wrong}")
+        self._count.add_class("wrong")
 
-    def on_table_counted(self, message: Table.Counted) -> None:
-        super().on_table_counted(message)
-        self.query_one("#count", Static).set_class(False, "wrong")
-
-    def _say(self, words: str, *, wrong: bool) -> None:
-        count = self.query_one("#count", Static)
-        count.update(words)
-        count.set_class(wrong, "wrong")
+    @on(Table.Counted)
+    def _forgive(self) -> None:
+        """What was wrong no longer is; the matches are counted by the handler of all tables."""
+        self._count.remove_class("wrong")
