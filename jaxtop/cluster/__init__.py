@@ -7,6 +7,7 @@ argument; live views, replays and tests all go through it.
 from jaxtop.cluster.arrays import ArrayView, Span, arrays, distinct, slices
 from jaxtop.cluster.fold import Cluster
 from jaxtop.cluster.host import EMPTY_HOST, Host, Unmet
+from jaxtop.cluster.memory import PARTS, Grower, KnownMemory, MemoryView, Part, growers, memory, memory_total
 from jaxtop.cluster.programs import Difference, KnownPrograms, ProgramView, differences, programs
 from jaxtop.cluster.states import State, state_of
 from jaxtop.cluster.views import (
@@ -26,14 +27,19 @@ from jaxtop.cluster.views import (
 
 __all__ = [
     "EMPTY_HOST",
+    "PARTS",
     "ArrayView",
     "Cluster",
     "DeviceView",
     "Difference",
+    "Grower",
     "Host",
     "HostView",
+    "KnownMemory",
     "KnownPrograms",
+    "MemoryView",
     "MeshView",
+    "Part",
     "ProgramView",
     "Run",
     "Span",
@@ -44,9 +50,12 @@ __all__ = [
     "differences",
     "distinct",
     "figure",
+    "growers",
     "hosts",
     "launch_rate",
+    "memory",
     "memory_history",
+    "memory_total",
     "meshes",
     "programs",
     "runs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop import names
@@ -93,7 +93,7 @@ class _Group(NamedTuple):
     members: list[Host]
 
 
-@dataclass(slots=True)
+@dataclass
 class _Merged:
     """A program with all who have it."""
 
@@ -106,6 +106,10 @@ class _Merged:
     @property
     def members(self) -> list[Host]:
         return [host for group in self.groups for host in group.members]
+
+    @cached_property
+    def agents(self) -> tuple[str, ...]:
+        return tuple(host.agent for host in self.members)
 
 
 @dataclass(slots=True)
@@ -143,7 +147,7 @@ def programs(cluster: Cluster, known: KnownPrograms | None = None) -> list[Progr
                 run=each.run,
                 program=each.program,
                 function=names.function_of(name),
-                agents=tuple(host.agent for host in each.members),
+                agents=each.agents,
                 variants=variants[each.run, name],
                 launches=_most(group.launches.get(name) for group in of_groups),
                 launches_per_second=_most(group.rates.get(name) for group in of_groups),

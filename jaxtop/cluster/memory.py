@@ -1,0 +1,227 @@
+"""What the memory of each device is taken by, and what grows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop import wire
+from jaxtop.cluster.programs import launched_lately
+from jaxtop.cluster.views import figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtop.cluster.arrays import ArrayView
+    from jaxtop.cluster.fold import Cluster
+    from jaxtop.cluster.host import Host
+    from jaxtop.cluster.views import DeviceView
+
+
+class Part(StrEnum):
+    """The parts of a device's memory: live arrays first, then what only an allocator knows of."""
+
+    PARAMETERS = "parameters"
+    OPTIMIZER = "optimizer"
+    GRADIENTS = "gradients"
+    BATCH = "batch"
+    OTHER = "other named"
+    UNNAMED = "unnamed"
+    TEMPORARIES = "temporaries"
+    UNEXPLAINED = "unexplained"
+    RESERVED = "reserved"
+    FREE = "free"
+
+
+PARTS = tuple(Part)
+_ARRAYS = PARTS.index(Part.TEMPORARIES)
+_ROLES = {"parameters": 0, "optimizer": 1, "gradients": 2, "batch": 3}
+_OTHER, _UNNAMED = PARTS.index(Part.OTHER), PARTS.index(Part.UNNAMED)
+# Below this growth is noise; and so is what one or two arrays more would explain.
+GROWS_AT_LEAST, GROWS_BY_ARRAYS, GROWS_WITHIN_S = 64 << 10, 3, 20.0
+_INDEX = re.compile(r"\[\d+\]")
+
+NOTHING = (0,) * len(PARTS)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryView:
+    """The memory of a device by parts, in the order of `PARTS`.
+
+    The arrays are summed up from the census. Where an allocator counts, what it counts beyond them is the
+    temporaries of programs (an estimate: the most that one launched lately needs) and the unexplained rest;
+    `reserved` is what it keeps to itself, or has free in pieces smaller than the largest block.
+    """
+
+    device: DeviceView
+    bytes: tuple[int, ...] = NOTHING
+    largest_free_bytes: int | None = None
+
+    def of(self, part: Part) -> int | None:
+        """The bytes of a part; None where nobody knows."""
+        if self.device.used_bytes is None:
+            return None
+        if PARTS.index(part) >= _ARRAYS and self.device.memory_source != "allocator":
+            return None
+        if part is Part.FREE and not self.device.limit_bytes:
+            return None
+        return self.bytes[PARTS.index(part)]
+
+
+class Grower(NamedTuple):
+    """Arrays that become more and more: of one name but for its indices, or of one line of the script."""
+
+    run: str
+    name: str
+    created: str | None
+    bytes_per_minute: float
+    bytes_per_device: int
+
+
+class _Plan(NamedTuple):
+    """How the groups of a census add up: a slot for each sharding and part, and the devices of a sharding."""
+
+    groups: tuple[wire.ArrayGroup, ...]
+    shardings: tuple[wire.Sharding, ...]
+    slots: list[int]
+    positions: list[tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class KnownMemory:
+    """What was derived, by what it was derived from: only what changed is derived again."""
+
+    plans: dict[str, tuple[wire.Hello | None, _Plan]] = field(default_factory=dict)
+    sums: dict[str, tuple[wire.Arrays, list[tuple[int, ...]]]] = field(default_factory=dict)
+    views: dict[tuple[str, int], tuple[DeviceView, wire.Arrays, MemoryView]] = field(default_factory=dict)
+    places: dict[int, tuple[wire.Mesh, frozenset[int]]] = field(default_factory=dict)
+
+
+def memory(
+    cluster: Cluster, devices: Iterable[DeviceView], known: KnownMemory | None = None
+) -> list[MemoryView]:
+    """The memory of these devices."""
+    known = KnownMemory() if known is None else known
+    temporaries: dict[str, int] = {}
+    found = []
+    for device in devices:
+        host = cluster.hosts.get(device.agent)
+        if host is None:
+            continue
+        entry = known.views.get(device.key)
+        if entry is None or entry[0] is not device or entry[1] is not host.arrays:
+            if device.agent not in temporaries:
+                temporaries[device.agent] = _temporaries(host)
+            view = _view(host, device, _sums(host, known), temporaries[device.agent])
+            entry = known.views[device.key] = device, host.arrays, view
+        found.append(entry[2])
+    return found
+
+
+def growers(arrays: Iterable[ArrayView]) -> list[Grower]:
+    """What grows, fastest first, by the bytes on one device."""
+    found: dict[tuple[str, str], Grower] = {}
+    for view in arrays:
+        if not view.grown_bytes or view.grown_bytes < 0 or (view.grown_s or 0) < GROWS_WITHIN_S:
+            continue
+        each = view.bytes_per_device / max(1, view.count)
+        if view.groups == 1 and view.grown_bytes < GROWS_BY_ARRAYS * each:
+            continue
+        name = _INDEX.sub("[…]", view.name) if view.name else "unnamed"
+        key = view.run, f"{name} {'' if view.name else view.created}"
+        rate, held = view.grown_bytes * 60 / (view.grown_s or 1), view.bytes_per_device
+        before = found.get(key)
+        if before is not None:
+            rate, held = rate + before.bytes_per_minute, held + before.bytes_per_device
+        found[key] = Grower(view.run, name, view.created, rate, held)
+    lasting = [each for each in found.values() if each.bytes_per_minute >= GROWS_AT_LEAST]
+    return sorted(lasting, key=lambda each: -each.bytes_per_minute)
+
+
+def memory_total(views: Sequence[MemoryView]) -> tuple[int, ...]:
+    """The parts of all these devices together."""
+    return tuple(map(sum, zip(*(view.bytes for view in views), strict=True))) if views else NOTHING
+
+
+def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporaries: int) -> MemoryView:
+    if device.used_bytes is None:
+        return MemoryView(device)
+    arrays = sums[device.position] if device.position < len(sums) else NOTHING[:_ARRAYS]
+    if device.memory_source != "allocator":
+        return MemoryView(device, arrays + NOTHING[_ARRAYS:])
+    sample = host.pulse.devices
+    reserved = figure(sample.reserved_bytes, device.position) or 0
+    largest = figure(sample.largest_free_bytes, device.position)
+    pool = figure(sample.pool_bytes, device.position)
+    if largest is not None and pool:
+        reserved += max(0, pool - device.used_bytes - largest)
+    # Arrays and allocator are read a moment apart: between a launch and the next they may disagree.
+    beyond = max(0, device.used_bytes - sum(arrays))
+    temporaries = min(temporaries, beyond)
+    free = max(0, (device.limit_bytes or 0) - device.used_bytes - reserved)
+    return MemoryView(device, (*arrays, temporaries, beyond - temporaries, reserved, free), largest)
+
+
+def _temporaries(host: Host) -> int:
+    """The most that a program which was launched lately needs besides its arguments and results."""
+    lately = launched_lately(host)
+    sizes = (program.temp_bytes for program in host.programs.programs if program.name in lately)
+    return max((size for size in sizes if size is not None), default=0)
+
+
+def _sums(host: Host, known: KnownMemory) -> list[tuple[int, ...]]:
+    """The bytes of its arrays by part, for each device of a process."""
+    entry = known.sums.get(host.agent)
+    if entry is not None and entry[0] is host.arrays:
+        return entry[1]
+    plan, census = _plan(host, known), host.arrays
+    slots = [0] * (len(plan.positions) * _ARRAYS)
+    for group, count, slot in zip(census.groups, census.counts, plan.slots, strict=True):
+        if count:
+            slots[slot] += group.bytes_per_device if group.groups > 1 else group.bytes_per_device * count
+    held = [[0] * _ARRAYS for _ in range(len(host.hello.devices) if host.hello else 0)]
+    for i, positions in enumerate(plan.positions):
+        for position in positions:
+            for part in range(_ARRAYS):
+                held[position][part] += slots[i * _ARRAYS + part]
+    sums = [tuple(each) for each in held]
+    known.sums[host.agent] = census, sums
+    return sums
+
+
+def _plan(host: Host, known: KnownMemory) -> _Plan:
+    census = host.arrays
+    entry = known.plans.get(host.agent)
+    if entry is not None and entry[0] is host.hello:
+        plan = entry[1]
+        if plan.groups is census.groups and plan.shardings is census.shardings:
+            return plan
+    slots = [group.sharding * _ARRAYS + _part(group) for group in census.groups]
+    positions = [_positions(host, sharding, known) for sharding in census.shardings]
+    plan = _Plan(census.groups, census.shardings, slots, positions)
+    known.plans[host.agent] = host.hello, plan
+    return plan
+
+
+def _part(group: wire.ArrayGroup) -> int:
+    return _ROLES.get(group.role or "", _OTHER if group.name or group.role else _UNNAMED)
+
+
+def _positions(host: Host, sharding: wire.Sharding, known: KnownMemory) -> tuple[int, ...]:
+    """Which of its devices hold such arrays; none if they are kept in the memory of the host."""
+    devices = host.hello.devices if host.hello else ()
+    kind = sharding.memory_kind or ""
+    is_cpu = not devices or devices[0].platform == "cpu"
+    if kind.startswith("pinned") or (kind.startswith("unpinned") and not is_cpu):
+        return ()
+    if sharding.mesh is None:
+        ids = frozenset(wire.unpack_ids(sharding.device_ids))
+    else:
+        # By identity: the fold made equal meshes one, and a thousand hosts report the same few.
+        mesh = host.arrays.meshes[sharding.mesh]
+        if id(mesh) not in known.places:
+            known.places[id(mesh)] = mesh, frozenset(wire.unpack_ids(mesh.device_ids))
+        ids = known.places[id(mesh)][1]
+    return tuple(i for i, device in enumerate(devices) if device.id in ids)

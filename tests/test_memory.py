@@ -1,0 +1,248 @@
+"""What each device's memory is taken by, held against sums by hand."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop.cluster import KnownMemory, Part, arrays, devices, growers, memory, memory_total
+from jaxtop_agent.collectors.memory import AllocatorMemory
+from tests.stories import cluster_of, hello, link, pulse, tell
+
+KIB = 1024
+MESH = wire.Mesh((("data", 4),), ((0, 4),))
+SHARDINGS = (
+    wire.Sharding("named", "P('data',)", 0, (), "device"),
+    wire.Sharding("single", "", None, ((1, 1),), "device"),
+    wire.Sharding("named", "P('data',)", 0, (), "pinned_host"),
+    wire.Sharding("named", "P('data',)", 0, (), "unpinned_host"),
+)
+
+
+def group(size: int, name: str | None = None, role: str | None = None, sharding: int = 0, **more):
+    return wire.ArrayGroup((size,), "uint8", sharding, size * 4, size, name, "train", role, **more)
+
+
+def census(*groups: wire.ArrayGroup, counts: tuple[int, ...] | None = None, **more) -> wire.Arrays:
+    counts = (1,) * len(groups) if counts is None else counts
+    return wire.Arrays(
+        1000, serial=7, meshes=(MESH,), shardings=SHARDINGS, groups=groups, counts=counts, **more
+    )
+
+
+def machine(census: wire.Arrays, platform: str = "gpu", source: str = "allocator", **figures):
+    """A process with four devices, and what it said of them."""
+    own = tuple(wire.Device(i, platform, platform, i) for i in range(4))
+    sample = wire.DeviceSample(**{name: (value,) * 4 for name, value in figures.items()})
+    return cluster_of(
+        (10, "r1-0", link("up")),
+        (10, "r1-0", hello(0, devices=own, process_count=1)),
+        (10, "r1-0", census),
+        (10, "r1-0", pulse(at_ms=1000, devices=sample, memory_source=source, launches={"step": 1})),
+    )
+
+
+def parts(cluster, device: int = 0) -> dict[str, int | None]:
+    view = memory(cluster, devices(cluster, 10))[device]
+    return {str(part): view.of(part) for part in Part}
+
+
+STATE = census(
+    group(100, "p['w']", "parameters"),
+    group(200, "o.mu['w']", "optimizer"),
+    group(30, "g['w']", "gradients"),
+    group(8, "batch", "batch"),
+    group(5, "table"),
+    group(2),
+    counts=(1, 2, 1, 1, 3, 4),
+)
+
+
+def test_live_arrays_are_counted_by_what_they_are():
+    found = parts(machine(STATE, used_bytes=1000))
+    assert found["parameters"] == 100
+    assert found["optimizer"] == 2 * 200
+    assert (found["gradients"], found["batch"]) == (30, 8)
+    assert (found["other named"], found["unnamed"]) == (3 * 5, 4 * 2)
+
+
+def test_what_the_allocator_counts_beyond_arrays_is_shown_as_such():
+    found = parts(machine(STATE, used_bytes=1000, limit_bytes=5000))
+    explained = 100 + 400 + 30 + 8 + 15 + 8
+    assert found["unexplained"] == 1000 - explained
+    assert found["free"] == 5000 - 1000
+    assert sum(size or 0 for size in found.values()) == 5000
+
+
+def test_temporaries_of_programs_are_a_part_of_that_and_not_added_twice():
+    cluster = machine(STATE, used_bytes=1000, limit_bytes=5000)
+    told = (
+        wire.Program("jit_step", "f1", temp_bytes=300),
+        wire.Program("jit_idle", "f2", temp_bytes=999),
+    )
+    tell(cluster, (10, "r1-0", wire.Programs(1000, told)))
+    sample = cluster.hosts["r1-0"].pulse.devices
+    tell(
+        cluster,
+        (11, "r1-0", pulse(at_ms=2000, devices=sample, memory_source="allocator", launches={"step": 9})),
+    )
+    found = parts(cluster)
+    assert (found["temporaries"], found["unexplained"]) == (300, 1000 - 561 - 300)
+    assert sum(size or 0 for size in found.values()) == 5000
+
+
+def test_temporaries_are_at_most_what_arrays_leave_unexplained():
+    cluster = machine(census(group(900, "p")), used_bytes=1000)
+    tell(cluster, (10, "r1-0", wire.Programs(1000, (wire.Program("jit_step", "f1", temp_bytes=300),))))
+    tell(cluster, (11, "r1-0", replace(cluster.hosts["r1-0"].pulse, at_ms=2000, launches={"step": 9})))
+    found = parts(cluster)
+    assert (found["temporaries"], found["unexplained"]) == (100, 0)
+
+
+def test_arrays_that_came_since_the_pulse_leave_nothing_unexplained():
+    assert parts(machine(census(group(1200, "p")), used_bytes=1000))["unexplained"] == 0
+
+
+def test_free_memory_in_small_pieces_is_reserved():
+    figures = {"used_bytes": 1000, "limit_bytes": 5000, "reserved_bytes": 50}
+    cluster = machine(STATE, **figures, pool_bytes=4000, largest_free_bytes=2500)
+    found = parts(cluster)
+    assert found["reserved"] == 50 + (4000 - 1000 - 2500)
+    assert found["free"] == 5000 - 1000 - 550
+    assert memory(cluster, devices(cluster, 10))[0].largest_free_bytes == 2500
+
+
+def test_without_a_limit_what_is_free_is_unknown():
+    assert parts(machine(STATE, used_bytes=1000))["free"] is None
+
+
+def test_without_an_allocator_only_arrays_are_known():
+    found = parts(machine(STATE, "cpu", "arrays", used_bytes=561))
+    assert found["parameters"] == 100
+    assert [found[name] for name in ("temporaries", "unexplained", "reserved", "free")] == [None] * 4
+
+
+def test_a_device_of_which_nothing_is_known_has_no_parts():
+    assert set(parts(machine(STATE, "gpu", "allocator")).values()) == {None}
+
+
+def test_arrays_are_where_their_sharding_puts_them():
+    cluster = machine(census(group(100, "a", sharding=1), group(7, "b")), used_bytes=1000)
+    assert [parts(cluster, i)["other named"] for i in range(4)] == [7, 107, 7, 7]
+
+
+def test_arrays_in_the_memory_of_the_host_are_not_the_devices():
+    offloaded = census(group(100, "a", sharding=2), group(50, "b", sharding=3), group(7, "c"))
+    assert parts(machine(offloaded, used_bytes=1000))["other named"] == 7
+    assert parts(machine(offloaded, "cpu", "arrays", used_bytes=57))["other named"] == 57
+
+
+def test_a_sum_of_smaller_groups_counts_once():
+    tail = census(group(640, groups=80), counts=(200,))
+    assert parts(machine(tail, used_bytes=1000))["unnamed"] == 640
+
+
+def test_the_cluster_is_the_sum_of_its_devices():
+    cluster = machine(STATE, used_bytes=1000, limit_bytes=5000)
+    found = memory_total(memory(cluster, devices(cluster, 10)))
+    assert sum(found) == 4 * 5000 and found[0] == 400
+    assert sum(memory_total([])) == 0
+
+
+def test_only_what_changed_is_derived_again():
+    known, seen = KnownMemory(), {}
+    cluster = machine(STATE, used_bytes=1000, limit_bytes=5000)
+    before = memory(cluster, devices(cluster, 10, seen), known)
+    after = memory(cluster, devices(cluster, 10, seen), known)
+    assert all(a is b for a, b in zip(before, after, strict=True))
+    plan = known.plans["r1-0"][1]
+    change = wire.ArraysChange(2000, serial=7, number=1, counts=((5, 10),))
+    tell(cluster, (11, "r1-0", change))
+    view = memory(cluster, devices(cluster, 11, seen), known)[0]
+    assert view.of(Part.UNNAMED) == 20 and known.plans["r1-0"][1] is plan
+
+
+class TestGrowers:
+    def grown(self, *told: wire.ArrayGroup, now: tuple[int, ...], seconds: float = 60, before=None):
+        before = (1,) * len(told) if before is None else before
+        cluster = machine(census(*told, counts=before), "cpu", "arrays", used_bytes=1)
+        change = wire.ArraysChange(
+            1000 + int(seconds * 1000), serial=7, number=1, counts=tuple(enumerate(now))
+        )
+        tell(cluster, (10 + seconds, "r1-0", change))
+        return growers(arrays(cluster))
+
+    def test_what_becomes_more_is_told_with_its_rate(self):
+        (grower,) = self.grown(group(64 * KIB, "cache", created="train.py:88 log"), now=(31,))
+        assert (grower.name, grower.created) == ("cache", "train.py:88 log")
+        assert grower.bytes_per_minute == pytest.approx(30 * 64 * KIB)
+        assert grower.bytes_per_device == 31 * 64 * KIB
+
+    def test_a_list_that_grows_is_one(self):
+        told = [group(64 * KIB, f"logs[{i}]", groups=1) for i in range(3)]
+        (grower,) = self.grown(*told, now=(11, 11, 11))
+        assert grower.name == "logs[…]" and grower.bytes_per_device == 33 * 64 * KIB
+
+    def test_what_has_no_name_is_known_by_the_line_that_made_it(self):
+        told = [group(64 * KIB, created=f"train.py:{line} log") for line in (88, 99)]
+        assert [grower.created for grower in self.grown(*told, now=(11, 21))] == [
+            "train.py:99 log",
+            "train.py:88 log",
+        ]
+
+    def test_one_array_more_or_fewer_is_none(self):
+        assert self.grown(group(64 * KIB, "batch"), now=(2,)) == []
+        assert self.grown(group(64 * KIB, "batch"), before=(9,), now=(1,)) == []
+
+    def test_little_and_brief_growth_is_none(self):
+        assert self.grown(group(16, "step"), now=(40,)) == []
+        assert self.grown(group(64 * KIB, "start"), now=(40,), seconds=5) == []
+
+
+class Device:
+    """As the allocator of a GPU answers."""
+
+    def __init__(self, **stats: int) -> None:
+        self.stats = stats
+
+    def memory_stats(self) -> dict[str, int]:
+        return self.stats
+
+
+class Client:
+    def __init__(self, *devices: Device) -> None:
+        self.devices = devices
+
+    def local_devices(self) -> list[Device]:
+        return list(self.devices)
+
+
+class Board:
+    devices = wire.DeviceSample()
+    memory_source = None
+
+
+RECORDED = {
+    "num_allocs": 1033, "bytes_in_use": 5_368_709_120, "peak_bytes_in_use": 9_663_676_416,
+    "largest_alloc_size": 1_073_741_824, "bytes_limit": 112_742_891_520, "bytes_reserved": 0,
+    "peak_bytes_reserved": 0, "largest_free_block_bytes": 104_152_956_928, "pool_bytes": 112_742_891_520,
+    "peak_pool_bytes": 112_742_891_520,
+}  # fmt: skip
+
+
+def test_the_agent_reads_what_the_allocator_offers():
+    board = Board()
+    AllocatorMemory().collect(board, Client(Device(**RECORDED), Device(bytes_in_use=1)))
+    assert board.memory_source == "allocator"
+    assert board.devices.used_bytes == (5_368_709_120, 1)
+    assert board.devices.reserved_bytes == (0, None)
+    assert board.devices.largest_free_bytes == (104_152_956_928, None)
+    assert board.devices.pool_bytes == (112_742_891_520, None)
+
+
+def test_a_figure_that_no_device_has_is_no_column():
+    board = Board()
+    AllocatorMemory().collect(board, Client(Device(bytes_in_use=1), Device(bytes_in_use=2)))
+    assert board.devices.used_bytes == (1, 2)
+    assert board.devices.largest_free_bytes is None and board.devices.pool_bytes is None
