@@ -91,6 +91,7 @@ class Census:
                 path = places.get(id(array))
                 if path is not None:
                     if path.kind is kind:
+                        path.counted = census
                         del places[id(array)]
                     else:  # it took the place in memory of the one that was there a moment ago
                         path.aval_id, path = 0, None
@@ -149,17 +150,27 @@ class Census:
 
     def _give_places(self, left_over: dict[int, Path], nameless: dict[Kind, list[Group]]) -> None:
         census = self._number
-        for path in left_over.values():
-            groups = nameless.get(path.kind)
-            if not groups:
+        for array_id, path in left_over.items():
+            kind, groups = path.kind, nameless.get(path.kind)
+            if kind is None:
                 continue
-            kind, giver = path.kind, groups[-1]
-            giver.count -= 1
-            if not giver.count:
-                groups.pop()
+            made, created = 0, None
+            if groups:
+                giver = groups[-1]
+                made, created = giver.made, giver.created
+                giver.count -= 1
+                if not giver.count:
+                    groups.pop()
+            elif path.counted != census - 1 or path.departed == array_id:
+                continue
+            else:
+                # Donated to a step that runs, which holds its memory, and has no array for it yet. Once for
+                # an array: the script may as well have deleted it.
+                path.departed = array_id
+            path.counted = census
             taker = kind.groups.get(path)
             if taker is None:
-                taker = kind.groups[path] = Group(kind, path, giver.made, giver.created)
+                taker = kind.groups[path] = Group(kind, path, made, created)
             if taker.census != census:
                 taker.census, taker.count = census, 0
                 self._present.append(taker)

@@ -30,6 +30,9 @@ class Path(msgspec.Struct, gc=False, eq=False):
     # The kind of the array that was last seen here, and the id of the `aval` that told it.
     kind: Any = None
     aval_id: int = 0
+    # The census in which an array was counted here; the id of the last that was counted after its end.
+    counted: int = 0
+    departed: int = 0
     # The same place under the name that the script has registered.
     alias: Path | None = None
     # Where it is one of too many to have a name each: the place that stands for all of them.

@@ -1,0 +1,134 @@
+"""Small training scripts of each framework, unmodified: the arrays have the names that a person gives."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jaxtop import runfiles
+from jaxtop.cluster import arrays
+from tests.support import JAXTOP, ROOT, eventually, processes, viewer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.jax
+
+TRAINING = ROOT / "tests" / "programs" / "training"
+MLP = {"0": (64, 256), "1": (256, 256), "2": (256, 8)}
+Expected = dict[str, tuple[tuple[int, ...], str | None]]
+
+
+def layers(prefix: str, role: str, weight: str, bias: str, *, turned: bool = False) -> Expected:
+    """The weights and biases of the three layers that all scripts have."""
+    found: Expected = {}
+    for number, shape in MLP.items():
+        found[prefix + weight.format(number)] = (shape[::-1] if turned else shape, role)
+        found[prefix + bias.format(number)] = (shape[1:], role)
+    return found
+
+
+def batch(image: str, label: str, role: str | None = None) -> Expected:
+    return {image: ((32, 64), role), label: ((32, 8), role)}
+
+
+PLAIN = "['layers'][{}]['w']", "['layers'][{}]['b']"
+LINEN = "['Dense_{}']['kernel']", "['Dense_{}']['bias']"
+HAIKU = "['mlp/~/linear_{}']['w']", "['mlp/~/linear_{}']['b']"
+EQUINOX = "layers[{}].weight", "layers[{}].bias"
+ADAM = ("mu", "nu")
+LOOKS = 4
+
+
+@contextmanager
+def running(path: Path):
+    """A viewer of this script, under `jaxtop run`, once it has counted arrays and is in its loop."""
+    with processes([*JAXTOP, "run", path]):
+        eventually(runfiles.find)
+        with viewer() as attached:
+            host = attached.host
+            attached.until(lambda: host(0).arrays.groups and sum(host(0).launches.values()) > 50, timeout=120)
+            yield attached
+
+
+def nnx() -> Expected:
+    shapes = {"first": (64, 256), "second": (256, 256), "last": (256, 8)}
+    found: Expected = {f"model.norm.{name}": ((256,), "other") for name in ("mean", "var")}
+    for prefix, step, role in (
+        ("model", ".{}", "parameters"),
+        *((f"optimizer.opt_state[0].{moment}", "['{}']", "optimizer") for moment in ADAM),
+    ):
+        for name, shape in shapes.items():
+            found[prefix + step.format(name) + step.format("kernel")] = (shape, role)
+            found[prefix + step.format(name) + step.format("bias")] = (shape[1:], role)
+        for name in ("scale", "bias"):
+            found[prefix + step.format("norm") + step.format(name)] = ((256,), role)
+    return found
+
+
+SCRIPTS: dict[str, tuple[str, Expected]] = {
+    "plain": (
+        "train",
+        {
+            **layers("params", "parameters", *PLAIN),
+            **layers("momentum", "optimizer", *PLAIN),
+            **batch("x", "y"),
+        },
+    ),
+    "linen": (
+        "main",
+        {
+            **layers("state.params", "parameters", *LINEN),
+            **layers("state.opt_state[0].mu", "optimizer", *LINEN),
+            **layers("state.opt_state[0].nu", "optimizer", *LINEN),
+            **batch("batch['image']", "batch['label']", "batch"),
+        },
+    ),
+    "nnx": ("main", {**nnx(), **batch("x", "y")}),
+    "equinox": (
+        "Trainer.fit",
+        {
+            **layers("self.model.", "parameters", *EQUINOX, turned=True),
+            **layers("self.opt_state[0].trace.", "optimizer", *EQUINOX, turned=True),
+            **batch("x", "y"),
+        },
+    ),
+    "haiku": (
+        "<module>",
+        {
+            **layers("params", "parameters", *HAIKU),
+            **layers("opt_state[0].mu", "optimizer", *HAIKU),
+            **layers("opt_state[0].nu", "optimizer", *HAIKU),
+            **batch("batch[0]", "batch[1]", "batch"),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("framework", SCRIPTS)
+def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
+    """At least 95 % at each look, while the state is rebuilt or donated at each step."""
+    function, expected = SCRIPTS[framework]
+    path = TRAINING / f"train_{framework}.py"
+    with running(path) as attached:
+        for _ in range(LOOKS):
+            attached.look(1.3)
+            seen = []
+            for view in arrays(attached.cluster):
+                right = expected.get(view.name or "")
+                is_right = right == (view.shape, view.role) and view.function == function
+                seen.append((is_right, view.bytes_per_device * len(view.device_ids), view))
+            total = sum(size for _, size, _ in seen)
+            named = sum(size for is_right, size, _ in seen if is_right)
+            assert named >= 0.95 * total, [
+                (view.name, view.function, view.role, view.shape)
+                for is_right, _, view in seen
+                if not is_right
+            ]
+            # The whole state, at each look: a name that comes and goes would be a flicker.
+            assert {view.name for _, _, view in seen} >= {
+                name for name, (_, role) in expected.items() if role in ("parameters", "optimizer")
+            }
+        assert attached.state(0) == "live"
