@@ -175,6 +175,18 @@ class TestTree:
 
         look(act)
 
+    def test_a_branch_that_was_folded_keeps_the_cursor(self):
+        async def act(stage):
+            await stage.press("enter")
+            assert seen(stage) == ["▸ train()", "▸ (no name)"]
+            for index in range(2):
+                stage.feed.frames.append(frame(agent_id(index), census(NOW + 1, leaked=900), NOW + 1))
+            await stage.paint()
+            assert seen(stage) == ["▸ (no name)", "▸ train()"]
+            assert stage.table.row.label == "train()"
+
+        look(act)
+
     def test_growth_is_seen_and_marked(self):
         async def act(stage):
             await stage.press("G")
@@ -218,6 +230,27 @@ class TestTree:
             assert {node.label for node in stage.table.shown if node.depth == 0} == {"eval", "train"}
 
         look(act, *training(), *other)
+
+    def test_long_branches_are_folded_so_that_the_next_is_seen(self):
+        told = census()
+        groups = tuple(
+            wire.ArrayGroup((8,), "float32", 1, 32, 32, f"{name}['{i}']", "train")
+            for name in ("layers", "few")
+            for i in range(50 if name == "layers" else 3)
+        )
+        long = wire.Arrays(int(NOW * 1000), 2, 1, told.meshes, told.shardings, groups, (1,) * len(groups))
+
+        async def act(stage):
+            assert [line.strip() for line in seen(stage)][:4] == ["▾ train()", "▸ layers", "▾ few", "['0']"]
+
+        look(act, *training(), *(frame(agent_id(i), long, NOW + 1) for i in range(2)))
+
+    def test_what_a_run_held_that_is_over_is_said_to_be_past(self):
+        async def act(stage):
+            assert "its run is over" in stage.text
+            assert stage.table._tone(stage.table.row, DARK) == DARK.muted
+
+        look(act, *training(), *(staging.trouble(i, "closed") for i in range(2)))
 
 
 OTHER = {"agent": "b" * 16, "run": "r2", "name": "eval", "process_count": 1}

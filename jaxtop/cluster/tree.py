@@ -88,6 +88,10 @@ class Node:
         return self._members[0][1] if len(self._members) == 1 else None
 
     @property
+    def run(self) -> Hashable:
+        return self.path[0]
+
+    @property
     def is_branch(self) -> bool:
         return len(self._members) > 1
 

@@ -42,19 +42,30 @@ class Pane:
 
 
 def pane(
-    node: Node, known: Slices | None, ink: Ink, width: int, height: int, *, pointed: int | None = None
+    node: Node,
+    known: Slices | None,
+    ink: Ink,
+    width: int,
+    height: int,
+    *,
+    pointed: int | None = None,
+    note: str = "",
 ) -> Pane:
-    """In the room there is; the last line is about the device that is pointed at."""
+    """In the room there is; the last line is about the device that is pointed at, or says the note."""
     view = node.view
     if width < 1 or height < 2:
         return Pane()
     if view is None:
-        return Pane(_fitted(_sums(node, ink), width, height))
-    if width >= WIDE:
+        drawn = Pane(tuple(_sums(node, ink)))
+    elif width >= WIDE:
         drawn = _beside(view, known, ink, width, height - 1)
     else:
         drawn = _below(view, known, ink, width, height - 1)
-    lines = [*drawn.lines, *[Text()] * (height - 1 - len(drawn.lines)), _pointed(view, known, ink, pointed)]
+    last = Text(note, ink.muted)
+    if view is not None and known is not None and pointed is not None:
+        last = _pointed(view, known, ink, pointed)
+    lines = drawn.lines[: height - 1]
+    lines = (*lines, *[Text()] * (height - 1 - len(lines)), last)
     return Pane(_fitted(lines, width, height), drawn.picture, drawn.x, drawn.y)
 
 
@@ -105,16 +116,11 @@ def _unknown(view: ArrayView) -> str:
     return "many small arrays" if view.groups > 1 else "which slice lies where is not known"
 
 
-def _pointed(view: ArrayView, known: Slices | None, ink: Ink, pointed: int | None) -> Text:
-    if known is None:
-        return Text()
-    span = None if pointed is None else known.span_of(pointed)
-    if pointed is None:
-        return Text()
-    held = "nothing of it" if span is None else pictures.in_words(span)
-    line = Text(f"device {pointed} ", ink.bold)
-    line.append(held)
-    at = None if view.mesh is None else view.mesh.coordinates(pointed)
+def _pointed(view: ArrayView, known: Slices, ink: Ink, device_id: int) -> Text:
+    span = known.span_of(device_id)
+    line = Text(f"device {device_id} ", ink.bold)
+    line.append("nothing of it" if span is None else pictures.in_words(span))
+    at = None if view.mesh is None else view.mesh.coordinates(device_id)
     if at is not None and view.mesh is not None:
         place = "  ".join(f"{name} {index}" for (name, _), index in zip(view.mesh.axes, at, strict=True))
         line.append(f"  {place}", ink.muted)

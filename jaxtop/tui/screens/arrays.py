@@ -10,6 +10,7 @@ from jaxtop.tui.array_filter import shape_in_words, understand
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.array_pane import growth
 from jaxtop.tui.renderables.ink import Ink, ink_of
+from jaxtop.tui.renderables.reading import OVER
 from jaxtop.tui.renderables.slices import slices_of
 from jaxtop.tui.renderables.table import NOTHING, Column, figure
 from jaxtop.tui.screens.base import View
@@ -18,13 +19,13 @@ from jaxtop.tui.widgets.array_pane import ArrayPane
 from jaxtop.tui.widgets.tree_table import FilteredTree, TreeTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from textual import events
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from jaxtop.cluster import ArrayView
+    from jaxtop.cluster import ArrayView, Run
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
     from jaxtop.tui.widgets.table import Table
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 # From this width on the pane stands beside the tree, below it otherwise; not at all in fewer lines.
 BESIDE, WIDE = 110, 180
 TALL, LOW = 30, 17
+OVER_NOTE = "its run is over: what it held at last"
 
 
 def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
@@ -70,7 +72,9 @@ def _growing(node: Node, palette: Palette) -> str | None:
 
 
 def columns_for(
-    name: Callable[[Node], str], share: Callable[[Node], float | None]
+    name: Callable[[Node], str],
+    share: Callable[[Node], float | None],
+    bar: Callable[[Node, Palette], str | None],
 ) -> tuple[Column[Any], ...]:
     """What is known of arrays, the most important first."""
     return (
@@ -83,7 +87,7 @@ def columns_for(
             "left",
             share,
             lambda node: gauge(share(node)),
-            lambda _, palette: palette.theme.primary,
+            bar,
             largest_first=True,
         ),
         Column("shape", "shape", 12, "left", _elements, _shape, largest_first=True),
@@ -108,6 +112,10 @@ def empty(moment: Moment) -> str:
     return "no arrays: no host holds any"
 
 
+def _is_past(run: Run, moment: Moment) -> bool:
+    return all(moment.states[view.host.agent] in OVER for view in run.hosts)
+
+
 class ArraysView(View):
     """The tree, and beside or below it the array under the cursor."""
 
@@ -128,8 +136,13 @@ class ArraysView(View):
         super().__init__()
         self._views: Sequence[ArrayView] = ()
         self._total = 0
+        self._past_runs: frozenset[Hashable] = frozenset()
         self.table = TreeTable(
-            lambda name: columns_for(name, self._share), understand, noun="array", sort="bytes"
+            lambda name: columns_for(name, self._share, self._bar_colour),
+            understand,
+            noun="array",
+            sort="bytes",
+            tone=self._tone,
         )
 
     def compose(self) -> ComposeResult:
@@ -153,6 +166,7 @@ class ArraysView(View):
         if moment.arrays is not self._views:
             self._views = moment.arrays
             self._total = sum([view.bytes_per_device for view in self._views])
+        self._past_runs = frozenset(run.id for run in moment.runs if _is_past(run, moment))
         self.table.update_views(self._views, {run.id: run.name for run in moment.runs}, empty(moment))
         self._show_pane()
 
@@ -160,7 +174,15 @@ class ArraysView(View):
     def first_focus(self) -> Widget:
         return self.table
 
+    def _tone(self, node: Node, palette: Palette) -> str | None:
+        """What a run held that is no more is drawn back."""
+        return palette.muted if node.run in self._past_runs else None
+
+    def _bar_colour(self, node: Node, palette: Palette) -> str | None:
+        return self._tone(node, palette) or palette.theme.primary
+
     def _share(self, node: Node) -> float | None:
+        """Of the bytes per device of all arrays, added up."""
         return node.bytes_per_device / self._total if self._total else None
 
     @property
@@ -169,7 +191,9 @@ class ArraysView(View):
 
     def _show_pane(self) -> None:
         if self.is_mounted:
-            self.query_one(ArrayPane).show(self.table.row, self._ink)
+            node = self.table.row
+            note = OVER_NOTE if node is not None and node.run in self._past_runs else ""
+            self.query_one(ArrayPane).show(node, self._ink, note)
 
     def on_table_moved(self, message: Table.Moved) -> None:
         """The pane follows the cursor."""

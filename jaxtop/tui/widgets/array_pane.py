@@ -26,15 +26,16 @@ class ArrayPane(Widget):
         super().__init__(id=id)
         self._node: Node | None = None
         self._ink: Ink | None = None
+        self._note = ""
         self._slices: tuple[object, Slices | None] = (None, None)
         self._pane = Pane()
         self._pointed: int | None = None
 
-    def show(self, node: Node | None, ink: Ink) -> None:
-        """Tell of this array, or of these together."""
+    def show(self, node: Node | None, ink: Ink, note: str = "") -> None:
+        """Tell of this array, or of these together; and in the last line the note."""
         if node is None or self._node is None or node.path != self._node.path:
             self._pointed = None
-        self._node, self._ink = node, ink
+        self._node, self._ink, self._note = node, ink, note
         self._draw()
 
     def on_resize(self) -> None:
@@ -68,7 +69,8 @@ class ArrayPane(Widget):
             self._pane = Pane()
         else:
             known = None if node.view is None else self._known(node.view)
-            self._pane = pane(node, known, self._ink, width, height, pointed=self._pointed)
+            pointed, note = self._pointed, self._note
+            self._pane = pane(node, known, self._ink, width, height, pointed=pointed, note=note)
         if not _same(before.lines, self._pane.lines):
             self.refresh()
 

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from jaxtop.cluster import ArrayView
+    from jaxtop.tui.palette import Palette
     from jaxtop.tui.renderables.table import Column
 
 OPEN, FOLDED, INDENT = "▾", "▸", 2
 # As many matches of a filter are seen without unfolding anything.
 FEW = 200
+# A branch of more is not unfolded unasked, lest it hide what comes after it; except at the top.
+GLANCE = 20
 
 
 class Folds:
@@ -77,6 +80,7 @@ class TreeTable(Table[Node]):
         *,
         noun: str,
         sort: str,
+        tone: Callable[[Node, Palette], str | None],
     ) -> None:
         """A tree without rows.
 
@@ -85,8 +89,9 @@ class TreeTable(Table[Node]):
             understand: Makes a test of an array from what is typed as a filter; or raises Wrong.
             noun: What an array is called.
             sort: The key of the column to sort by.
+            tone: The colour of a row's cells that have none of their own.
         """
-        super().__init__(columns(self._first_cell), lambda node: node.path, noun=noun, sort=sort)
+        super().__init__(columns(self._first_cell), lambda node: node.path, noun=noun, sort=sort, tone=tone)
         self._understand = understand
         self._test: Callable[[ArrayView], bool] | None = None
         self._views: Sequence[ArrayView] = ()
@@ -162,11 +167,15 @@ class TreeTable(Table[Node]):
 
     def is_open(self, node: Node) -> bool:
         """Whether the children of a node are shown."""
-        few = self._test is not None and self._matching <= FEW
-        return self._folds_now.holds_open(node, unasked=node.open_unasked or few)
+        if self._test is not None and self._matching <= FEW:
+            unasked = True
+        else:
+            unasked = node.open_unasked and (node.depth == 0 or len(node.children) <= GLANCE)
+        return self._folds_now.holds_open(node, unasked=unasked)
 
     def _set_open(self, node: Node, *, is_open: bool) -> None:
         self._folds_now.set(node, is_open=is_open)
+        self._wanted = node.path  # who folds a row has chosen it
         self._touch()
 
     def action_choose(self) -> None:
