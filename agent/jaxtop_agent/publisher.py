@@ -137,15 +137,15 @@ class Publisher:
         self._greeting_due = None
         self._launches = {}  # so that the pulse lists every counter again
         self._refresh_hello(server)
-        self._state["pulse"] = wire.encode(self._pulse())
-        self._keep_census()
-        for kind, payload in self._state.items():
+        for kind, payload in self._whole_state():
             self._publish(server, kind, payload)
 
-    def _keep_census(self) -> None:
-        """The census as it is now, changes included; encoded only for who needs it."""
-        if self._board.arrays is not None:
-            self._state["arrays"] = wire.encode(self._board.arrays)
+    def _whole_state(self) -> list[tuple[str, bytes]]:
+        """All that a new viewer must have. The pulse comes last: who has it has everything."""
+        state = list(self._state.items())
+        if self._board.arrays is not None:  # as it is now, all its changes included
+            state.append(("arrays", wire.encode(self._board.arrays)))
+        return [*state, ("pulse", wire.encode(self._pulse()))]
 
     def _refresh_hello(self, server: transport.Server) -> None:
         """Send and note down who we are, if it changed."""
@@ -239,10 +239,9 @@ class Publisher:
                 return reply(), [("roster", wire.encode(self._roster()))]
             case "state":
                 self._launches = {}
-                self._state["pulse"] = wire.encode(self._pulse())
-                self._keep_census()
+                state = self._whole_state()
                 self._launches = {}  # the others have not heard of what moved: the next pulse lists all again
-                return reply(), list(self._state.items())
+                return reply(), state
             case "pace" if request.interval_ms is not None:
                 if self._read_only or not is_owner:
                     return reply(READ_ONLY if self._read_only else NOT_OWNER), []
