@@ -1,0 +1,40 @@
+"""Variables of running functions are read without a trace, on every Python that is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+
+
+def interpreter(version: str) -> str:
+    """A Python of this version; skips where there is none."""
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        return sys.executable
+    managed = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob(f"versions/{version}.*"))
+    found = str(managed[-1] / "bin" / "python") if managed else shutil.which(f"python{version}")
+    works = found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
+    return found if found and works else pytest.skip(f"no Python {version} here")
+
+
+@pytest.mark.parametrize("mode", ["plain", "traced"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_reading_variables_keeps_nothing_and_changes_nothing(version, mode):
+    """Also under a trace function, as debuggers set it, and where the script holds its locals."""
+    done = subprocess.run(
+        [interpreter(version), ROOT / "tests" / "programs" / "frames.py", mode],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("ok\n", "")
