@@ -398,6 +398,18 @@ class TestPane:
 
         look(act)
 
+    def test_what_is_said_beside_figures_is_drawn_back(self):
+        async def act(stage):
+            await go_to(stage, *KERNEL)
+            widget = stage.app.query_one(ArrayPane)
+            styles = {segment.text: segment.style for y in range(20) for segment in widget.render_line(y)}
+            assert styles["state.params['Dense_0']['kernel']"].bold
+            assert styles["data 2 ↓  model 4 →"].color.name == DARK.muted
+            backs = [styles[f" {letter} "].bgcolor.name for letter in "abcdefgh"]
+            assert backs == list(DARK.ramp)
+
+        look(act)
+
     def test_a_branch_is_summed_up(self):
         async def act(stage):
             assert "train()" in pane(stage)

@@ -80,6 +80,7 @@ class ArrayPane(Widget):
             return Strip.blank(width, style)
         line = self._pane.lines[y].copy()
         line.end = ""
+        line.stylize_before(line.style)  # without a span, rendering forgets the style of the whole
         return Strip(line.render(self.app.console)).apply_style(style).adjust_cell_length(width, style)
 
 
