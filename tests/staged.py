@@ -67,3 +67,47 @@ def at_odds() -> list[wire.Frame]:
     storm = {"compiles": {"jit_sample": 17, "jit_train_step": 1}, "recompiling": ("jit_sample",)}
     told.append(programs(1, SAMPLE, EVALUATE, OTHER_STEP, INIT, **storm))
     return told
+
+
+def held() -> list[wire.Frame]:
+    """The run above, with the arrays that it holds; those of one line grow."""
+    told = [each for each in compiled() if each.kind != "arrays"]
+    for index in range(stage.PROCESSES):
+        agent = agent_id(index)
+        for ago in reversed(range(6)):
+            at = NOW - 10 * ago
+            told.append(frame(agent, large(at, 60 - 10 * ago), at))
+    return told
+
+
+def counted() -> list[wire.Frame]:
+    """A run without allocators: what its devices hold is what its arrays hold."""
+    told = stage.well()
+    for index in range(stage.PROCESSES):
+        told += [frame(agent_id(index), stage.census()), programs(index, STEP)]
+    return told
+
+
+def large(at: float, logged: int) -> wire.Arrays:
+    """A census of large arrays on a mesh of 2 × 4."""
+    mesh = wire.Mesh((("data", 4), ("model", 2)), wire.pack_ids(tuple(range(8))))
+    sharding = wire.Sharding("named", "P('data', 'model')", 0, (), "device")
+    sizes = (
+        ("state.params['w']", "parameters", 2 * GIB),
+        ("state.opt_state[0].mu['w']", "optimizer", 2 * GIB),
+        ("state.opt_state[0].nu['w']", "optimizer", 2 * GIB),
+        ("grads['w']", "gradients", 2 * GIB),
+        ("batch['image']", "batch", GIB // 4),
+        ("cache['keys']", None, GIB // 2),
+        (None, None, 4 * MIB),
+    )
+    groups = tuple(
+        wire.ArrayGroup(
+            (size // 4,), "float32", 0, size * 8, size, name, "train" if name else None, role,
+            None if name else "train.py:88 log_metrics",
+        )
+        for name, role, size in sizes
+    )  # fmt: skip
+    counts = (1,) * (len(groups) - 1) + (logged,)
+    at_ms = int(at * 1000)
+    return wire.Arrays(at_ms, 9, at_ms, meshes=(mesh,), shardings=(sharding,), groups=groups, counts=counts)

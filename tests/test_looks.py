@@ -26,6 +26,8 @@ SCENES = {
     "mesh-by-axes": (WELL, ("tab",)),
     "hosts": (WELL, ("2",)),
     "devices": (WELL, ("3",)),
+    "memory": (staged.held(), ("5",)),
+    "memory-of-arrays": (staged.counted(), ("5",)),
     "programs": (staged.at_odds(), ("7",)),
     "arrays": (TRAINING, ("4", "j", "j", "j", "l", "l", "l", "l")),
     "arrays-filtered": (TRAINING, ("4", "/", *"grown>0 | batch", "enter", "G")),

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import KnownMemory, Part, arrays, devices, growers, memory, memory_total
+from jaxtop.cluster import KnownMemory, Part, devices, growers, memory, memory_total
 from jaxtop_agent.collectors.memory import AllocatorMemory
 from tests.stories import cluster_of, hello, link, pulse, tell
 
@@ -164,40 +164,56 @@ def test_only_what_changed_is_derived_again():
 
 
 class TestGrowers:
-    def grown(self, *told: wire.ArrayGroup, now: tuple[int, ...], seconds: float = 60, before=None):
-        before = (1,) * len(told) if before is None else before
-        cluster = machine(census(*told, counts=before), "cpu", "arrays", used_bytes=1)
-        change = wire.ArraysChange(
-            1000 + int(seconds * 1000), serial=7, number=1, counts=tuple(enumerate(now))
-        )
-        tell(cluster, (10 + seconds, "r1-0", change))
-        return growers(arrays(cluster))
+    def told(self, *groups: wire.ArrayGroup, counts: list[tuple[int, ...]], every: float = 10):
+        """So many of each group, from census to census."""
+        cluster = machine(census(*groups, counts=counts[0]), "cpu", "arrays", used_bytes=1)
+        for number, now in enumerate(counts[1:], start=1):
+            change = wire.ArraysChange(1000 + int(number * every * 1000), 7, number, tuple(enumerate(now)))
+            tell(cluster, (10 + number * every, "r1-0", change))
+        return growers(cluster)
 
-    def test_what_becomes_more_is_told_with_its_rate(self):
-        (grower,) = self.grown(group(64 * KIB, "cache", created="train.py:88 log"), now=(31,))
-        assert (grower.name, grower.created) == ("cache", "train.py:88 log")
+    def test_what_becomes_more_and_more_is_told_with_its_rate(self):
+        cache = group(64 * KIB, "cache", created="train.py:88 log")
+        (grower,) = self.told(cache, counts=[(1,), (6,), (11,), (16,), (21,), (26,), (31,)])
+        assert (grower.name, grower.bytes_per_device) == ("cache", 31 * 64 * KIB)
         assert grower.bytes_per_minute == pytest.approx(30 * 64 * KIB)
-        assert grower.bytes_per_device == 31 * 64 * KIB
 
     def test_a_list_that_grows_is_one(self):
-        told = [group(64 * KIB, f"logs[{i}]", groups=1) for i in range(3)]
-        (grower,) = self.grown(*told, now=(11, 11, 11))
-        assert grower.name == "logs[…]" and grower.bytes_per_device == 33 * 64 * KIB
+        logs = [group(64 * KIB, f"logs[{i}]['loss']") for i in range(4)]
+        counts = [(1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 1, 0), (1, 1, 1, 1)]
+        (grower,) = self.told(*logs, counts=counts)
+        assert grower.name == "logs[…]['loss']" and grower.bytes_per_device == 4 * 64 * KIB
 
     def test_what_has_no_name_is_known_by_the_line_that_made_it(self):
-        told = [group(64 * KIB, created=f"train.py:{line} log") for line in (88, 99)]
-        assert [grower.created for grower in self.grown(*told, now=(11, 21))] == [
-            "train.py:99 log",
-            "train.py:88 log",
+        unnamed = [group(64 * KIB, created=f"train.py:{line} log") for line in (88, 99)]
+        found = self.told(*unnamed, counts=[(1, 1), (2, 3), (3, 5), (4, 7)])
+        assert [(grower.name, grower.created) for grower in found] == [
+            (None, "train.py:99 log"),
+            (None, "train.py:88 log"),
         ]
 
-    def test_one_array_more_or_fewer_is_none(self):
-        assert self.grown(group(64 * KIB, "batch"), now=(2,)) == []
-        assert self.grown(group(64 * KIB, "batch"), before=(9,), now=(1,)) == []
+    def test_what_is_set_up_once_does_not_grow(self):
+        assert self.told(group(64 * KIB, "params"), counts=[(0,), (40,), (40,), (40,), (40,)]) == []
+
+    def test_what_comes_and_goes_does_not_grow(self):
+        assert self.told(group(64 * KIB, "batch"), counts=[(1,), (2,), (3,), (1,), (2,), (5,)]) == []
 
     def test_little_and_brief_growth_is_none(self):
-        assert self.grown(group(16, "step"), now=(40,)) == []
-        assert self.grown(group(64 * KIB, "start"), now=(40,), seconds=5) == []
+        assert self.told(group(16, "step"), counts=[(1,), (2,), (3,), (4,)]) == []
+        assert self.told(group(64 * KIB, "start"), counts=[(1,), (2,), (3,), (4,)], every=2) == []
+
+    def test_of_several_processes_it_is_told_once(self):
+        cache, story = group(64 * KIB, "cache"), []
+        for index in (0, 1):
+            agent = f"r1-{index}"
+            story += [(10, agent, hello(index)), (10, agent, census(cache))]
+            for number in range(1, 5):
+                change = wire.ArraysChange(
+                    1000 + number * 10_000, 7, number, ((0, 1 + number * (index + 1)),)
+                )
+                story.append((10 + number * 10, agent, change))
+        (grower,) = growers(cluster_of(*story))
+        assert grower.bytes_per_device == 9 * 64 * KIB
 
 
 class Device:

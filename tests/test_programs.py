@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from msgspec.structs import replace
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import wire
 from jaxtop.cluster import KnownPrograms, differences, programs
 from jaxtop.export.json import to_document
+from jaxtop.export.openmetrics import to_openmetrics
 from jaxtop.names import function_of, program_of
 from jaxtop_agent.compiled import Compiled
 from tests.stories import cluster_of, hello, pulse, running, tell
@@ -218,3 +220,14 @@ def test_the_document_has_the_program_with_the_processes_that_loaded_it():
     )
     assert (first["launches"], first["collectives"]) == (None, None)
     assert (first["hosts"], first["differs"], first["created"]) == ([0], [1], "train.py:57 <module>")
+
+
+def test_openmetrics_has_the_programs_as_prometheus_reads_them():
+    cluster = pair(told(STEP, LOCAL, compiles={"jit_step": 2}), told(TestDifferences.other))
+    families = {each.name: each for each in text_string_to_metric_families(to_openmetrics(cluster, 13))}
+    (compiles,) = families["jaxtop_compiles"].samples
+    assert (compiles.labels["program"], compiles.value) == ("jit_step", 2)
+    flops = {each.labels["fingerprint"]: each.value for each in families["jaxtop_program_flops"].samples}
+    assert flops == {"f1": 1000, "f2": 1000}
+    differs = {each.labels["fingerprint"]: each.value for each in families["jaxtop_program_differs"].samples}
+    assert differs == {"f1": 1, "f2": 1, "f9": 0}

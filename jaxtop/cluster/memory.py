@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.cluster.programs import launched_lately
-from jaxtop.cluster.views import figure
+from jaxtop.cluster.views import figure, hosts, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtop.cluster.arrays import ArrayView
     from jaxtop.cluster.fold import Cluster
     from jaxtop.cluster.host import Host
     from jaxtop.cluster.views import DeviceView
@@ -39,8 +39,9 @@ PARTS = tuple(Part)
 _ARRAYS = PARTS.index(Part.TEMPORARIES)
 _ROLES = {"parameters": 0, "optimizer": 1, "gradients": 2, "batch": 3}
 _OTHER, _UNNAMED = PARTS.index(Part.OTHER), PARTS.index(Part.UNNAMED)
-# Below this growth is noise; and so is what one or two arrays more would explain.
-GROWS_AT_LEAST, GROWS_BY_ARRAYS, GROWS_WITHIN_S = 64 << 10, 3, 20.0
+# What grows does so again and again: what a program sets up once, or holds twice for a moment, does not.
+STEPS_UP = 3
+GROWS_AT_LEAST = 64 << 10  # bytes a minute on one device
 _INDEX = re.compile(r"\[\d+\]")
 
 NOTHING = (0,) * len(PARTS)
@@ -74,7 +75,7 @@ class Grower(NamedTuple):
     """Arrays that become more and more: of one name but for its indices, or of one line of the script."""
 
     run: str
-    name: str
+    name: str | None
     created: str | None
     bytes_per_minute: float
     bytes_per_device: int
@@ -97,6 +98,11 @@ class KnownMemory:
     sums: dict[str, tuple[wire.Arrays, list[tuple[int, ...]]]] = field(default_factory=dict)
     views: dict[tuple[str, int], tuple[DeviceView, wire.Arrays, MemoryView]] = field(default_factory=dict)
     places: dict[int, tuple[wire.Mesh, frozenset[int]]] = field(default_factory=dict)
+    stems: dict[str, list[tuple[wire.Arrays, dict[_Stem, int]]]] = field(default_factory=dict)
+
+
+# The name of arrays without its indices, or, of those without a name, None and the line that made them.
+_Stem = tuple[str | None, str | None]
 
 
 def memory(
@@ -120,24 +126,47 @@ def memory(
     return found
 
 
-def growers(arrays: Iterable[ArrayView]) -> list[Grower]:
-    """What grows, fastest first, by the bytes on one device."""
-    found: dict[tuple[str, str], Grower] = {}
-    for view in arrays:
-        if not view.grown_bytes or view.grown_bytes < 0 or (view.grown_s or 0) < GROWS_WITHIN_S:
+def growers(cluster: Cluster, known: KnownMemory | None = None) -> list[Grower]:
+    """What grew over the last two minutes, fastest first; of several processes, where it grows fastest."""
+    known = KnownMemory() if known is None else known
+    found: dict[tuple[str, _Stem], Grower] = {}
+    for host in hosts(cluster):
+        run, past = run_of(host), _past(cluster, host, known)
+        if len(past) <= STEPS_UP:
             continue
-        each = view.bytes_per_device / max(1, view.count)
-        if view.groups == 1 and view.grown_bytes < GROWS_BY_ARRAYS * each:
-            continue
-        name = _INDEX.sub("[…]", view.name) if view.name else "unnamed"
-        key = view.run, f"{name} {'' if view.name else view.created}"
-        rate, held = view.grown_bytes * 60 / (view.grown_s or 1), view.bytes_per_device
-        before = found.get(key)
-        if before is not None:
-            rate, held = rate + before.bytes_per_minute, held + before.bytes_per_device
-        found[key] = Grower(view.run, name, view.created, rate, held)
-    lasting = [each for each in found.values() if each.bytes_per_minute >= GROWS_AT_LEAST]
-    return sorted(lasting, key=lambda each: -each.bytes_per_minute)
+        minutes = (past[-1][0].at_ms - past[0][0].at_ms) / 60_000
+        for stem, now in past[-1][1].items():
+            sizes = [sums.get(stem, 0) for _, sums in past]
+            steps = [later - earlier for earlier, later in pairwise(sizes)]
+            rate = (now - sizes[0]) / minutes
+            if min(steps) < 0 or sum(step > 0 for step in steps) < STEPS_UP or rate < GROWS_AT_LEAST:
+                continue
+            before = found.get((run, stem))
+            if before is None or before.bytes_per_minute < rate:
+                found[run, stem] = Grower(run, *stem, rate, now)
+    return sorted(found.values(), key=lambda each: -each.bytes_per_minute)
+
+
+def _past(cluster: Cluster, host: Host, known: KnownMemory) -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
+    """The censuses that are remembered, each summed up by stem once."""
+    remembered = cluster.past_arrays.get(host.agent, ())
+    summed = {id(census): sums for census, sums in known.stems.get(host.agent, ())}
+    past = [
+        (census, summed[id(census)] if id(census) in summed else _by_stem(census))
+        for census in remembered
+        if census.serial == host.arrays.serial
+    ]
+    known.stems[host.agent] = past
+    return past
+
+
+def _by_stem(census: wire.Arrays) -> dict[_Stem, int]:
+    sums: dict[_Stem, int] = {}
+    for group, count in zip(census.groups, census.counts, strict=True):
+        stem = (_INDEX.sub("[…]", group.name), None) if group.name else (None, group.created)
+        size = group.bytes_per_device if group.groups > 1 and count else group.bytes_per_device * count
+        sums[stem] = sums.get(stem, 0) + size
+    return sums
 
 
 def memory_total(views: Sequence[MemoryView]) -> tuple[int, ...]:

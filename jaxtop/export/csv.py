@@ -36,6 +36,7 @@ COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
     ("host_cpu_percent", lambda host, _: host["cpu_percent"]),
     ("host_rss_bytes", lambda host, _: host["rss_bytes"]),
     ("launches", lambda host, _: sum(host["launches"].values()) if host["launches"] else None),
+    ("largest_free_bytes", lambda _, device: _memory(device, "largest_free_bytes")),
 )
 
 

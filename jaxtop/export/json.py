@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
-from jaxtop.cluster import arrays, devices, meshes, programs, runs, scaled, state_of
+from jaxtop.cluster import Part, arrays, devices, memory, meshes, programs, runs, scaled, state_of
 
 if TYPE_CHECKING:
-    from jaxtop.cluster import ArrayView, Cluster, DeviceView, Host, HostView, MeshView, ProgramView, Run
+    from jaxtop.cluster import ArrayView, Cluster, Host, HostView, MemoryView, MeshView, ProgramView, Run
 
 SCHEMA = 1
 
@@ -25,9 +25,9 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     """The document as plain values."""
     all_runs = runs(cluster)
     all_meshes = meshes(cluster)
-    by_agent: dict[str, list[DeviceView]] = {}
-    for device in devices(cluster, now):
-        by_agent.setdefault(device.agent, []).append(device)
+    by_agent: dict[str, list[MemoryView]] = {}
+    for view in memory(cluster, devices(cluster, now)):
+        by_agent.setdefault(view.device.agent, []).append(view)
     return {
         "schema": SCHEMA,
         "jaxtop": __version__,
@@ -63,7 +63,7 @@ def timestamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _host(run: Run, view: HostView, own_devices: list[DeviceView], now: float) -> dict[str, Any]:
+def _host(run: Run, view: HostView, own_devices: list[MemoryView], now: float) -> dict[str, Any]:
     host = view.host
     hello, pulse = host.hello, host.pulse
     return {
@@ -99,7 +99,7 @@ def _host(run: Run, view: HostView, own_devices: list[DeviceView], now: float) -
             "dropped": None if host.pulse_at is None else pulse.cost.dropped,
             "viewers": None if host.pulse_at is None else pulse.cost.viewers,
         },
-        "devices": [_device(device) for device in own_devices],
+        "devices": [_device(view) for view in own_devices],
     }
 
 
@@ -120,7 +120,8 @@ def _step(host: Host) -> dict[str, Any] | None:
     }
 
 
-def _device(device: DeviceView) -> dict[str, Any]:
+def _device(view: MemoryView) -> dict[str, Any]:
+    device = view.device
     return {
         "id": device.id,
         "local_id": device.local_id,
@@ -132,6 +133,8 @@ def _device(device: DeviceView) -> dict[str, Any]:
             "peak_bytes": device.peak_bytes,
             "limit_bytes": device.limit_bytes,
             "source": device.memory_source,
+            "largest_free_bytes": view.largest_free_bytes,
+            "parts": {part.replace(" ", "_"): view.of(part) for part in Part},
         },
         "utilization": device.utilization,
         "power_w": device.power_w,

@@ -59,6 +59,7 @@ def _families(document: dict[str, Any]) -> list[_Family]:
     busy = _Family("jaxtop_device_utilization_ratio", "gauge", "Share of time the device was busy.", "ratio")
     power = _Family("jaxtop_device_power_watts", "gauge", "Power draw.", "watts")
     heat = _Family("jaxtop_device_temperature_celsius", "gauge", "Temperature.", "celsius")
+    part = _Family("jaxtop_device_memory_part_bytes", "gauge", "Memory by what takes it.", "bytes")
     for host in document["hosts"]:
         of_host: Labels = {
             "run": host["run"],
@@ -83,10 +84,35 @@ def _families(document: dict[str, Any]) -> list[_Family]:
             used.add(of_memory, memory["used_bytes"])
             peak.add(of_memory, memory["peak_bytes"])
             limit.add(of_memory, memory["limit_bytes"])
+            for name, size in memory["parts"].items():
+                part.add({**of_memory, "part": name}, size)
             busy.add(of_device, device["utilization"])
             power.add(of_device, device["power_w"])
             heat.add(of_device, device["temperature_c"])
-    return [state, cpu, rss, launches, steps, metric, agent_cpu, used, peak, limit, busy, power, heat]
+    of_devices = [used, peak, limit, part, busy, power, heat]
+    return [state, cpu, rss, launches, steps, metric, agent_cpu, *of_devices, *_of_programs(document)]
+
+
+def _of_programs(document: dict[str, Any]) -> list[_Family]:
+    compiles = _Family("jaxtop_compiles", "counter", "Compilations of a function.")
+    flops = _Family("jaxtop_program_flops", "gauge", "Operations of a launch on a device, by the compiler.")
+    needs = _Family("jaxtop_program_memory_bytes", "gauge", "What a program needs of a device.", "bytes")
+    differs = _Family("jaxtop_program_differs", "gauge", "Processes with another program of this name.")
+    counted: dict[tuple[str, str], int] = {}
+    for program in document["programs"]:  # variants of a name share its count
+        name = program["run"], program["name"]
+        counted[name] = max(counted.get(name, 0), program["compiles"] or 0)
+    for (run, function), count in counted.items():
+        compiles.add({"run": run, "program": function}, count or None)
+    for program in document["programs"]:
+        if program["fingerprint"] is None:  # nothing would tell it from others of its name
+            continue
+        labels = {"run": program["run"], "program": program["name"], "fingerprint": program["fingerprint"]}
+        flops.add(labels, program["flops"])
+        for kind in ("argument", "output", "alias", "temp", "code"):
+            needs.add({**labels, "kind": kind}, program[f"{kind}_bytes"])
+        differs.add(labels, len(program["differs"]))
+    return [compiles, flops, needs, differs]
 
 
 def _over(value: float | None, unit: float) -> float | None:

@@ -52,6 +52,8 @@ class Column(Generic[Row]):
     searched: bool = True
     # How `write` writes what `read` reads, where it needs nothing else: equal values are searched only once.
     form: Callable[[Any], str] | None = None
+    # Draws it in the width that it has, in colours of its own: text, foreground and background by and by.
+    draw: Callable[[Row, int, Palette], Sequence[tuple[str, str | None, str | None]]] | None = None
 
 
 def words(
@@ -260,7 +262,12 @@ def draw_row(
     if cursor:
         line.put(0, CURSOR, _style(palette.theme.primary if focused else palette.muted, background), base)
     for slot in layout.slots:
-        column = slot.column
+        column, x = slot.column, slot.x
+        if column.draw is not None:
+            for text, fore, back in column.draw(row, slot.width, palette):
+                line.put(x, text, _style(fore or plain, back or background), base)
+                x += cell_len(text)
+            continue
         text = column.write(row)
         colour = None if column.style is None else column.style(row, palette)
         if colour is None:

@@ -8,6 +8,7 @@ from jaxtop.tui.screens.arrays import ArraysView
 from jaxtop.tui.screens.devices import DevicesView
 from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
+from jaxtop.tui.screens.memory import MemoryScreenView
 from jaxtop.tui.screens.mesh import MeshScreenView
 from jaxtop.tui.screens.programs import ProgramsView
 
@@ -17,4 +18,12 @@ if TYPE_CHECKING:
 
 def all_screens() -> list[View]:
     """New screens for an app."""
-    return [MeshScreenView(), HostsView(), DevicesView(), ArraysView(), ProgramsView(), EventsView()]
+    return [
+        MeshScreenView(),
+        HostsView(),
+        DevicesView(),
+        ArraysView(),
+        MemoryScreenView(),
+        ProgramsView(),
+        EventsView(),
+    ]

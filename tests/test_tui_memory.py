@@ -1,0 +1,122 @@
+"""The screen of the memory, as a person uses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop.cluster import PARTS, Part
+from jaxtop.tui.palette import PALETTES
+from jaxtop.tui.renderables.stacked import LETTERS, bar, legend, lengths, stacked
+from tests import stage, staged
+from tests.stage import Stage, play
+from tests.test_tui_programs import SIZES, line, seen
+
+GIB = 1 << 30
+SIZES_OF_PARTS = (4, 2, 0, 0, 0, 0, 1, 0, 1, 8)
+
+
+class TestBars:
+    def test_parts_end_where_they_belong(self):
+        assert lengths((1, 1, 2), 4, 8) == [2, 2, 4]
+        assert lengths((1, 1, 1), 3, 10) == [3, 4, 3]
+        assert lengths((1, 1), 4, 8) == [2, 2]
+
+    def test_small_parts_together_are_as_long_as_they_are(self):
+        assert sum(lengths((1,) * 10, 100, 10)) == 1
+
+    def test_nothing_and_too_much_fit(self):
+        assert lengths((0, 0), 0, 10) == [0, 0]
+        assert lengths((5, 9), 4, 10) == [10, 0]
+        assert lengths((5, 9), 4, 0) == [0, 0]
+
+    @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+    def test_each_part_has_a_letter_and_a_colour_of_its_own(self, palette):
+        assert len(set(LETTERS.values())) == len(LETTERS) == len(PARTS)
+        backs = [back for _, _, back in stacked((1,) * len(PARTS), len(PARTS), len(PARTS), palette)]
+        assert len(set(backs)) == len(PARTS)
+
+    def test_a_bar_reads_without_colours(self):
+        palette = next(iter(PALETTES.values()))
+        assert bar(SIZES_OF_PARTS, 16, 16, palette).plain == "PPPPOOT/········"
+        assert stacked(None, 16, 16, palette)[0][0] == "n/a"
+
+    def test_the_legend_names_only_what_is_there(self):
+        palette = next(iter(PALETTES.values()))
+        (one,) = legend(SIZES_OF_PARTS, 200, palette)
+        assert one.plain.startswith("P parameters 4B  O optimizer 2B  T temporaries (estimate) 1B")
+        assert not any(part in one.plain for part in (Part.GRADIENTS, Part.BATCH, Part.UNNAMED))
+        narrow = legend(SIZES_OF_PARTS, 40, palette)
+        assert len(narrow) > 1 and all(each.cell_len <= 40 for each in narrow)
+
+
+def test_the_cluster_stands_on_top_with_its_fullest_device():
+    shown = seen(*staged.held(), keys=("5",)).splitlines()
+    assert shown[2].strip() == "8 devices hold 111G of 192G (58%), most device 7: 14.8G; by their allocators"
+    assert set(shown[3].strip()) == set("POGBNUT/·")
+    assert "P parameters 16.0G" in shown[4] and "T temporaries (estimate)" in shown[4]
+
+
+def test_each_device_has_its_bar_and_the_figures_of_its_allocator():
+    row = line(" 7  node01", seen(*staged.held(), keys=("5",)))
+    assert {"14.8G", "24.0G", "15.8G", "8.0G", "2.0G", "4.0G", "256M", "512M"} <= set(row.split())
+    assert "PPPPPOOOOO" in row and "···" in row
+
+
+def test_without_allocators_it_says_so_and_claims_nothing():
+    shown = seen(*staged.counted(), keys=("5",))
+    assert "no allocator: live arrays alone" in shown
+    assert not any(word in shown for word in ("LIMIT", "UNEXPL", "temporaries", "LARGEST FREE"))
+    # The devices differ only in the fullest one's favour: its bar is the longest.
+    bars = [row.count("P") + row.count("O") for row in shown.splitlines() if "node0" in row]
+    assert len(bars) == 8 and max(bars) == bars[-1]
+
+
+def test_what_grows_is_named_with_the_line_that_makes_it():
+    shown = seen(*staged.held(), keys=("5",))
+    assert "+240M/min  unnamed, by train.py:88 log_metrics  240M" in shown
+    assert "nothing, as far as is known" in seen(*staged.counted(), keys=("5",))
+
+
+def test_what_a_launch_adds_is_held_against_what_is_free():
+    shown = seen(*staged.held(), keys=("5",))
+    assert "▲ evaluate +12.0G of 9.2G free" in shown
+    assert "train_step +9.3G of 9.2G free · runs" in shown and "▲ train_step" not in shown
+    assert "train_step +9.3G of an unknown limit" in seen(*staged.counted(), keys=("5",))
+
+
+def test_it_can_be_sorted_by_a_part():
+    async def act(stage: Stage) -> None:
+        await stage.press("5", "full_stop", "full_stop")
+        await stage.pilot.pause(0.1)
+        rows = [row for row in stage.text.splitlines() if "node0" in row]
+        assert "▼USED" in stage.text and rows[0].split()[0] == "7"
+
+    play(act, *staged.held())
+
+
+def test_enter_leads_to_the_device_in_the_mesh_and_back():
+    async def act(stage: Stage) -> None:
+        await stage.press("5", "G", "enter")
+        assert stage.screen_shown == "screen-1" and "device 7" in stage.text
+        await stage.press("5")
+        await stage.pilot.pause(0.1)
+        assert any(row.startswith("▌") and " 7  node01" in row for row in stage.text.splitlines())
+
+    play(act, *staged.held())
+
+
+def test_a_device_that_is_gone_holds_nothing():
+    shown = seen(*staged.held(), stage.trouble(1, "closed"), keys=("5",))
+    assert "4 devices hold" in shown and "n/a" in line(" 7  node01", shown)
+
+
+def test_where_there_is_little_room_the_devices_have_it():
+    assert "HEADROOM" not in seen(*staged.held(), keys=("5",), size=(60, 16))
+    assert "HEADROOM" in seen(*staged.held(), keys=("5",), size=(80, 24))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("told", [[], stage.well(), staged.counted(), staged.held()])
+def test_it_fits_every_size(told, size):
+    shown = seen(*told, keys=("5",), size=size)
+    assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())
