@@ -155,7 +155,7 @@ def cuts(executable: Any) -> list[int]:
 
 def own_functions() -> frozenset[str]:
     """The names of JAX's own operations and functions, which scripts call with arrays of any shape."""
-    operations = _find(_module("jax._src.interpreters.mlir"), "_lowerings")
+    operations = getattr(sys.modules.get("jax._src.interpreters.mlir"), "_lowerings", ())
     names = {str(operation.name) for operation in operations}
     for name, module in sys.modules.copy().items():
         if name.startswith("jax.") and module is not None:

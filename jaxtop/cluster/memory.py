@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
@@ -171,7 +172,8 @@ def _by_stem(census: wire.Arrays) -> dict[_Stem, int]:
 
 def memory_total(views: Sequence[MemoryView]) -> tuple[int, ...]:
     """The parts of all these devices together."""
-    return tuple(map(sum, zip(*(view.bytes for view in views), strict=True))) if views else NOTHING
+    held = [view.bytes for view in views]
+    return tuple(sum(map(itemgetter(part), held)) for part in range(len(PARTS)))
 
 
 def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporaries: int) -> MemoryView:

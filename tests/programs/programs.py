@@ -1,8 +1,8 @@
 """Compiles programs for tests to watch, then waits for `stop` in STEER: COORDINATOR COUNT INDEX.
 
-Alone (COORDINATOR `-`) it launches `step`, whose sizes are easy to tell by hand, and compiles `unsteady` over
-and over while `storm` is in STEER. With others it compiles, and does not launch, `split`: a program over all
-processes with a constant that is another on each of them.
+Alone (COORDINATOR `-`) it launches `step`, whose sizes are easy to tell by hand; `storm` in STEER has it
+compile `unsteady` for arrays of the size in it, `forget` has it drop these programs. With others it compiles,
+and does not launch, `split`: a program over all processes with a constant that is another on each of them.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ if coordinator == "-":
             size = int((steer / "storm").read_text())
             (steer / "storm").unlink()
             unsteady(np.ones(size, np.float32))
+        if (steer / "forget").exists():
+            unsteady.clear_cache()
+            (steer / "forget").unlink()
         time.sleep(0.02)
 else:
     told = jax.ShapeDtypeStruct((mesh.size, 4), np.float32, sharding=rows)

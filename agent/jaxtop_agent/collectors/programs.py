@@ -21,9 +21,9 @@ MOST_PROGRAMS = 300
 LONGEST_NAME = 120
 # CPU that one turn may spend on programs that are new; the others have their turn later.
 TURN_S = 0.01
-# The costs of a program are added up under the GIL, 3 µs a computation; its memory is not. So the one that
+# The costs of a program are added up under the GIL, 2 µs a computation; its memory is not. So the one that
 # takes long to tell its memory is not even asked how many computations it has.
-MOST_COMPUTATIONS = 1500
+MOST_COMPUTATIONS = 2000
 LONG_S = 0.03
 # Where the program lives in a plugin, its modules are copied: not those of a giant.
 MOST_CODE_BYTES = 256 << 20

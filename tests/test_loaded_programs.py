@@ -1,0 +1,168 @@
+"""What the agent makes of the programs that JAX lists: bounded, and never stopped by a single one."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from jaxtop import wire
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.collectors import programs as collector
+from jaxtop_agent.collectors.programs import LoadedPrograms
+from jaxtop_agent.compiled import Compiled
+
+
+class Executable:
+    """As far as it matters, a loaded program of JAX."""
+
+    def __init__(self, name: str, size: int = 1, fingerprint: object = b"1234", **more: object) -> None:
+        self.fingerprint = fingerprint
+        self.traceback = None
+        self.module = SimpleNamespace(name=name, computations=list)
+        self.memory = SimpleNamespace(
+            argument_size_in_bytes=size,
+            output_size_in_bytes=size,
+            alias_size_in_bytes=0,
+            temp_size_in_bytes=size,
+            generated_code_size_in_bytes=0,
+        )
+        self.asked = 0
+        self.__dict__.update(more)
+
+    def local_devices(self) -> list[int]:
+        return [0]
+
+    def hlo_modules(self) -> list[SimpleNamespace]:
+        self.asked += 1
+        return [self.module]
+
+    def get_compiled_memory_stats(self) -> SimpleNamespace:
+        return self.memory
+
+    def cost_analysis(self) -> dict[str, float]:
+        return {"flops": -1.0, "bytes accessed": 12.0}
+
+    def get_parameter_shardings(self) -> None:
+        return None
+
+    get_output_shardings = get_parameter_shardings
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """The list of loaded programs, for a test to fill."""
+    listed: list[Executable] = []
+    monkeypatch.setattr(jaxprivate, "live_executables", lambda: list(listed))
+    return listed
+
+
+class Board:
+    def __init__(self) -> None:
+        self.compiled: dict[str, Compiled] = {}
+        self.topology = SimpleNamespace(process_count=1)
+        self.told: list[wire.Message] = []
+
+    def tell(self, message: wire.Message) -> None:
+        self.told.append(message)
+
+    @property
+    def latest(self) -> wire.Programs:
+        return [each for each in self.told if isinstance(each, wire.Programs)][-1]
+
+
+def look(looking: LoadedPrograms, board: Board, times: int = 1) -> wire.Programs:
+    for _ in range(times):
+        looking.collect(board, object())
+    return board.latest
+
+
+def test_each_program_is_read_once_and_told_when_something_changed(loaded):
+    looking, board = LoadedPrograms(), Board()
+    loaded.append(Executable("jit_step"))
+    look(looking, board)
+    asked = loaded[0].asked
+    look(looking, board, 5)
+    assert (loaded[0].asked, len(board.told)) == (asked, 1)
+    loaded.clear()
+    assert look(looking, board).programs == ()
+
+
+def test_what_the_compiler_does_not_know_is_unknown(loaded):
+    loaded.append(Executable("jit_step"))
+    (program,) = look(LoadedPrograms(), Board()).programs
+    assert (program.flops, program.accessed_bytes, program.fingerprint) == (None, 12, "1234")
+    assert (program.devices, program.local_devices, program.created) == (1, 1, None)
+
+
+def test_fingerprints_of_any_kind_are_text(loaded):
+    loaded += [Executable("a", fingerprint=each) for each in (b"\xff\x00", None, 77)]
+    programs = look(LoadedPrograms(), Board(), 2).programs
+    assert [program.fingerprint for program in programs] == ["ff00", None, "77"]
+
+
+def test_a_message_stays_small_and_keeps_those_that_need_most(loaded):
+    loaded += [
+        Executable(f"jit_{i}_" + "long" * 100, size=i, fingerprint=f"{i:040}".encode()) for i in range(400)
+    ]
+    loaded.append(Executable("jit_step", size=10**9))
+    told = look(LoadedPrograms(), Board(), 50)
+    assert len(told.programs) == collector.MOST_PROGRAMS and told.rest == 101
+    assert told.programs[-1].name == "jit_step"  # as JAX lists them
+    assert len(wire.encode(told)) < wire.MAX_TELEMETRY
+
+
+def test_one_that_cannot_be_read_is_counted_and_harms_no_other(loaded):
+    def fail() -> None:
+        raise RuntimeError("deleted")
+
+    loaded += [Executable("jit_bad", hlo_modules=fail), Executable("jit_step")]
+    loaded.append(Executable("jit_half", get_compiled_memory_stats=fail, cost_analysis=fail))
+    told = look(LoadedPrograms(), Board(), 2)
+    assert [program.name for program in told.programs] == ["jit_step", "jit_half"]
+    assert told.rest == 1 and told.programs[1].argument_bytes is None
+
+
+def test_the_costs_of_a_giant_are_not_added_up(loaded):
+    loaded.append(Executable("jit_giant"))
+    loaded[0].module.computations = lambda: [None] * (collector.MOST_COMPUTATIONS + 1)
+    (program,) = look(LoadedPrograms(), Board()).programs
+    assert program.accessed_bytes is None and program.argument_bytes == 1
+
+
+def test_a_compilation_belongs_to_the_newest_program_of_its_name(loaded):
+    looking, board = LoadedPrograms(), Board()
+    loaded.append(Executable("jit_step", fingerprint=b"1"))
+    assert look(looking, board).compile_ms == (None,)  # its end is not told yet
+    board.compiled["jit_step"] = Compiled("step").again(1000, 70)
+    assert look(looking, board).compile_ms == (70,)
+    loaded.insert(0, Executable("jit_step", fingerprint=b"2"))
+    board.compiled["jit_step"] = board.compiled["jit_step"].again(2000, 90)
+    told = look(looking, board)
+    assert (told.compile_ms, told.compiles) == ((90, 70), {"jit_step": 2})
+
+
+def test_a_storm_is_told_once_and_jaxs_own_functions_have_none(loaded, monkeypatch):
+    own = SimpleNamespace(_lowerings=[SimpleNamespace(name="broadcast_in_dim")])
+    monkeypatch.setitem(sys.modules, "jax._src.interpreters.mlir", own)
+    looking, board = LoadedPrograms(), Board()
+    loaded.append(Executable("jit_step"))
+    now = collector._now_ms()
+    for function in ("step", "broadcast_in_dim"):
+        compiled = Compiled(function)
+        for ago in (5, 4, 3, 2, 1):
+            compiled = compiled.again(now - ago * 1000, 10)
+        board.compiled[f"jit_{function}"] = compiled
+    told = look(looking, board, 3)
+    assert told.recompiling == ("jit_step",)
+    (event,) = [each for each in board.told if isinstance(each, wire.Event)]
+    assert event.kind == "recompiling" and event.text.startswith("step was compiled 5 times")
+
+
+def test_switched_off_its_programs_are_unknown(loaded):
+    looking, board = LoadedPrograms(), Board()
+    loaded.append(Executable("jit_step"))
+    look(looking, board)
+    looking.forget(board)
+    assert board.latest.programs == ()
