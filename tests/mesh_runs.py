@@ -51,7 +51,7 @@ def a_run(
             (NOW - 1, agent, hello(index, run, devices=devices, process_count=hosts)),
             (NOW - 1, agent, pulse(ids, used, limit, source)),
             (NOW, agent, pulse(ids, used, limit, source)),
-            (NOW, agent, wire.Arrays(0, tuple(_mesh(mesh) for mesh in meshes))),
+            (NOW, agent, wire.Arrays(0, meshes=tuple(_mesh(mesh) for mesh in meshes))),
         )
     return cluster
 

@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
+from jaxtop.cluster.states import is_over
 from jaxtop.cluster.views import MeshView, hosts, mesh_view, run_of
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ class _Entry(NamedTuple):
 
 
 class _Alike(NamedTuple):
-    """The groups of one host that differ in their names alone: arrays, arrays with a name, places."""
+    """The groups of one host that differ in their names alone: how many arrays, how many with a name."""
 
-    count: int
+    held: int
     named: int
     places: tuple[int, ...]
 
@@ -99,7 +100,7 @@ def arrays(cluster: Cluster, known: Merged | None = None) -> list[ArrayView]:
     so that is the one which knows of most arrays, and has most names for them.
     """
     known = Merged() if known is None else known
-    members = hosts(cluster)
+    members = _holders(hosts(cluster))
     reported = [host.arrays for host in members]
     if len(known.reported) == len(reported) and all(map(_is, known.reported, reported)):
         return known.views
@@ -118,6 +119,12 @@ def arrays(cluster: Cluster, known: Merged | None = None) -> list[ArrayView]:
     views.sort(key=lambda view: (-view.bytes_per_device, view.name or "", view.shape, view.dtype))
     known.reported, known.views = reported, views
     return views
+
+
+def _holders(members: list[Host]) -> list[Host]:
+    """Who is no more holds nothing; but of a run that is over, what it held at its end is kept."""
+    going_on = {run_of(host) for host in members if not is_over(host)}
+    return [host for host in members if not is_over(host) or run_of(host) not in going_on]
 
 
 def _summary(host: Host, known: Merged) -> dict[Signature, _Alike]:

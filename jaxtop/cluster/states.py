@@ -50,6 +50,11 @@ def state_of(host: Host, now: float) -> State:
     return _OF_LINK.get(host.link.state) or _by_age(host, now)
 
 
+def is_over(host: Host) -> bool:
+    """Whether its process is known to be no more, at any time."""
+    return host.bye is not None or host.link.state in ("closed", "dead")
+
+
 def _by_age(host: Host, now: float) -> State:
     # A connection that is new, or back, has just now begun to wait.
     since = max(host.pulse_at or 0.0, host.link_at if host.link.state == "up" else 0.0)

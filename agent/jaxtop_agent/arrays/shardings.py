@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtop import wire
 from jaxtop_agent import jaxprivate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # A program that makes shardings without end must not make the census grow without end.
 MOST = 4096
@@ -28,6 +31,7 @@ class Shardings:
 
     @property
     def is_full(self) -> bool:
+        """Whether it is time to begin anew: most of these will be of the past."""
         return len(self.described) > MOST
 
     def number(self, sharding: Any) -> int:
@@ -98,7 +102,7 @@ def _tiles(sharding: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 
 def _parts(spec: Any) -> tuple[tuple[str, ...], ...] | None:
     parts: list[tuple[str, ...]] = []
-    for entry in spec:
+    for entry in _entries(spec):
         if entry is None:
             parts.append(())
         elif isinstance(entry, str):
@@ -110,9 +114,15 @@ def _parts(spec: Any) -> tuple[tuple[str, ...], ...] | None:
     return tuple(parts)
 
 
+def _entries(spec: Any) -> Iterable[Any]:
+    # Newer JAX does not let iterate over specs with unreduced axes: what is forgotten then may matter.
+    entries: Iterable[Any] = getattr(spec, "partitions", spec)
+    return entries
+
+
 def spec_text(spec: Any) -> str:
     """A PartitionSpec in one spelling, whatever the version of JAX prints."""
-    shown = [repr(entry) for entry in spec]
+    shown = [repr(entry) for entry in _entries(spec)]
     for what in ("unreduced", "reduced"):
         axes = getattr(spec, what, None)
         if axes:

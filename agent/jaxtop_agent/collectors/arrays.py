@@ -48,7 +48,8 @@ class ArrayCensus:
         if client is None:
             self.forget(board)
             return
-        if client is not self._client:
+        if client is not self._client or self._shardings.is_full:
+            self.forget(board)
             self._begin(client)
         present = self._count()
         if board.memory_source != "allocator":

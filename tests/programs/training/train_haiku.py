@@ -6,7 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-net = hk.without_apply_rng(hk.transform(lambda x: hk.nets.MLP([256, 256, 8])(x)))
+
+def forward(x):
+    return hk.nets.MLP([256, 256, 8])(x)
+
+
+net = hk.without_apply_rng(hk.transform(forward))
 tx = optax.adam(1e-3)
 
 

@@ -1,5 +1,7 @@
 """Plain JAX: a dict of layers, momentum by hand, data and model parallel over a mesh."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +24,7 @@ def init():
                 "w": place(dice.normal(size=(m, n)).astype(np.float32) / m**0.5, None, "model"),
                 "b": place(np.zeros(n, np.float32), "model"),
             }
-            for m, n in zip(sizes, sizes[1:], strict=False)
+            for m, n in itertools.pairwise(sizes)
         ]
     }
 
