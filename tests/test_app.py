@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from textual.widgets import Footer
 
 from jaxtop import wire
 from jaxtop.tui.help import Help
@@ -240,9 +239,8 @@ class TestKeys:
 class TestMouse:
     def test_the_keys_in_the_footer_can_be_clicked(self):
         async def act(stage: Stage) -> None:
-            keys = list(stage.app.query_one(Footer).children)
-            label = next(key for key in keys if getattr(key, "description", "") == "Devices")
-            await stage.pilot.click(label)
+            at = stage.line("keys").index("Devices")
+            await stage.pilot.click("#keys", offset=(at, 0))
             await stage.paint()
             assert stage.screen_shown == "screen-3"
 

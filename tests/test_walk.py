@@ -12,11 +12,11 @@ import pytest
 from jaxtop_agent.arrays.walk import MOST_ARRAYS, MOST_CONTAINERS, Walk
 
 
+@dataclass(eq=False)
 class Array:
     """Stands for an array: all that the walk asks of one."""
 
-    def __init__(self) -> None:
-        self.aval = object()
+    aval: object = field(default_factory=object)
 
 
 Moments = namedtuple("Moments", ["mu", "nu"])  # noqa: PYI024 - as Optax makes them

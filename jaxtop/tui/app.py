@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.widgets import ContentSwitcher, Footer, Static
+from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.cluster import Cluster, KnownPrograms
 from jaxtop.cluster.arrays import Merged
@@ -18,6 +18,7 @@ from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette
 from jaxtop.tui.screens import all_screens
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -89,6 +90,7 @@ class JaxtopApp(App[str]):
         self._selection: Selection = NOTHING
         self._header = _Line(id="header")
         self._facts = _Line(id="facts")
+        self._keys = KeyBar()
         self._views: dict[str, View] = {}
         self._visited: list[str] = []
         for palette in PALETTES.values():
@@ -106,12 +108,13 @@ class JaxtopApp(App[str]):
                 yield view
         with Vertical(id="too-small"):
             yield Static(f"jaxtop needs at least {SMALLEST[0]}×{SMALLEST[1]} characters")
-        yield Footer(show_command_palette=False)
+        yield self._keys
 
     def on_mount(self) -> None:
         for view in self._views.values():
             self.bind(view.KEY, f"screen('{view.KEY}')", description=view.TITLE)
         self._view.first_focus.focus()
+        self._keys.draw(self._view.KEY)
         self._paint()
         self.set_interval(1 / PAINTS_PER_SECOND, self._paint)
 
@@ -191,6 +194,7 @@ class JaxtopApp(App[str]):
         if view is not before:
             self._visited.append(before.KEY)
             self.query_one(ContentSwitcher).current = view.id
+            self._keys.draw(key)
         view.show(self.moment if self._cluster.changes else EMPTY)
         view.select(self._selection)
         view.first_focus.focus()

@@ -22,7 +22,7 @@ from tests.bench import probes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BATCH = 100  # arrays that one launch renews
+BATCH = 50  # arrays that one launch renews
 
 
 class Training:
@@ -193,6 +193,54 @@ class Commands:
         elapsed = time.perf_counter() - started
         undo()
         return elapsed / count
+
+    def census(self, rounds: int) -> dict[str, Any]:
+        """Count the arrays so often: seconds of CPU each, growth in MB, bytes of what would be sent."""
+        from types import SimpleNamespace
+
+        from jaxtop import wire
+        from jaxtop_agent import jaxprivate
+        from jaxtop_agent.arrays.watched import Watched
+        from jaxtop_agent.collectors.arrays import ArrayCensus
+
+        told: list[Any] = []
+        board: Any = SimpleNamespace(
+            memory_source=None, devices=wire.DeviceSample(), arrays=None, tell=told.append
+        )
+        collector = ArrayCensus(Watched())
+
+        def count() -> tuple[float, int]:
+            told.clear()
+            before = time.thread_time()
+            collector.collect(board, jaxprivate.default_client())
+            return time.thread_time() - before, sum(len(wire.encode(message)) for message in told)
+
+        def without(share: float) -> int:
+            """What is sent when this share of the arrays goes, and comes back."""
+            others = self._training._others
+            keep = round(len(others) * (1 - share))
+            self._training._others, gone = others[:keep], others[keep:]
+            del others
+            away = [[(each.shape, each.sharding) for each in some] for some in gone]
+            del gone
+            sent = count()[1]
+            self._training._others += [
+                [jax.device_put(np.zeros(shape, np.float32), sharding) for shape, sharding in some]
+                for some in away
+            ]
+            return max(sent, count()[1])
+
+        before = probes.memory()["uss"]
+        first = count()
+        taken = [count()[0] for _ in range(rounds)]
+        grown = probes.memory()["uss"] - before
+        self._training.renew()
+        renewed = count()[1]
+        return {
+            "seconds": taken,
+            "grown_mb": grown,
+            "bytes": {"whole": first[1], "rebuilt": renewed, "1 %": without(0.01), "all": without(1.0)},
+        }
 
     def memory(self) -> dict[str, float]:
         self._training.settle()

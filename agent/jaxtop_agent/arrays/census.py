@@ -27,9 +27,9 @@ class Kind(msgspec.Struct, gc=False, eq=False):
     groups: dict[Path | int | None, Group]
     # The same arrays where another array holds the memory already.
     shared: Kind | None = None
-    # Of arrays on several devices: shape and type of what one device holds. Of the others: their own.
-    piece: tuple[tuple[int, ...], str] = ((), "")
     is_on_one: bool = False
+    # There are arrays on one device that may be pieces of arrays on several.
+    has_pieces: bool = False
 
 
 class Group(msgspec.Struct, gc=False, eq=False):
@@ -55,11 +55,12 @@ class Census:
     def __init__(self, shardings: Shardings) -> None:
         self._shardings = shardings
         self._kinds: dict[tuple[Any, ...], Kind] = {}
-        self._avals: dict[int, Any] = {}
-        self._by_aval: list[dict[int, Kind]] = []
+        # By the ids of JAX's own objects, of the sharding first: most arrays share theirs with others.
+        self._by_objects: dict[int, dict[int, Kind]] = {}
+        self._held: list[Any] = []
         self._origins: dict[int, str | None] = {}
-        self._pieces_on_one: set[tuple[tuple[int, ...], str]] = set()
-        self._pieces_of_many: set[tuple[tuple[int, ...], str]] = set()
+        # By shape and type of what one device holds.
+        self._by_piece: dict[tuple[tuple[int, ...], str], list[Kind]] = {}
         self._number = 0
         self._present: list[Group] = []
         # Hashes of the tracebacks that made arrays on several devices: of this census, and of that before.
@@ -78,45 +79,62 @@ class Census:
 
     def _forget_objects(self) -> None:
         """Hold no object of JAX from one census to the next: they lead to the devices and their client."""
-        self._avals.clear()
-        self._by_aval.clear()
+        self._held.clear()
+        self._by_objects.clear()
         self._shardings.forget_objects()
 
     def count(self, arrays: list[Any], places: dict[int, Path]) -> None:
         """Count these; each takes its place out of the places."""
-        kind_of, census, present = self._kind, self._number, self._present
+        known, census, present = self._by_objects, self._number, self._present
         for array in arrays:
             try:
-                kind = kind_of(array)
+                alike = known.get(id(array.sharding))
+                kind = None if alike is None else alike.get(id(array.aval))
+                if kind is None:
+                    kind = self._kind(array)
                 path = places.get(id(array))
-                if path is not None:
-                    if path.kind is kind:
-                        path.counted = census
-                        del places[id(array)]
-                    else:  # it took the place in memory of the one that was there a moment ago
-                        path.aval_id, path = 0, None
+                if path is not None and path.kind is not kind:
+                    # It took the place in memory of the one that was there a moment ago.
+                    path.aval_id, path = 0, None
                 made = hash(array.traceback)
-                key = made if path is None else path
-                group = kind.groups.get(key)
-                if group is None:
-                    group = kind.groups[key] = Group(kind, path)
-                if group.made != made:
-                    group.made, group.created = made, self._created(array, made)
-                if kind.is_on_one:
-                    # `addressable_shards` makes arrays of the pieces, with the traceback of the whole array.
-                    # That the memory is the same cannot be asked: `unsafe_buffer_pointer` makes one as well.
-                    if kind.piece in self._pieces_of_many and made in self._makers_known:
-                        group = self._without_bytes(group)
-                elif kind.piece in self._pieces_on_one:
-                    self._makers.add(made)
+                group = kind.groups.get(made if path is None else path)
+                if group is None or group.made != made:
+                    group = self._group(kind, path, array, made)
+                if kind.has_pieces:
+                    group = self._whole_or_piece(group, made)
             except RuntimeError:  # deleted or donated since it was listed
                 continue
+            if path is not None:
+                path.counted = census
+                del places[id(array)]
             if group.census != census:
                 group.census = census
                 group.count = 1
                 present.append(group)
             else:
                 group.count += 1
+
+    def _group(self, kind: Kind, path: Path | None, array: Any, made: int) -> Group:
+        """The group of an array that is new, or made by another line than before."""
+        key = made if path is None else path
+        group = kind.groups.get(key)
+        if group is None:
+            group = kind.groups[key] = Group(kind, path)
+        if made not in self._origins:
+            self._origins[made] = origins.created(array.traceback)
+        group.made, group.created = made, self._origins[made]
+        return group
+
+    def _whole_or_piece(self, group: Group, made: int) -> Group:
+        """`addressable_shards` makes arrays of the pieces, with the traceback of the whole array.
+
+        That the memory is the same cannot be asked: `unsafe_buffer_pointer` makes such an array as well.
+        """
+        if not group.kind.is_on_one:
+            self._makers.add(made)
+        elif made in self._makers_known:
+            return self._without_bytes(group)
+        return group
 
     def end(self, left_over: dict[int, Path]) -> list[Group]:
         """The groups that have arrays now.
@@ -150,7 +168,7 @@ class Census:
 
     def _give_places(self, left_over: dict[int, Path], nameless: dict[Kind, list[Group]]) -> None:
         census = self._number
-        for array_id, path in left_over.items():
+        for path in left_over.values():
             kind, groups = path.kind, nameless.get(path.kind)
             if kind is None:
                 continue
@@ -161,12 +179,12 @@ class Census:
                 giver.count -= 1
                 if not giver.count:
                     groups.pop()
-            elif path.counted != census - 1 or path.departed == array_id:
+            elif path.counted != census - 1 or (path.departed and path.departed >= path.variable.renewed):
                 continue
             else:
-                # Donated to a step that runs, which holds its memory, and has no array for it yet. Once for
-                # an array: the script may as well have deleted it.
-                path.departed = array_id
+                # Donated to a step that runs, which holds its memory, and has no array for it yet. Once
+                # until the script has put other arrays there: it may as well have deleted this one.
+                path.departed = census
             path.counted = census
             taker = kind.groups.get(path)
             if taker is None:
@@ -193,19 +211,16 @@ class Census:
 
     def _kind(self, array: Any) -> Kind:
         aval, sharding = array.aval, array.sharding
-        number = self._shardings.by_id.get(id(sharding))
-        if number is None:
-            number = self._shardings.number(sharding)
-        while number >= len(self._by_aval):
-            self._by_aval.append({})
-        kind = self._by_aval[number].get(id(aval))
+        alike = self._by_objects.setdefault(id(sharding), {})
+        kind = alike.get(id(aval))
         if kind is None:
+            number = self._shardings.number(sharding)
             key = (aval.shape, aval.dtype, number)
             kind = self._kinds.get(key)
             if kind is None:
                 kind = self._kinds[key] = self._new_kind(array, number)
-            self._avals[id(aval)] = aval  # so that no other gets its id
-            self._by_aval[number][id(aval)] = kind
+            self._held += (aval, sharding)  # so that no others get their ids
+            alike[id(aval)] = kind
         return kind
 
     def _new_kind(self, array: Any, number: int) -> Kind:
@@ -213,27 +228,23 @@ class Census:
         devices = self._shardings.device_counts[number]
         # The physical size, over all devices of the array, those of other processes included.
         on_device = array.on_device_size_in_bytes() // max(1, devices)
-        is_on_one = devices == 1
-        piece = (shape if is_on_one else tuple(array.sharding.shard_shape(shape)), dtype)
-        mine, theirs = self._pieces_on_one, self._pieces_of_many
-        if not is_on_one:
-            mine, theirs = theirs, mine
-        mine.add(piece)
-        # What was counted before of either sort was not looked at as it must be now.
-        self.must_repeat = self.must_repeat or piece in theirs
-        return Kind(shape, dtype, number, array.nbytes, on_device, {}, None, piece, is_on_one)
+        kind = Kind(shape, dtype, number, array.nbytes, on_device, {}, is_on_one=devices == 1)
+        piece = (shape if kind.is_on_one else tuple(array.sharding.shard_shape(shape)), dtype)
+        alike = self._by_piece.setdefault(piece, [])
+        alike.append(kind)
+        if len({each.is_on_one for each in alike}) > 1:
+            for each in alike:
+                # What was counted before was not looked at as it must be from now on.
+                self.must_repeat = self.must_repeat or not each.has_pieces
+                each.has_pieces = True
+        return kind
 
     def _without_bytes(self, group: Group) -> Group:
         """The like of a group for arrays whose memory another array holds."""
         kind = group.kind
         if kind.shared is None:
-            kind.shared = Kind(kind.shape, kind.dtype, kind.sharding, 0, 0, {}, None, kind.piece)
+            kind.shared = Kind(kind.shape, kind.dtype, kind.sharding, 0, 0, {})
         twin: Group | None = kind.shared.groups.get(group.path)
         if twin is None:
             twin = kind.shared.groups[group.path] = Group(kind.shared, group.path, group.made, group.created)
         return twin
-
-    def _created(self, array: Any, made: int) -> str | None:
-        if made not in self._origins:
-            self._origins[made] = origins.created(array.traceback)
-        return self._origins[made]

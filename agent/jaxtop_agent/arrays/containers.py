@@ -63,6 +63,8 @@ def container(kind: type) -> Container | None:
 
 
 def _entries(value: Any, start: int, stop: int) -> Part:
+    if start == 0 and stop >= dict.__len__(value):
+        return list(dict.keys(value)), list(dict.values(value))
     return list(islice(dict.keys(value), start, stop)), list(islice(dict.values(value), start, stop))
 
 

@@ -30,9 +30,13 @@ class Path(msgspec.Struct, gc=False, eq=False):
     # The kind of the array that was last seen here, and the id of the `aval` that told it.
     kind: Any = None
     aval_id: int = 0
-    # The census in which an array was counted here; the id of the last that was counted after its end.
+    # The census in which an array was last counted here, and in which one was counted after its end.
     counted: int = 0
     departed: int = 0
+    # Of a variable: weak references to the first and the last array in it, and the census in which these
+    # were others than before.
+    ends: Any = None
+    renewed: int = 0
     # The same place under the name that the script has registered.
     alias: Path | None = None
     # Where it is one of too many to have a name each: the place that stands for all of them.
@@ -50,6 +54,14 @@ class Path(msgspec.Struct, gc=False, eq=False):
             name = self.name if within.is_box else (self.name + _step(key, within.access))[:LONGEST_NAME]
             found = children[key] = Path(key, self, name, self.function, self._role_of(key, within))
         return found
+
+    @property
+    def variable(self) -> Path:
+        """The place that it all hangs on."""
+        path = self
+        while path.parent is not None:
+            path = path.parent
+        return path
 
     def _role_of(self, key: Any, within: Container) -> str | None:
         # A model-shaped tree of moments, or of gradients, is no model.
@@ -69,7 +81,7 @@ def dissolve(paths: list[Path]) -> None:
         path = paths.pop()
         if path.children:
             paths += path.children.values()
-        path.children = path.parent = path.alias = path.shown = path.kind = None
+        path.children = path.parent = path.alias = path.shown = path.kind = path.ends = None
 
 
 def _step(key: Any, access: int) -> str:

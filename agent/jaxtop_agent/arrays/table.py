@@ -159,9 +159,7 @@ class Table:
         if path is None:
             key = (None, None, None, kind.sharding)
         else:
-            variable = path if path.alias is None else path.alias
-            while variable.parent is not None:
-                variable = variable.parent
+            variable = (path if path.alias is None else path.alias).variable
             key = (variable.name, variable.function, path.role, kind.sharding)
         found = self._sums.get(key)
         if found is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.arrays import frames
-from jaxtop_agent.arrays.containers import Container, container, is_plain
+from jaxtop_agent.arrays.containers import KEY, Container, container, is_plain
 from jaxtop_agent.arrays.paths import ANY, Path, dissolve, root
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ class Walk:
     """Finds the place of each array. Between two breaths nothing of the script's is held."""
 
     def __init__(self, array_type: type, kind_of: Callable[[Any], Any], breathe: Callable[[], bool]) -> None:
+        self._array_type = array_type
         self._kind_of = kind_of
         self._breathe = breathe
         self._kinds: dict[type, Container | None] = {array_type: _ARRAY}
@@ -46,6 +49,8 @@ class Walk:
         self._values: dict[Path, Any] = {}
         self._met: dict[int, Path] = {}
         self._named: dict[int, Path] = {}
+        # Of the variable under way: weak references to one of its first arrays, and to its last.
+        self._ends: list[Any] = [None, None]
 
     def places(self, registered: Iterable[tuple[str, Callable[[], Any]]]) -> dict[int, Path]:
         """Where the script holds its arrays now, by the id of the array; what was registered comes first."""
@@ -61,7 +66,10 @@ class Walk:
                 self._sources[path] = partial(reader.read, variable)
         for path in list(self._sources):
             before = len(self._named)
+            self._ends = [None, None]
             visited = self._walk(path, reader)
+            if path.ends is None or any(map(operator.is_not, path.ends, self._ends)):
+                path.ends, path.renewed = tuple(self._ends), self._census
             if visited > BARREN and len(self._named) == before:
                 path.barren_until = self._census + BARREN_FOR
         self._let_go(reader)
@@ -107,7 +115,8 @@ class Walk:
             value = self._value(path)
             within = self._kind(value)
             if within is _ARRAY:
-                self._name(value, path)
+                self._named.setdefault(id(value), path)
+                path.aval_id, path.kind = id(value.aval), self._kind_of(value)
             elif within is not None and (start or self._is_new(path, value)):
                 size = within.size(value)
                 if size > LARGE and not start and not self._is_worth_it(value, within):
@@ -126,37 +135,46 @@ class Walk:
         self, path: Path, within: Container, size: int, keys: Iterable[Any], children: Iterable[Any]
     ) -> list[Path]:
         """Name the arrays among the children of a container; returns the places of the containers."""
-        kinds, values = self._kinds, self._values
+        kinds, named, array_type = self._kinds, self._named, self._array_type
         shown = path.shown or path
-        inner = []
+        places = shown.children or {}
+        are_plain, is_crowded = within.access != KEY, size > MOST_ARRAYS
+        inner, last = [], None
         for key, child in zip(keys, children, strict=False):
-            inside = kinds.get(type(child), _UNKNOWN)
-            if inside is _UNKNOWN:
-                inside = self._kind(child)
-            if inside is None:
+            kind = type(child)
+            if kind is not array_type and kinds.get(kind, _UNKNOWN) is None:
                 continue
-            if type(key) is not str and not is_plain(key):
+            if not are_plain and type(key) is not str and not is_plain(key):
                 key = ANY  # noqa: PLW2901 - nothing of the user's may be hashed or printed
-            if inside is _ARRAY:
-                self._name(child, self._child(shown, ANY if size > MOST_ARRAYS else key, within))
-                continue
-            if shown is path and size <= MOST_CONTAINERS and key is not ANY:
-                place = self._child(path, key, within)
-            else:
-                place = self._child(shown, ANY if size > MOST_CONTAINERS else key, within)
-                place = Path(key, path, "", "", None, shown=place)
-            values[place] = child
-            inner.append(place)
+            if kind is array_type:  # all in line: this is done for each array, and it is most of the work
+                if is_crowded:
+                    key = ANY  # noqa: PLW2901 - one name for all of them
+                array_id = id(child)
+                if array_id not in named:
+                    last = child
+                    place = places.get(key)
+                    if place is None:
+                        place = self._child(shown, key, within)
+                    named[array_id] = place
+                    aval = child.aval
+                    if id(aval) != place.aval_id:
+                        place.aval_id = id(aval)
+                        place.kind = self._kind_of(child)
+            elif self._kind(child) is not None:
+                inner.append(self._inner(path, within, size, key))
+                self._values[inner[-1]] = child
+        if last is not None:  # there is one weak reference to an object, so that these can be compared
+            self._ends[1] = weakref.ref(last)
+            self._ends[0] = self._ends[0] or self._ends[1]
         return inner
 
-    def _name(self, array: Any, path: Path) -> None:
-        """This array is at this place, unless it was met at another before."""
-        if id(array) not in self._named:
-            self._named[id(array)] = path
-            aval = array.aval
-            if id(aval) != path.aval_id:
-                path.aval_id = id(aval)
-                path.kind = self._kind_of(array)
+    def _inner(self, path: Path, within: Container, size: int, key: Any) -> Path:
+        """The place of a container in another."""
+        shown = path.shown or path
+        if shown is path and size <= MOST_CONTAINERS and key is not ANY:
+            return self._child(path, key, within)
+        stands_for_it = self._child(shown, ANY if size > MOST_CONTAINERS else key, within)
+        return Path(key, path, "", "", None, shown=stands_for_it)
 
     def _child(self, path: Path, key: Any, within: Container) -> Path:
         children = path.children

@@ -108,16 +108,15 @@ class ArrayCensus:
         arrays = jaxprivate.live_arrays()
         drop_at = time.monotonic() + HOLD_S
         self._breathe_at = 0.0  # at once: that call was one long hold of the GIL
-        if seen:  # not the first time: the list may differ by a few
-            arrays = [array for array in arrays if id(array) not in seen]
         is_long = len(arrays) > MANY
         while arrays:
             self._breathe()
             some = arrays[-LOOKS_AT_ONCE:]
             del arrays[-LOOKS_AT_ONCE:]
-            self._census.count(some, places)
-            if is_long:
+            if is_long:  # it may be listed again, with some more and some less
+                some = [array for array in some if id(array) not in seen]
                 seen.update(map(id, some))
+            self._census.count(some, places)
             if is_long and arrays and time.monotonic() > drop_at:
                 return False
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.bench.frame import Row
-from tests.bench.rows import app, commands, cpu, gil, hook, memory, steps, wire
+from tests.bench.rows import app, census, commands, cpu, gil, hook, memory, steps, wire
 
 ROWS = (
     Row(
@@ -26,6 +26,13 @@ ROWS = (
         control="the same without an agent",
         spread="shortest and longest of the windows' longest, around their median",
         measure=gil.keep,
+    ),
+    Row(
+        name="census",
+        what="one look at all live arrays of 8 devices: its CPU, its memory, what is sent of it",
+        control="none: these are costs by themselves; rows cpu, gil and keep set them beside controls",
+        spread="95 % bootstrap interval of the median",
+        measure=census.measure,
     ),
     Row(
         name="memory",

@@ -1,0 +1,116 @@
+"""The last line: the screens, the one that is open, and as many of the other keys as there is room for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.style import Style
+from rich.text import Text
+from textual.widgets import Static
+
+from jaxtop.tui.switches import pressed_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual import events
+    from textual.binding import ActiveBinding
+
+SCREEN_ACTION = "screen("
+# Needed by who is lost: they go last where there is little room.
+NEVER_DROPPED = ("help", "quit")
+
+
+class Item(NamedTuple):
+    """A key, what it does in words, and the action behind a click."""
+
+    key: str
+    says: str
+    action: str
+    is_open: bool = False
+
+
+def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
+    """The screens on the left; on the right other keys, of which the first give way where there is no room.
+
+    Where even the screens do not fit, the names of those that are not open do.
+    """
+    keys = list(keys)
+    short = False
+    while True:
+        line = _line(screens, keys, width, short=short)
+        droppable = [item for item in keys if item.action not in NEVER_DROPPED]
+        if line.cell_len <= width or (short and not droppable):
+            line.truncate(width)
+            return line
+        if droppable:
+            keys.remove(droppable[0])
+        else:
+            short = True
+
+
+def _line(screens: Sequence[Item], keys: Sequence[Item], width: int, *, short: bool) -> Text:
+    left = _items(screens, short=short)
+    right = _items(keys, short=False)
+    gap = max(1, width - left.cell_len - right.cell_len)
+    return Text.assemble(left, " " * gap, right, no_wrap=True, end="")
+
+
+def _items(items: Sequence[Item], *, short: bool) -> Text:
+    line = Text()
+    for item in items:
+        says = "" if short and not item.is_open else f" {item.says}"
+        press = Style(meta={"press": item.action})
+        line.append(" ")
+        line.append(item.key, Style(bold=True, reverse=item.is_open) + press)
+        line.append(says, Style(bold=item.is_open, reverse=item.is_open) + press)
+    return line
+
+
+class KeyBar(Static):
+    """Made from the keymap that is active; a click does what the key does."""
+
+    DEFAULT_CSS = """
+    KeyBar { dock: bottom; height: 1; background: $panel; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(id="keys")
+        self._actions: dict[str, ActiveBinding] = {}
+        self._open = ""
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.draw())
+        self.call_after_refresh(self.draw)
+
+    def on_resize(self) -> None:
+        self.draw()
+
+    def draw(self, open_screen: str | None = None) -> None:
+        """Draw what is active now."""
+        if open_screen is not None:
+            self._open = open_screen
+        if not self.is_attached or self.app.screen is not self.screen:
+            return
+        screens: list[Item] = []
+        keys: list[Item] = []
+        self._actions = {}
+        for active in self.screen.active_bindings.values():
+            binding = active.binding
+            if not binding.show or not active.enabled:
+                continue
+            self._actions[binding.action] = active
+            shown = self.app.get_key_display(binding)
+            is_screen = binding.action.startswith(SCREEN_ACTION)
+            item = Item(shown, binding.description, binding.action, is_screen and binding.key == self._open)
+            (screens if is_screen else keys).append(item)
+        screens.sort(key=lambda item: item.key)
+        keys.sort(key=lambda item: item.action in NEVER_DROPPED)
+        self.update(key_bar(screens, keys, self.size.width), layout=False)
+
+    async def on_click(self, event: events.Click) -> None:
+        """What the key under the mouse does."""
+        action = pressed_by(event.style)
+        if action in self._actions:
+            event.stop()
+            await self.app.run_action(action, self._actions[action].node)
