@@ -182,7 +182,7 @@ class TestGrowers:
         logs = [group(64 * KIB, f"logs[{i}]['loss']") for i in range(4)]
         counts = [(1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 1, 0), (1, 1, 1, 1)]
         (grower,) = self.told(*logs, counts=counts)
-        assert grower.name == "logs[…]['loss']" and grower.bytes_per_device == 4 * 64 * KIB
+        assert grower.name == "logs[*]['loss']" and grower.bytes_per_device == 4 * 64 * KIB
 
     def test_what_has_no_name_is_known_by_the_line_that_made_it(self):
         unnamed = [group(64 * KIB, created=f"train.py:{line} log") for line in (88, 99)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from jaxtop import runfiles
 from jaxtop.cluster import arrays
+from jaxtop.cluster.memory import growers
 from tests.support import JAXTOP, ROOT, eventually, processes, viewer
 
 if TYPE_CHECKING:
@@ -132,3 +134,19 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
                 name for name, (_, role) in expected.items() if role in ("parameters", "optimizer")
             }
         assert attached.state(0) == "live"
+
+
+def test_a_leak_is_the_top_grower_within_half_a_minute():
+    """By its name, with the line that makes it, while params and batch stay what they are."""
+    started = time.monotonic()
+    with running(TRAINING / "train_leaking.py") as attached:
+        attached.until(lambda: growers(attached.cluster), timeout=60)
+        print("seen after", time.monotonic() - started)
+        top, *others = growers(attached.cluster)
+        assert top.created.endswith(" train")
+        assert (top.name, others) == ("history[*]", [])
+        leaked = next(view for view in arrays(attached.cluster) if view.name == "history[*]")
+        assert leaked.created.startswith("train_leaking.py:") and leaked.created.endswith(" train")
+        assert leaked.count * 64 * 128 * 4 == leaked.bytes_per_device
+        # Twenty a second, at most: what the loop takes besides, it does not make.
+        assert 0 < top.bytes_per_minute <= 1.1 * 60 * 20 * 64 * 128 * 4

@@ -73,7 +73,7 @@ def test_without_allocators_it_says_so_and_claims_nothing():
 
 def test_what_grows_is_named_with_the_line_that_makes_it():
     shown = seen(*staged.held(), keys=("5",))
-    assert "+240M/min  unnamed, by train.py:88 log_metrics  240M" in shown
+    assert "+240M/min  unnamed  240M  train.py:88 log_metrics" in shown
     assert "nothing, as far as is known" in seen(*staged.counted(), keys=("5",))
 
 

@@ -30,7 +30,7 @@ HISTORY = 120
 # More than any agent sends.
 MOST_GROUPS = 100_000
 # Of the census, so many that growth is seen over as long.
-PAST_ARRAYS, PAST_ARRAYS_EVERY_MS = 13, 10_000
+PAST_ARRAYS, PAST_ARRAYS_EVERY_MS = 16, 8_000
 # Steps per second are taken over about this long: short enough to follow, long enough to be calm.
 RATE_WINDOW_MS = 10_000
 

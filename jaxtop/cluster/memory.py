@@ -73,7 +73,10 @@ class MemoryView:
 
 
 class Grower(NamedTuple):
-    """Arrays that become more and more: of one name but for its indices, or of one line of the script."""
+    """Arrays that become more and more: of one name but for its indices, or of one line of the script.
+
+    `created` is the line that makes them, where it is one.
+    """
 
     run: str
     name: str | None
@@ -144,7 +147,7 @@ def growers(cluster: Cluster, known: KnownMemory | None = None) -> list[Grower]:
                 continue
             before = found.get((run, stem))
             if before is None or before.bytes_per_minute < rate:
-                found[run, stem] = Grower(run, *stem, rate, now)
+                found[run, stem] = Grower(run, stem[0], _made_by(host, stem), rate, now)
     return sorted(found.values(), key=lambda each: -each.bytes_per_minute)
 
 
@@ -161,10 +164,24 @@ def _past(cluster: Cluster, host: Host, known: KnownMemory) -> list[tuple[wire.A
     return past
 
 
+def _stem(group: wire.ArrayGroup) -> _Stem:
+    return (_INDEX.sub("[*]", group.name), None) if group.name else (None, group.created)
+
+
+def _made_by(host: Host, stem: _Stem) -> str | None:
+    """The line that makes the arrays of a stem, where all of them come from one."""
+    lines = {
+        group.created
+        for group, count in zip(host.arrays.groups, host.arrays.counts, strict=True)
+        if count and _stem(group) == stem
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
 def _by_stem(census: wire.Arrays) -> dict[_Stem, int]:
     sums: dict[_Stem, int] = {}
     for group, count in zip(census.groups, census.counts, strict=True):
-        stem = (_INDEX.sub("[…]", group.name), None) if group.name else (None, group.created)
+        stem = _stem(group)
         size = group.bytes_per_device if group.groups > 1 and count else group.bytes_per_device * count
         sums[stem] = sums.get(stem, 0) + size
     return sums

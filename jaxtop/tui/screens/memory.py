@@ -188,8 +188,9 @@ def growing(found: list[Grower], height: int, palette: Palette) -> Text:
     lines = [Text("GROWING on a device", f"bold {palette.muted}", end="")]
     for each in found[: max(0, height - 1)]:
         line = Text(f"+{text.size(each.bytes_per_minute)}/min", palette.warning, no_wrap=True, end="")
-        name = each.name or f"unnamed, by {each.created or 'an unknown line'}"
-        line.append(text.printable(f"  {name}  {text.size(each.bytes_per_device)}"), palette.theme.foreground)
+        name = f"  {each.name or 'unnamed'}  {text.size(each.bytes_per_device)}"
+        line.append(text.printable(name), palette.theme.foreground)
+        line.append(text.printable(f"  {each.created or ''}"), palette.muted)
         lines.append(line)
     if not found:
         lines.append(Text("nothing, as far as is known", palette.muted, end=""))
