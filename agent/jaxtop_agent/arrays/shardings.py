@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # A program that makes shardings without end must not make the census grow without end.
-MOST = 4096
+MOST = 1000
 
 
 class Shardings:

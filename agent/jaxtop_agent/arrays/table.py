@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # The largest groups are listed one by one, the rest as sums; a message stays below MAX_TELEMETRY.
 MOST_LISTED = 1000
+MOST_SUMS = 200
 MOST_BYTES_AT_FIRST = 120 * 1024
 MOST_BYTES = 200 * 1024
 # What a listed group takes beside its words.
@@ -162,6 +163,9 @@ class Table:
             variable = (path if path.alias is None else path.alias).variable
             key = (variable.name, variable.function, path.role, kind.sharding)
         found = self._sums.get(key)
+        if found is None and len(self._sums) >= MOST_SUMS:
+            key = (None, None, None, kind.sharding)
+            found = self._sums.get(key)
         if found is None:
             found = self._sums[key] = _Sum()
         found.groups += 1

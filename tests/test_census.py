@@ -1,0 +1,198 @@
+"""The census as messages: what a viewer folds of the changes is what the agent has in its table."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.cluster import arrays
+from jaxtop_agent.arrays import table as tables
+from jaxtop_agent.arrays.census import Group, Kind
+from jaxtop_agent.arrays.paths import root
+from jaxtop_agent.arrays.table import Table
+from tests.stories import cluster_of, running, tell
+
+AGENT = "r1-0"
+
+
+class Shardings:
+    """The tables that a census grows: all on one device each."""
+
+    def __init__(self) -> None:
+        self.meshes: list[wire.Mesh] = []
+        self.described: list[wire.Sharding] = []
+
+    def grow(self, upto: int) -> None:
+        while len(self.described) <= upto:
+            device = len(self.described)
+            self.described.append(wire.Sharding("single", "", None, ((device, 1),), "device"))
+
+
+def group(name: str | None, size: int, sharding: int = 0, created: str | None = None) -> Group:
+    path = None if name is None else root(name, "train")
+    kind = Kind((size,), "int8", sharding, size, size, {}, is_on_one=True)
+    return Group(kind, path, 0, created, count=1)
+
+
+def told(cluster, message) -> None:
+    tell(cluster, (11, AGENT, message))
+
+
+def test_changes_lead_to_the_same_census_as_the_whole():
+    """Whatever comes, goes, grows and is renamed; also for who meets it in the middle."""
+    dice = random.Random(7)
+    shardings = Shardings()
+    shardings.grow(0)
+    table = Table(shardings)
+    groups = [group(f"a{i}" if i % 5 else None, 8 + i, i % 7, f"t.py:{i} f") for i in range(60)]
+    early = cluster_of(*running(0))
+    for turn in range(80):
+        present = [each for each in groups if dice.random() < 0.7]
+        for each in present:
+            each.count = dice.randrange(1, 4)
+            shardings.grow(each.kind.sharding)
+            if dice.random() < 0.02:
+                each.created = f"t.py:{turn} g"
+        message = table.take(present)
+        if message is not None:
+            told(early, message)
+        late = cluster_of(*running(0), (11, AGENT, table.whole()))
+        assert _said(early) == _said(late)
+        assert sum(view.bytes_per_device for view in arrays(early)) == sum(map(_size, present))
+    assert not early.rejected and early.hosts[AGENT].arrays.number > 20
+
+
+def _said(cluster):
+    census = cluster.hosts[AGENT].arrays
+    return census.serial, census.number, census.meshes, census.shardings, census.groups, census.counts
+
+
+def _size(each: Group) -> int:
+    return each.count * each.kind.bytes_per_device
+
+
+def test_nothing_is_sent_while_nothing_changes():
+    shardings = Shardings()
+    shardings.grow(0)
+    table, present = Table(shardings), [group("a", 8)]
+    assert isinstance(table.take(present), wire.Arrays)
+    assert table.take(list(present)) is None
+
+
+def test_the_tail_is_summed_up_and_nothing_is_lost(monkeypatch):
+    """The largest one by one; of the others the sums, by what they hang on and where they lie."""
+    monkeypatch.setattr(tables, "MOST_LISTED", 10)
+    shardings = Shardings()
+    shardings.grow(1)
+    table = Table(shardings)
+    present = [group(f"v{i % 3}", 1000 - i, i % 2) for i in range(100)]
+    cluster = cluster_of(*running(0))
+    told(cluster, table.take(list(present)))
+    views = arrays(cluster)
+    listed = [view for view in views if view.groups == 1]
+    sums = [view for view in views if view.groups > 1]
+    assert sorted(view.bytes_per_device for view in listed) == list(range(991, 1001))
+    assert {(view.name, view.device_ids) for view in sums} == {
+        (f"v{i}", (device,)) for i in range(3) for device in (0, 1)
+    }
+    assert sum(view.count for view in views) == 100
+    assert sum(view.bytes_per_device for view in views) == sum(map(_size, present))
+    present[50].count = 5
+    told(cluster, table.take(list(present)))
+    assert sum(view.bytes_per_device for view in arrays(cluster)) == sum(map(_size, present))
+
+
+def test_a_message_stays_within_what_may_be_sent():
+    """However long the names are, and however many groups there have been."""
+    shardings = Shardings()
+    shardings.grow(0)
+    table = Table(shardings)
+    for turn in range(8):
+        present = [group(f"{'x' * 190}{turn}.{i}", 8, 0, "y" * 100) for i in range(1500)]
+        message = table.take(present)
+        assert message is not None and len(wire.encode(message)) < wire.MAX_TELEMETRY
+        assert len(wire.encode(table.whole())) < wire.MAX_TELEMETRY
+
+
+def change(number: int, **more) -> wire.ArraysChange:
+    return wire.ArraysChange(at_ms=20, serial=5, number=number, **more)
+
+
+WHOLE = wire.Arrays(
+    at_ms=10,
+    serial=5,
+    number=3,
+    shardings=(wire.Sharding("single", "", None, ((0, 1),), "device"),),
+    groups=(wire.ArrayGroup((8,), "int8", 0, 8, 8, "a"),),
+    counts=(2,),
+)
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        change(5, counts=((0, 9),)),
+        change(3, counts=((0, 9),)),
+        change(4, counts=((0, 9),)).__class__(20, 6, 4),
+    ],
+    ids=["one before it was lost", "known already", "of another census"],
+)
+def test_a_change_that_does_not_follow_changes_nothing(late):
+    cluster = cluster_of(*running(0), (11, AGENT, WHOLE), (12, AGENT, late))
+    assert cluster.hosts[AGENT].arrays.counts == (2,)
+    told(cluster, change(4, counts=((0, 7),)))
+    assert cluster.hosts[AGENT].arrays.counts == (7,)
+
+
+def test_a_census_that_was_overtaken_does_not_turn_back_the_time():
+    cluster = cluster_of(*running(0), (11, AGENT, WHOLE), (12, AGENT, change(4, counts=((0, 7),))))
+    told(cluster, WHOLE)
+    assert cluster.hosts[AGENT].arrays.counts == (7,)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        change(4, counts=((1, 1),)),
+        change(4, counts=((-1, 1),)),
+        change(4, groups=((2, wire.ArrayGroup((1,), "int8", 0, 1, 1)),)),
+        change(4, groups=((1, wire.ArrayGroup((1,), "int8", 1, 1, 1)),)),
+        change(4, shardings=(wire.Sharding("named", "P()", 0, (), None),)),
+    ],
+    ids=["a count too far", "a count before", "a gap", "no sharding", "no mesh"],
+)
+def test_a_change_that_points_nowhere_is_counted_and_changes_nothing(wrong):
+    cluster = cluster_of(*running(0), (11, AGENT, WHOLE), (12, AGENT, wrong))
+    assert sum(cluster.rejected.values()) == 1
+    assert cluster.hosts[AGENT].arrays == WHOLE
+
+
+def test_who_is_no_more_holds_nothing_while_its_run_goes_on():
+    """And of a run that is over, what it held at its end stays in sight."""
+    mine = wire.ArrayGroup((4,), "int8", 0, 4, 4, "mine")
+    other = WHOLE.__class__(
+        10, 5, 3, (), (wire.Sharding("single", "", None, ((9, 1),), "device"),), (mine,), (1,)
+    )
+    cluster = cluster_of(*running(0, 1), (11, AGENT, WHOLE), (11, "r1-1", other))
+    assert {view.name for view in arrays(cluster)} == {"a", "mine"}
+    tell(cluster, (12, "r1-1", wire.Bye(0, "ended")))
+    assert {view.name for view in arrays(cluster)} == {"a"}
+    tell(cluster, (13, AGENT, wire.Bye(0, "ended")))
+    assert {view.name for view in arrays(cluster)} == {"a", "mine"}
+
+
+def test_one_process_tells_the_names_of_what_all_hold():
+    """The one that has most names for it: what has two names is still there once."""
+    sharding = wire.Sharding("named", "P()", 0, (), "device")
+    mesh = wire.Mesh((("x", 2),), ((0, 2),))
+
+    def census(*names):
+        groups = tuple(wire.ArrayGroup((8,), "int8", 0, 8, 8, name) for name in names)
+        return wire.Arrays(10, 5, 1, (mesh,), (sharding,), groups, (1,) * len(groups))
+
+    cluster = cluster_of(
+        *running(0, 1), (11, AGENT, census("w", None)), (11, "r1-1", census("state.w", "state.b"))
+    )
+    assert sorted(view.name for view in arrays(cluster)) == ["state.b", "state.w"]
