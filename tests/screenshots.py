@@ -1,4 +1,6 @@
-"""`make screenshots`: the app on a real demo run, and on generated load where that is said, as SVG pictures.
+"""`make screenshots`: the app on a real demo run, as SVG pictures.
+
+Pictures of a thousand hosts are of generated load, those of devices with allocators of a staged run.
 
 python -m tests.screenshots [FOLDER]
 """
@@ -13,17 +15,21 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jaxtop import discovery, keys
+from msgspec.structs import replace
+
+from jaxtop import discovery, keys, runfiles, wire
 from jaxtop.cli import demo
 from jaxtop.cli.following import Follower
 from jaxtop.cluster import Cluster, devices
-from jaxtop.sources import LiveSource
+from jaxtop.sources import LiveSource, Seed
 from jaxtop.tui.app import JaxtopApp
+from tests import staged
+from tests.stage import Stage, play
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 FOLDER = Path(__file__).parent.parent / "screenshots"
 WAIT = 90.0
@@ -50,30 +56,78 @@ OF_THE_DEMO = (
     Picture("mesh-light", "tab", "t"),
     Picture("mesh-80x24", "tab", size=(80, 24)),
 )
+# The kernels of the parameters and of what the optimizer keeps for them, and one of them picked.
+A_PARAMETER = ("4", "slash", *"bytes>1K & replication>1", "enter", "G", "up")
+OF_A_DEMO_WITH_16_DEVICES = (
+    Picture("arrays", *A_PARAMETER, size=(120, 40)),
+    Picture("memory", "5", size=(120, 32)),
+    Picture("programs", "7", size=(160, 26)),
+)
 OF_A_STOPPED_HOST = (Picture("stopped-host", "tab"), Picture("stopped-host-table", "2"))
 OF_1024_HOSTS = (Picture("mesh-8192-devices", size=(200, 50)),)
+STAGED = (
+    (staged.held(), Picture("memory-with-allocators", "5", size=(160, 28))),
+    (staged.at_odds(), Picture("programs-that-differ", "7", size=(160, 18))),
+)
+
+
+class Renamed(LiveSource):
+    """The processes of the demo, as if each had a host of its own: pictures do not name this machine."""
+
+    def poll(self, timeout: float) -> list[wire.Frame]:
+        return [_renamed(frame) for frame in super().poll(timeout)]
+
+
+def _renamed(frame: wire.Frame) -> wire.Frame:
+    if frame.kind not in ("hello", "roster"):
+        return frame
+    told = wire.decode(frame.kind, frame.raw)
+    if isinstance(told, wire.Roster):
+        told = replace(told, peers=tuple(_on_its_own(peer) for peer in told.peers))
+    elif isinstance(told, wire.Hello):
+        told = _on_its_own(told)
+    return frame._replace(raw=wire.encode(told))
+
+
+def _on_its_own(told: wire.Hello | wire.Peer) -> Any:
+    return replace(told, hostname=f"node{told.process_index or 0:02}")
 
 
 def main() -> None:
     """Take all pictures."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     folder.mkdir(exist_ok=True)
-    with demo_run() as hosts:
-        take(folder, OF_THE_DEMO, lambda: LiveSource(discovery.seeds([]), keys.load()), expected=8)
+    for frames, picture in STAGED:
+        stage(folder, frames, picture)
+    with demo_run(devices_each=8) as hosts:
+        take(folder, OF_A_DEMO_WITH_16_DEVICES, of(hosts), expected=16)
+    with demo_run(devices_each=4) as hosts:
+        take(folder, OF_THE_DEMO, of(hosts), expected=8)
         hosts[1].send_signal(signal.SIGSTOP)
-        take(folder, OF_A_STOPPED_HOST, lambda: LiveSource(discovery.seeds([]), keys.load()), expected=4)
+        take(folder, OF_A_STOPPED_HOST, of(hosts), expected=4)
     with load(1024, 8) as address:
         take(
             folder, OF_1024_HOSTS, lambda: LiveSource(discovery.seeds([address]), keys.load()), expected=8192
         )
 
 
+def of(hosts: list[subprocess.Popen[bytes]]) -> Callable[[], LiveSource]:
+    """Opens a source of these processes, whatever else runs on this machine."""
+    pids = {host.pid for host in hosts}
+
+    def open_source() -> LiveSource:
+        found = [each.hello for each in runfiles.find() if each.hello.pid in pids]
+        return Renamed([Seed(hello.agent, hello=hello) for hello in found], keys.load())
+
+    return open_source
+
+
 @contextmanager
-def demo_run() -> Iterator[list[subprocess.Popen[bytes]]]:
+def demo_run(devices_each: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The demo's own processes, until they train."""
     with ExitStack() as stack:
         errors = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2)]
-        hosts = demo.start(2, 4, 600, errors)
+        hosts = demo.start(2, devices_each, 600, errors)
         stack.callback(demo.stop, hosts)
         output = hosts[0].stdout
         assert output is not None
@@ -94,6 +148,18 @@ def load(hosts: int, devices_each: int) -> Iterator[str]:
     finally:
         process.kill()
         process.wait()
+
+
+def stage(folder: Path, frames: Sequence[wire.Frame], picture: Picture) -> None:
+    """The app on a small cluster of which everything was made up."""
+
+    async def act(stage: Stage) -> None:
+        await stage.press(*picture.keys)
+        await stage.pilot.pause(1.0)
+        _save(folder, picture, stage.app)
+
+    play(act, *frames, size=picture.size)
+    print(f"{picture.name}.svg", flush=True)
 
 
 def take(
@@ -119,7 +185,14 @@ async def _take(folder: Path, picture: Picture, follower: Follower, expected: in
         await asyncio.sleep(SETTLE)
         await pilot.press(*picture.keys)
         await pilot.pause(1.0)
-        (folder / f"{picture.name}.svg").write_text(app.export_screenshot(title="jaxtop"))
+        _save(folder, picture, app)
+
+
+def _save(folder: Path, picture: Picture, app: JaxtopApp) -> None:
+    drawn = app.export_screenshot(title="jaxtop")
+    # Or some programs drop the spaces at the ends, and with them the indents.
+    drawn = drawn.replace("<text ", '<text xml:space="preserve" ')
+    (folder / f"{picture.name}.svg").write_text(drawn)
 
 
 def _known(cluster: Cluster) -> int:

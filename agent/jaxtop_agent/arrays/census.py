@@ -9,10 +9,14 @@ import msgspec
 from jaxtop_agent import origins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtop_agent.arrays.paths import Path
     from jaxtop_agent.arrays.shardings import Shardings
 
 MOST_ORIGINS = 20_000
+# Kinds and groups: a program may have ever new shapes and lines without end.
+MOST_MADE = 200_000
 
 
 class Kind(msgspec.Struct, gc=False, eq=False):
@@ -41,12 +45,10 @@ class Group(msgspec.Struct, gc=False, eq=False):
     created: str | None = None
     count: int = 0
     census: int = 0
+    # The bytes of all of them on a device.
+    size: int = 0
     # Its place in the message, once it has one.
     place: int | None = None
-
-    @property
-    def bytes_per_device(self) -> int:
-        return self.count * int(self.kind.bytes_per_device)
 
 
 class Census:
@@ -61,12 +63,18 @@ class Census:
         self._origins: dict[int, str | None] = {}
         # By shape and type of what one device holds.
         self._by_piece: dict[tuple[tuple[int, ...], str], list[Kind]] = {}
+        self._made = 0
         self._number = 0
         self._present: list[Group] = []
         # Hashes of the tracebacks that made arrays on several devices: of this census, and of that before.
         self._makers: set[int] = set()
         self._makers_known: set[int] = set()
         self.must_repeat = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to begin anew: most of what was ever met is of the past."""
+        return self._made > MOST_MADE
 
     def begin(self) -> None:
         """Count anew."""
@@ -120,6 +128,7 @@ class Census:
         group = kind.groups.get(key)
         if group is None:
             group = kind.groups[key] = Group(kind, path)
+            self._made += 1
         if made not in self._origins:
             self._origins[made] = origins.created(array.traceback)
         group.made, group.created = made, self._origins[made]
@@ -136,7 +145,7 @@ class Census:
             return self._without_bytes(group)
         return group
 
-    def end(self, left_over: dict[int, Path]) -> list[Group]:
+    def end(self, left_over: dict[int, Path], breathe: Callable[[], bool]) -> list[Group]:
         """The groups that have arrays now.
 
         A script that goes on while we look holds other arrays by then: places whose arrays were not met are
@@ -148,7 +157,7 @@ class Census:
         for group in self._present:
             if group.path is None:
                 nameless.setdefault(group.kind, []).append(group)
-        self._give_places(left_over, nameless)
+        self._give_places(left_over, nameless, breathe)
         for kind, groups in nameless.items():
             named = [
                 group for group in kind.groups.values() if group.path is not None and group.census == census
@@ -162,13 +171,22 @@ class Census:
                     for i, taker in enumerate(takers):
                         taker.count += each + (i < more)
                     giver.count = 0
-        present, self._present = [group for group in self._present if group.count], []
+        present = []
+        for group in self._present:
+            breathe()
+            if group.count:
+                group.size = group.count * group.kind.bytes_per_device
+                present.append(group)
+        self._present = []
         self._forget_objects()
         return present
 
-    def _give_places(self, left_over: dict[int, Path], nameless: dict[Kind, list[Group]]) -> None:
+    def _give_places(
+        self, left_over: dict[int, Path], nameless: dict[Kind, list[Group]], breathe: Callable[[], bool]
+    ) -> None:
         census = self._number
         for path in left_over.values():
+            breathe()
             kind, groups = path.kind, nameless.get(path.kind)
             if kind is None:
                 continue
@@ -228,6 +246,7 @@ class Census:
         devices = self._shardings.device_counts[number]
         # The physical size, over all devices of the array, those of other processes included.
         on_device = array.on_device_size_in_bytes() // max(1, devices)
+        self._made += 1
         kind = Kind(shape, dtype, number, array.nbytes, on_device, {}, is_on_one=devices == 1)
         piece = (shape if kind.is_on_one else tuple(array.sharding.shard_shape(shape)), dtype)
         alike = self._by_piece.setdefault(piece, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,8 @@ import msgspec
 from jaxtop import wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtop_agent.arrays.census import Group
     from jaxtop_agent.arrays.shardings import Shardings
 
@@ -45,10 +48,14 @@ class Table:
         self._counts: list[int] = []
         self._size = 0
         self._sent = (0, 0)  # how many meshes and shardings
+        self._breathe: Callable[[], object] = bool
 
-    def take(self, present: list[Group]) -> wire.Arrays | wire.ArraysChange | None:
+    def take(
+        self, present: list[Group], breathe: Callable[[], object]
+    ) -> wire.Arrays | wire.ArraysChange | None:
         """The message that says what is there now; None if that was said already."""
-        present.sort(key=_size, reverse=True)
+        present.sort(key=attrgetter("size"), reverse=True)
+        self._breathe = breathe
         newly = [group for group in present[:MOST_LISTED] if group.place is None]
         size = self._size + sum(map(_length, newly))
         if not self._serial or (newly and (size > MOST_BYTES or len(self._entries) > 2 * MOST_LISTED)):
@@ -80,6 +87,7 @@ class Table:
         self._listed, self._sums, self._entries, self._counts = [], {}, [], []
         self._size = 0
         for group in present[:MOST_LISTED]:
+            self._breathe()
             if self._size > MOST_BYTES_AT_FIRST:
                 break
             self._list(group)
@@ -134,6 +142,7 @@ class Table:
         for each in self._sums.values():
             each.groups = each.count = each.bytes_global = each.bytes_per_device = 0
         for group in present:
+            self._breathe()
             if group.place is not None:
                 self._counts[group.place] = group.count
                 if self._entries[group.place].created is not group.created:  # made by another line by now
@@ -171,7 +180,7 @@ class Table:
         found.groups += 1
         found.count += group.count
         found.bytes_global += group.count * kind.bytes_global
-        found.bytes_per_device += group.count * kind.bytes_per_device
+        found.bytes_per_device += group.size
 
 
 def _entry(group: Group) -> wire.ArrayGroup:
@@ -188,10 +197,6 @@ def _entry(group: Group) -> wire.ArrayGroup:
         None if path is None or shown is None else shown.role or path.role,
         group.created,
     )
-
-
-def _size(group: Group) -> int:
-    return group.count * int(group.kind.bytes_per_device)
 
 
 def _length(group: Group) -> int:

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 # The training script waits for the GIL at most so long while we look at its arrays one by one.
 BREATHE_AFTER_S = 0.003
-LOOKS_AT_ONCE = 250
+LOOKS_AT_ONCE = 100
 # Not 0, after which the GIL would be ours again before anybody woke up.
 BREATH_S = 1e-5
 # The list of arrays keeps them alive: after so long it is dropped, and asked for again.
 HOLD_S = 0.010
 # Fewer are looked at within that time anyway.
 MANY = 5_000
+# A script may make arrays as fast as we look at them.
+MOST_PASSES = 100
 
 
 class ArrayCensus:
@@ -48,7 +50,7 @@ class ArrayCensus:
         if client is None:
             self.forget(board)
             return
-        if client is not self._client or self._shardings.is_full:
+        if client is not self._client or self._shardings.is_full or self._census.is_full:
             self.forget(board)
             self._begin(client)
         present = self._count()
@@ -61,7 +63,7 @@ class ArrayCensus:
         if self._watched.changes != self._registered:
             self._registered = self._watched.changes
             self._table.begin_anew()
-        message = self._table.take(present)
+        message = self._table.take(present, self._breathe)
         if message is not None:
             if isinstance(message, wire.Arrays):
                 self._census.drop(present)
@@ -96,11 +98,12 @@ class ArrayCensus:
             places = self._walk.places(self._watched.callables.items())
             self._watched.rename(places)
             seen: set[int] = set()
-            while not self._count_some(places, seen):
-                pass
+            for _ in range(MOST_PASSES):
+                if self._count_some(places, seen):
+                    break
             if not census.must_repeat:
                 break
-        return census.end(places)
+        return census.end(places, self._breathe)
 
     def _count_some(self, places: dict[int, Any], seen: set[int]) -> bool:
         """Count arrays for as long as they may be held; whether all were counted."""
@@ -136,7 +139,7 @@ class ArrayCensus:
         """Bytes on each local device; arrays offloaded to the host's memory do not count."""
         by_sharding: Counter[int] = Counter()
         for group in present:
-            by_sharding[group.kind.sharding] += group.bytes_per_device
+            by_sharding[group.kind.sharding] += group.size
         held: Counter[int] = Counter()
         for number, size in by_sharding.items():
             if self._shardings.described[number].memory_kind in (self._default_memory, None):
