@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,7 +77,7 @@ class Key:
 
 def names(value: Any, name: str = "s", *, breath: bool = False) -> dict[str, int]:
     """How many arrays are found under each name; with `breath`, as if the script ran on at every moment."""
-    walk = Walk(Array, lambda _: None, lambda: breath)
+    walk = Walk(Array, lambda _: None, lambda: breath, bool)
     found: dict[str, int] = {}
     for path in walk.places_in(name, value).values():
         found[path.name] = found.get(path.name, 0) + 1
@@ -154,7 +155,7 @@ def test_a_class_that_tells_its_attributes_by_code_is_left_alone():
 def test_names_are_the_same_objects_at_each_census():
     """Walking a state again makes nothing new: what is made counts towards a garbage collection."""
     state = State({"w": A()}, Moments(A(), A()))
-    walk = Walk(Array, lambda _: None, lambda: False)
+    walk = Walk(Array, lambda _: None, bool, bool)
     before = set(map(id, walk.places_in("s", state).values()))
     assert set(map(id, walk.places_in("s", State({"w": A()}, Moments(A(), A()))).values())) == before
 
@@ -170,5 +171,22 @@ def test_names_are_the_same_objects_at_each_census():
     ids=["a state", "a dict", "a model-shaped state"],
 )  # fmt: skip
 def test_roles_come_from_the_names_on_the_way(value, roles):
-    walk = Walk(Array, lambda _: None, lambda: False)
+    walk = Walk(Array, lambda _: None, bool, bool)
     assert {path.role for path in walk.places_in("s", value).values()} == roles
+
+
+def test_nothing_is_held_while_the_script_may_run():
+    """What it drops during a breath is gone at once, however deep in it the walk is."""
+    state = {"layers": [{"w": A(), "b": [A()]} for _ in range(20)]}
+    watched = [weakref.ref(layer[key]) for layer in state["layers"] for key in ("w",)]
+    turns = iter(range(10_000))
+    alive_after_drop: list[int] = []
+
+    def breathe() -> None:
+        if next(turns) == 8:
+            state["layers"].clear()
+            alive_after_drop.append(sum(each() is not None for each in watched))
+
+    walk = Walk(Array, lambda _: None, lambda: True, breathe)
+    walk.places_in("s", state)
+    assert alive_after_drop == [0]

@@ -145,7 +145,7 @@ class Census:
             return self._without_bytes(group)
         return group
 
-    def end(self, left_over: dict[int, Path], breathe: Callable[[], bool]) -> list[Group]:
+    def end(self, left_over: dict[int, Path], breathe: Callable[[], object]) -> list[Group]:
         """The groups that have arrays now.
 
         A script that goes on while we look holds other arrays by then: places whose arrays were not met are
@@ -182,7 +182,7 @@ class Census:
         return present
 
     def _give_places(
-        self, left_over: dict[int, Path], nameless: dict[Kind, list[Group]], breathe: Callable[[], bool]
+        self, left_over: dict[int, Path], nameless: dict[Kind, list[Group]], breathe: Callable[[], object]
     ) -> None:
         census = self._number
         for path in left_over.values():

@@ -35,9 +35,16 @@ _ARRAY: Any = object()
 class Walk:
     """Finds the place of each array. Between two breaths nothing of the script's is held."""
 
-    def __init__(self, array_type: type, kind_of: Callable[[Any], Any], breathe: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        array_type: type,
+        kind_of: Callable[[Any], Any],
+        is_time_to_breathe: Callable[[], bool],
+        breathe: Callable[[], object],
+    ) -> None:
         self._array_type = array_type
         self._kind_of = kind_of
+        self._is_time_to_breathe = is_time_to_breathe
         self._breathe = breathe
         self._kinds: dict[type, Container | None] = {array_type: _ARRAY}
         self._roots: dict[tuple[Any, ...], Path] = {}
@@ -109,27 +116,36 @@ class Walk:
         visited = 0
         pending = [(variable, 0, 0)]
         while pending:
-            path, start, depth = pending.pop()
-            if self._breathe():
-                self._let_go(reader)
+            if self._is_time_to_breathe():
+                self._let_go(reader)  # before, not after: what the script drops meanwhile shall be gone
+                self._breathe()
+            visited += self._visit(pending)
+        return visited
+
+    def _visit(self, pending: list[tuple[Path, int, int]]) -> int:
+        """Look at what is next, or at a part of it. What it holds of the script's ends with this function."""
+        path, start, depth = pending.pop()
+        try:
             value = self._value(path)
             within = self._kind(value)
             if within is _ARRAY:
                 self._named.setdefault(id(value), path)
                 path.aval_id, path.kind = id(value.aval), self._kind_of(value)
-            elif within is not None and (start or self._is_new(path, value)):
-                size = within.size(value)
-                if size > LARGE and not start and not self._is_worth_it(value, within):
-                    size = 0
-                stop = min(size, start + AT_ONCE)
-                if stop < size:
-                    pending.append((path, stop, depth))
-                keys, children = within.part(value, start, stop)
-                visited += len(children) + 1
-                inner = self._sort_out(path, within, size, keys, children)
-                if depth < DEEPEST:
-                    pending += [(each, 0, depth + 1) for each in reversed(inner)]
-        return visited
+            if within is None or within is _ARRAY or not (start or self._is_new(path, value)):
+                return 1
+            size = within.size(value)
+            if size > LARGE and not start and not self._is_worth_it(value, within):
+                return SAMPLES
+            stop = min(size, start + AT_ONCE)
+            if stop < size:
+                pending.append((path, stop, depth))
+            keys, children = within.part(value, start, stop)
+            inner = self._sort_out(path, within, size, keys, children)
+        except Exception:  # the script changes it at this moment: there is no name in here this time
+            return 1
+        if depth < DEEPEST:
+            pending += [(each, 0, depth + 1) for each in reversed(inner)]
+        return len(children) + 1
 
     def _sort_out(
         self, path: Path, within: Container, size: int, keys: Iterable[Any], children: Iterable[Any]

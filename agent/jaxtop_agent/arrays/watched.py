@@ -37,7 +37,7 @@ class Watched:
             if isinstance(value, FunctionType | MethodType | partial):
                 self.callables[name] = value
                 continue
-            walk = Walk(jaxprivate.array_type(), lambda _: None, lambda: False)
+            walk = Walk(jaxprivate.array_type(), lambda _: None, bool, bool)
             places = walk.places_in(name, value)
             self._arrays[name] = [
                 (weakref.ref(array), places[id(array)])

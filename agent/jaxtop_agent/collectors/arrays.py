@@ -87,7 +87,9 @@ class ArrayCensus:
         self._shardings = Shardings(frozenset(self._local_ids))
         self._census = Census(self._shardings)
         self._table = Table(self._shardings)
-        self._walk = Walk(jaxprivate.array_type(), self._census.kind_of, self._breathe)
+        self._walk = Walk(
+            jaxprivate.array_type(), self._census.kind_of, self._is_time_to_breathe, self._breath
+        )
 
     def _count(self) -> list[Group]:
         """Find out what the script calls its arrays, then look at each array once."""
@@ -124,12 +126,13 @@ class ArrayCensus:
                 return False
         return True
 
-    def _breathe(self) -> bool:
-        """Let the script have the GIL, if we have had it for long; whether that was so."""
-        if time.monotonic() < self._breathe_at:
-            return False
-        self._breath()
-        return True
+    def _is_time_to_breathe(self) -> bool:
+        return time.monotonic() >= self._breathe_at
+
+    def _breathe(self) -> None:
+        """Let the script have the GIL, if we have had it for long."""
+        if self._is_time_to_breathe():
+            self._breath()
 
     def _breath(self) -> None:
         time.sleep(BREATH_S)
