@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from jaxtop import runfiles
 from jaxtop.cluster import arrays
 from jaxtop.cluster.memory import growers
-from tests.support import JAXTOP, ROOT, eventually, processes, viewer
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax
 
@@ -45,9 +41,9 @@ LOOKS = 4
 
 
 @contextmanager
-def running(path: Path):
-    """A viewer of this script, under `jaxtop run`, once it has counted arrays and is in its loop."""
-    with processes([*JAXTOP, "run", path]):
+def running(command: list[object]):
+    """A viewer of this script, once it has counted arrays and is in its loop."""
+    with processes(command):
         eventually(runfiles.find)
         with viewer() as attached:
             host = attached.host
@@ -114,7 +110,7 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
     """At least 95 % at each look, while the state is rebuilt or donated at each step."""
     function, expected = SCRIPTS[framework]
     path = TRAINING / f"train_{framework}.py"
-    with running(path) as attached:
+    with running([*JAXTOP, "run", path]) as attached:
         for _ in range(LOOKS):
             attached.look(1.3)
             seen = []
@@ -139,7 +135,7 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
 def test_a_leak_is_the_top_grower_within_half_a_minute():
     """By its name, with the line that makes it, while params and batch stay what they are."""
     started = time.monotonic()
-    with running(TRAINING / "train_leaking.py") as attached:
+    with running([*JAXTOP, "run", TRAINING / "train_leaking.py"]) as attached:
         attached.until(lambda: growers(attached.cluster), timeout=60)
         print("seen after", time.monotonic() - started)
         top, *others = growers(attached.cluster)
@@ -150,3 +146,13 @@ def test_a_leak_is_the_top_grower_within_half_a_minute():
         assert leaked.count * 64 * 128 * 4 == leaked.bytes_per_device
         # Twenty a second, at most: what the loop takes besides, it does not make.
         assert 0 < top.bytes_per_minute <= 1.1 * 60 * 20 * 64 * 128 * 4
+
+
+@pytest.mark.parametrize("how", ["callable", "tree"])
+def test_a_state_that_no_variable_leads_to_has_the_name_it_was_given(how):
+    """And keeps it while its arrays are replaced; none of them is kept alive for that."""
+    with running([PYTHON, TRAINING / "train_hidden.py", how]) as attached:
+        for _ in range(LOOKS):
+            attached.look(1.3)
+            named = {view.name: (view.shape, view.count) for view in arrays(attached.cluster) if view.name}
+            assert named == {"weights['w']": ((96, 64), 1), "weights['b']": ((64,), 1)}

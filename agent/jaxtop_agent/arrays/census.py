@@ -36,6 +36,11 @@ class Kind(msgspec.Struct, gc=False, eq=False):
     has_pieces: bool = False
 
 
+def likeness(array: Any) -> tuple[tuple[int, ...], str]:
+    """What tells the kind of an array as long as none of that kind was counted."""
+    return tuple(array.shape), str(array.dtype)
+
+
 class Group(msgspec.Struct, gc=False, eq=False):
     """Arrays of a kind with the same name, or made by the same line."""
 
@@ -187,8 +192,12 @@ class Census:
         census = self._number
         for path in left_over.values():
             breathe()
+            if isinstance(path.kind, tuple):
+                path.kind = next(
+                    (kind for kind in nameless if (kind.shape, kind.dtype) == path.kind), path.kind
+                )
             kind, groups = path.kind, nameless.get(path.kind)
-            if kind is None:
+            if not isinstance(kind, Kind):
                 continue
             made, created = 0, None
             if groups:

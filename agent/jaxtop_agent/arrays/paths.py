@@ -27,7 +27,8 @@ class Path(msgspec.Struct, gc=False, eq=False):
     function: str
     role: str | None
     children: dict[Any, Path] | None = None
-    # The kind of the array that was last seen here, and the id of the `aval` that told it.
+    # The kind of the array that was last seen here (where it was only registered: its likeness), and the id
+    # of the `aval` that told it.
     kind: Any = None
     aval_id: int = 0
     # The census in which an array was last counted here, and in which one was counted after its end.

@@ -31,13 +31,14 @@ class Watched:
     def watch(self, names: dict[str, Any]) -> None:
         """Take over the names; on the thread of the script. A name that is given again is another's now."""
         from jaxtop_agent import jaxprivate  # a script that registers nothing need not load these
+        from jaxtop_agent.arrays.census import likeness
         from jaxtop_agent.arrays.walk import Walk
 
         for name, value in names.items():
             if isinstance(value, FunctionType | MethodType | partial):
                 self.callables[name] = value
                 continue
-            walk = Walk(jaxprivate.array_type(), lambda _: None, bool, bool)
+            walk = Walk(jaxprivate.array_type(), likeness, bool, bool)
             places = walk.places_in(name, value)
             self._arrays[name] = [
                 (weakref.ref(array), places[id(array)])
