@@ -175,9 +175,6 @@ def test_a_killed_host_has_died(home, worker, _):
             assert line.startswith("jaxtop: process 1 on ") and line.endswith(("has died", "is gone"))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="who takes a dead one's address and refuses us is taken for the dead one"
-)
 def test_a_death_stays_a_death_when_a_stranger_takes_the_address(home):
     """Ports are given again: another user's agent may answer there next, and does not know our key."""
     with training(home, devices=2, JAXTOP_BIND=loopback_address()) as run, viewer() as attached:

@@ -188,9 +188,6 @@ def test_a_host_whose_link_is_cut_is_unreachable_and_comes_back_by_itself(run, e
     assert (status, states(document), complaints) == (0, ["live", "live"], [])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a first connection into the void is not probed yet: it says connecting"
-)
 @pytest.mark.usefixtures("elsewhere")
 def test_who_comes_while_a_link_is_cut_is_told_so(run):
     with cut():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PROBE_AGAIN_AFTER = 1.0
+FIRST_PROBE_AFTER = 1.0
 # ZeroMQ gives up for good on a peer that said no; but the key may be listed there later.
 RETRY_REFUSED_AFTER = 5.0
 
@@ -32,6 +33,8 @@ class Connection:
 
     def become(self, state: str) -> str | None:
         """Take on a state."""
+        if state == "refused" and (self.state == "closed" or self._is_process_gone()):
+            state = "closed"  # somebody else's agent answers where ours was
         if state in ("up", "refused", "dead"):
             self._failure, self._probe_due = "", None
             self.close()
@@ -55,6 +58,9 @@ class Connection:
 
     def advance(self, now: float) -> str | None:
         """Begin a probe when one is due, move it on, and learn from it."""
+        if self.state == "connecting" and self._probe is None and self._probe_due is None:
+            # ZeroMQ says nothing of packets into the void, and knocks there for minutes.
+            self._probe_due = now + FIRST_PROBE_AFTER
         if self._probe is None and self._probe_due is not None and now >= self._probe_due:
             self._probe = Probe(self.endpoint, now)
         if self._probe is None or (outcome := self._probe.advance(now)) is None:
