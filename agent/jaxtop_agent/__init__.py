@@ -83,12 +83,13 @@ def step(index: int, /, **metrics: object) -> None:
 
 
 def watch(**names: object) -> None:
-    """Give arrays names of your own: `agent.watch(params=state.params)`.
+    """Give arrays names of your own: `agent.watch(params=lambda: trainer.params)`.
 
     Viewers find most names by themselves; this is for arrays that the script holds where no variable of a
-    running function leads to. A pytree is looked at once, now: its paths are kept, none of its arrays is.
-    A function is called, on a thread of the agent, whenever the arrays are counted, and should only return
-    the pytree as it is then.
+    running function leads to. A function is called, on a thread of the agent, whenever the arrays are
+    counted, and should only return the pytree as it is then. A pytree is looked at once, now: its paths are
+    kept, none of its arrays is. Arrays that take the place of these are known by their shape and dtype, and
+    only as long as they have no other name: where arrays are replaced, give a function.
     """
     if _agent is not None:
         _agent.watch(names)

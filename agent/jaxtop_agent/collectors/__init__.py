@@ -1,7 +1,7 @@
 """Collectors: each reads one thing of JAX or the machine, and knows nothing of the others.
 
 Those of `sampled()` are asked in turn by the sampler's thread; a new one is a file here and a line there.
-Launches and compilations are hooks that JAX calls on the user's threads; the publisher reads what they counted.
+Launches and compilations are hooks that JAX calls on the user's threads; the publisher reads their counts.
 """
 
 from __future__ import annotations
