@@ -1,7 +1,9 @@
 """A load generator: hundreds of agents in one process, with real sockets, keys and messages, at 1 Hz each.
 
-    python -m tests.load HOSTS [DEVICES] [SECONDS]
+    python -m tests.load HOSTS [DEVICES] [SECONDS] [ARRAYS]
 
+Of the ARRAYS of each host the first thousand are listed by name, the others as a sum; now and then one goes
+and comes back.
 Prints the address of one agent, which is all that a viewer needs.
 """
 
@@ -14,18 +16,22 @@ import sys
 import time
 from contextlib import suppress
 
+import msgspec
 import zmq
 
 from jaxtop import keys, wire
 from jaxtop.transport.gate import DOMAIN, Gate
 
 HOST = "127.0.0.1"
+LISTED = 1000
+# Each host's census changes every so many pulses, as one of 10,000 arrays does.
+CHANGE_EVERY = 20
 
 
 class Agents:
     """Agents that share one context, and so one gate; each has its own two sockets, as real ones do."""
 
-    def __init__(self, hosts: int, devices: int) -> None:
+    def __init__(self, hosts: int, devices: int, arrays: int) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.context = zmq.Context(io_threads=1)
@@ -45,7 +51,8 @@ class Agents:
         self.steps = 0
         self.greeting = set(range(hosts))
         self.roster = wire.encode(wire.Roster(self.peers[0].agent, tuple(self.peers), "load", "load", hosts))
-        self.arrays = wire.encode(_arrays(hosts, devices))
+        self.arrays = _arrays(hosts, devices, arrays)
+        self.changes = [0] * hosts
 
     def _open(self, kind: int) -> tuple[zmq.Socket[bytes], str]:
         opened = self.context.socket(kind)
@@ -90,15 +97,25 @@ class Agents:
                 self._send(
                     index, "hello", wire.encode(_hello(self.peers[index], self.devices, len(self.peers)))
                 )
-                self._send(index, "arrays", self.arrays)
+                whole = msgspec.structs.replace(self.arrays, number=self.changes[index])
+                self._send(index, "arrays", wire.encode(whole))
         self.sequence[index] += 1
+        if self.sequence[index] % CHANGE_EVERY == index % CHANGE_EVERY:
+            self._change(index)
         self._send(index, "pulse", wire.encode(self._pulse()))
 
+    def _change(self, index: int) -> None:
+        self.changes[index] += 1
+        now, is_there = time.time_ns() // 1_000_000, self.changes[index] % 2 == 0
+        change = wire.ArraysChange(now, 1, self.changes[index], ((0, int(is_there)),))
+        self._send(index, "arrays_change", wire.encode(change))
+
     def _send(self, index: int, kind: str, payload: bytes) -> None:
-        header = wire.Header(
-            wire.VERSION, self.peers[index].agent, self.sequence[index] if kind == "pulse" else 1
-        )
+        header = wire.Header(wire.VERSION, self.peers[index].agent, self._number(index, kind))
         self.telemetry[index].send_multipart(wire.pack(kind, header, payload), zmq.NOBLOCK)
+
+    def _number(self, index: int, kind: str) -> int:
+        return {"pulse": self.sequence[index], "arrays_change": self.changes[index]}.get(kind, 1)
 
     def _pulse(self) -> wire.Pulse:
         figure = self.random.randrange
@@ -158,18 +175,33 @@ def _hello(peer: wire.Peer, devices: int, hosts: int) -> wire.Hello:
     )
 
 
-def _arrays(hosts: int, devices: int) -> wire.Arrays:
+def _arrays(hosts: int, devices: int, arrays: int) -> wire.Arrays:
     mesh = wire.Mesh((("data", hosts), ("model", devices)), wire.pack_ids(tuple(range(hosts * devices))))
     sharding = wire.Sharding("named", "P('data', 'model')", 0, (), "device")
-    groups = tuple(wire.ArrayGroup((1024, 512 + i), "float32", 0, 2 << 20, 2 << 10) for i in range(50))
-    return wire.Arrays(0, 1, 1, (mesh,), (sharding,), groups, (1,) * len(groups))
+    listed = min(arrays, LISTED)
+    groups = [
+        wire.ArrayGroup(
+            (1024, 512 + i), "float32", 0, 2 << 20, 2 << 10,
+            f"state.params['layers'][{i // 4}]['w{i % 4}']", "train", "parameters", "train.py:57 init",
+        )
+        for i in range(listed)
+    ]  # fmt: skip
+    counts = [1] * listed
+    if arrays > listed:
+        groups.append(
+            wire.ArrayGroup(
+                (), "", 0, 1 << 30, 1 << 20, "state", "train", "optimizer", groups=arrays - listed
+            )
+        )
+        counts.append(arrays - listed)
+    return wire.Arrays(1, 1, 0, (mesh,), (sharding,), tuple(groups), tuple(counts))
 
 
 def main() -> None:
-    hosts, devices, seconds = (
-        int(word) for word in (*sys.argv[1:], *("256", "8", "600")[len(sys.argv) - 1 :])
+    hosts, devices, seconds, arrays = (
+        int(word) for word in (*sys.argv[1:], *("256", "8", "600", "50")[len(sys.argv) - 1 :])
     )
-    agents = Agents(hosts, devices)
+    agents = Agents(hosts, devices, arrays)
     print(agents.peers[0].requests, flush=True)
     with suppress(KeyboardInterrupt):
         agents.serve(time.time() + seconds)

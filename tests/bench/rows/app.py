@@ -99,6 +99,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
     """One real host, beside the peers that are installed; then generated hosts."""
     seconds = float(setting.pick(10, 4))
     yield from _one_host(seconds)
+    yield from _many_arrays(setting, seconds)
     for hosts in setting.pick((256, 1024), (64,)):
         with _load(hosts) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
             time.sleep(setting.pick(15, 5))
@@ -107,6 +108,22 @@ def measure(setting: Setting) -> Iterator[Figure]:
             yield Figure(f"{label}, CPU", whole(cpu), "%", budget=CPU_BUDGET.get(hosts))
             yield Figure(f"{label}, memory", one(terminal.memory_mb()), "MB", budget=MEMORY_BUDGET_MB)
             yield from _keys(terminal, label, setting.pick(60, 30))
+
+
+def _many_arrays(setting: Setting, seconds: float) -> Iterator[Figure]:
+    """The screens that derive most, on hosts that hold many arrays."""
+    with _load(64, 10_000) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
+        time.sleep(8)
+        for key, screen in (("4", "Arrays"), ("5", "Memory")):
+            os.write(terminal._master, key.encode())
+            time.sleep(3)
+            cpu = [terminal.cpu_percent(seconds / 2) for _ in range(2)]
+            label = f"64 hosts × 10,000 arrays, {screen}"
+            yield Figure(f"{label}, CPU", whole(cpu), "%", budget=CPU_BUDGET[1024])
+            yield from _waits(terminal, label, (b"j", b"k"), setting.pick(60, 20))
+        yield Figure(
+            "64 hosts × 10,000 arrays, memory", one(terminal.memory_mb()), "MB", budget=MEMORY_BUDGET_MB
+        )
 
 
 def _one_host(seconds: float) -> Iterator[Figure]:
@@ -129,25 +146,25 @@ def _keys(terminal: Terminal, label: str, presses: int) -> Iterator[Figure]:
     for screen, keys in (("1", (b"l", b"h")), ("2", (b"j", b"k"))):
         os.write(terminal._master, screen.encode())
         time.sleep(1.0)
-        waits = []
-        for i in range(presses):
-            waits.append(1000 * terminal.key_to_paint(keys[i % 2]))
-            time.sleep(0.11)  # not in step with the four paints a second
         name = {"1": "Mesh", "2": "Hosts"}[screen]
-        waits.sort()
-        spread = Estimate(statistics.median(waits), waits[0], waits[-1])
-        yield Figure(f"{label}, {name}: key to paint, median", spread, "ms")
-        yield Figure(
-            f"{label}, {name}: key to paint, p99",
-            one(waits[int(0.99 * (len(waits) - 1))]),
-            "ms",
-            budget=KEY_BUDGET_MS,
-        )
+        yield from _waits(terminal, f"{label}, {name}", keys, presses)
+
+
+def _waits(terminal: Terminal, label: str, keys: tuple[bytes, bytes], presses: int) -> Iterator[Figure]:
+    waits = []
+    for i in range(presses):
+        waits.append(1000 * terminal.key_to_paint(keys[i % 2]))
+        time.sleep(0.11)  # not in step with the four paints a second
+    waits.sort()
+    spread = Estimate(statistics.median(waits), waits[0], waits[-1])
+    yield Figure(f"{label}: key to paint, median", spread, "ms")
+    p99 = one(waits[int(0.99 * (len(waits) - 1))])
+    yield Figure(f"{label}: key to paint, p99", p99, "ms", budget=KEY_BUDGET_MS)
 
 
 @contextmanager
-def _load(hosts: int) -> Iterator[str]:
-    words = [sys.executable, "-m", "tests.load", str(hosts), "8", "600"]
+def _load(hosts: int, arrays: int = 50) -> Iterator[str]:
+    words = [sys.executable, "-m", "tests.load", str(hosts), "8", "600", str(arrays)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
         try:
             assert process.stdout is not None
