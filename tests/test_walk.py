@@ -110,6 +110,10 @@ HOLDERS = {
     ),
     "very many arrays": ({"history": [A() for _ in range(5000)]}, {"s['history'][*]": 5000}),
     "much that is no array": ([1] * 100_000, {}),
+    "a large table beside a state": (
+        Module(table={f"word {i}": [[i], [i + 1]] for i in range(5000)}, state={"w": A()}),
+        {"s.state['w']": 1},
+    ),
 }
 
 

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 MOST_ARRAYS, MOST_CONTAINERS = 64, 256
 # A container is looked into so many children at a time.
 AT_ONCE = 256
-# Of a large container so many children are looked at, to see whether it is worth it.
-LARGE, SAMPLES = 2048, 32
+# Of a large container so many children are looked at, and of theirs, to see whether it is worth it.
+LARGE, SAMPLES, SAMPLED_DEPTH = 512, 16, 3
 DEEPEST = 40
 # In place of a function, where the script has registered the name.
 REGISTERED = "agent.watch"
 # More places than these are forgotten, and the walk begins anew.
 MOST_PATHS = 30_000
+# After so much of one variable the walk goes on with the next.
+MOST_VISITED = 300_000
 # A variable with so much in it and no array is left alone for so many censuses.
 BARREN, BARREN_FOR = 500, 10
 
@@ -115,7 +117,7 @@ class Walk:
         """Go through everything under one variable; returns how much there was."""
         visited = 0
         pending = [(variable, 0, 0)]
-        while pending:
+        while pending and visited < MOST_VISITED:
             if self._is_time_to_breathe():
                 self._let_go(reader)  # before, not after: what the script drops meanwhile shall be gone
                 self._breathe()
@@ -134,7 +136,7 @@ class Walk:
             if within is None or within is _ARRAY or not (start or self._is_new(path, value)):
                 return 1
             size = within.size(value)
-            if size > LARGE and not start and not self._is_worth_it(value, within):
+            if size > LARGE and not start and not self._is_worth_it(value, within, SAMPLED_DEPTH):
                 return SAMPLES
             stop = min(size, start + AT_ONCE)
             if stop < size:
@@ -209,9 +211,16 @@ class Walk:
                 self._kinds[kind] = None
         return self._kinds[kind]
 
-    def _is_worth_it(self, value: Any, within: Container) -> bool:
-        _, some = within.part(value, 0, SAMPLES)
-        return any(self._kind(child) is not None for child in some)
+    def _is_worth_it(self, value: Any, within: Container, depth: int) -> bool:
+        """Whether there is an array among the first children of a container, or among theirs."""
+        _, children = within.part(value, 0, min(SAMPLES, within.size(value)))
+        for child in children:
+            inside = self._kind(child)
+            if inside is _ARRAY or (
+                inside is not None and depth and self._is_worth_it(child, inside, depth - 1)
+            ):
+                return True
+        return False
 
     def _is_new(self, path: Path, value: Any) -> bool:
         """Whether this container was not met before; ids that were met may be another's by now."""
