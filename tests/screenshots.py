@@ -35,6 +35,8 @@ FOLDER = Path(__file__).parent.parent / "screenshots"
 WAIT = 90.0
 # Long enough for rates and sparklines to have something to show.
 SETTLE = 12.0
+# Of few rows: the least that the app takes.
+TABLE = (120, 16)
 
 
 class Picture:
@@ -49,25 +51,28 @@ class Picture:
 OF_THE_DEMO = (
     Picture("mesh", "tab"),
     Picture("mesh-by-host"),
-    Picture("hosts", "2"),
-    Picture("devices", "3"),
-    Picture("events", "8"),
+    Picture("hosts", "2", size=TABLE),
+    Picture("devices", "3", size=(120, 16)),
     Picture("help", "question_mark"),
     Picture("mesh-light", "tab", "t"),
     Picture("mesh-80x24", "tab", size=(80, 24)),
 )
-# The kernels of the parameters and of what the optimizer keeps for them, and one of them picked.
+# A filter, and one of the parameters that it leaves.
 A_PARAMETER = ("4", "slash", *"bytes>1K & replication>1", "enter", "G", "up")
 OF_A_DEMO_WITH_16_DEVICES = (
-    Picture("arrays", *A_PARAMETER, size=(120, 40)),
+    Picture("arrays", *A_PARAMETER, size=(120, 34)),
     Picture("memory", "5", size=(120, 32)),
     Picture("programs", "7", size=(160, 26)),
 )
-OF_A_STOPPED_HOST = (Picture("stopped-host", "tab"), Picture("stopped-host-table", "2"))
+OF_A_STOPPED_HOST = (
+    Picture("stopped-host", "tab"),
+    Picture("stopped-host-table", "2", size=TABLE),
+    Picture("events", "8", size=TABLE),
+)
 OF_1024_HOSTS = (Picture("mesh-8192-devices", size=(200, 50)),)
 STAGED = (
     (staged.held(), Picture("memory-with-allocators", "5", size=(160, 28))),
-    (staged.at_odds(), Picture("programs-that-differ", "7", size=(160, 18))),
+    (staged.at_odds(), Picture("programs-that-differ", "7", "j", size=(176, 18))),
 )
 
 
