@@ -8,6 +8,7 @@ from rich.text import Text
 
 from jaxtop.cluster import State, launch_rate
 from jaxtop.tui import text
+from jaxtop.tui.renderables.reading import PAST
 
 if TYPE_CHECKING:
     from jaxtop.tui.moment import Moment
@@ -81,9 +82,10 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
         (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
     )
     parts.append((f"{len(moment.devices)} devices", ""))
-    rates = [rate for agent in moment.states if (rate := launch_rate(moment.cluster, agent)) is not None]
+    present = [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
+    rates = [rate for host in present if (rate := launch_rate(moment.cluster, host.agent)) is not None]
     parts.append((f"launches {text.rate(sum(rates) if rates else None)}", ""))
-    steps = [view.host.steps.per_second for view in moment.hosts if view.host.steps]
+    steps = [host.steps.per_second for host in present if host.steps]
     known = [rate for rate in steps if rate is not None]
     if known:
         # The hosts of a run step together: the slowest says how fast the run is.
@@ -105,13 +107,13 @@ def facts(moment: Moment, rejected: dict[str, int], width: int, palette: Palette
     ]
     for sign, words, style in found or [_all_well(moment, palette)]:
         part = text.printable(f"{sign} {words}")
-        if line.cell_len + len(part) + 3 > width:
+        if line.cell_len and line.cell_len + len(part) + 7 > width:
             line.append(" …", palette.muted)
             break
         if line.cell_len:
             line.append("  ·  ", palette.muted)
         line.append(part, style)
-    line.truncate(width)
+    line.truncate(width, overflow="ellipsis")
     return line
 
 
@@ -165,6 +167,11 @@ def _all_well(moment: Moment, palette: Palette) -> tuple[str, str, str]:
         words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.meshes[0].axes))
     holders = [device for device in moment.devices if device.used_bytes is not None]
     if holders:
-        most = max(holders, key=lambda device: device.used_bytes or 0)
-        words.append(f"most memory on device {most.id}: {text.size(most.used_bytes)}")
+        # Of those that read the same the first, or the line would jump from one to the other.
+        held = {device.used_bytes for device in holders}
+        most = text.size(max(used or 0 for used in held))
+        same = {used for used in held if text.size(used) == most}
+        alike = [device.id for device in holders if device.used_bytes in same]
+        more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
+        words.append(f"most memory on device {alike[0]}: {most}{more}")
     return "●", ", ".join(words), palette.good

@@ -21,6 +21,8 @@ _STATES = tuple(State)
 _OF_STATE = {state: 110 + i for i, state in enumerate(_STATES)}
 # A process that is gone holds nothing: its last figures are no longer true.
 OVER = frozenset({State.ENDED, State.DIED, State.GONE})
+# Nothing new is known of these hosts; what their processes hold they still hold, unless these are over.
+PAST = OVER | {State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED}
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from jaxtop.cluster import DeviceView, MeshView, memory_history
 from jaxtop.tui import text
 from jaxtop.tui.moment import EMPTY, Moment, Selection
-from jaxtop.tui.renderables.reading import OVER
+from jaxtop.tui.renderables.reading import OVER, PAST
 from jaxtop.tui.renderables.sparkline import sparkline
 from jaxtop.tui.renderables.table import Column, figure, ordinal, words
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.hosts import PAST, state_column
+from jaxtop.tui.screens.hosts import state_column
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from jaxtop.cluster import EMPTY_HOST, Host, HostView, State, launch_rate, scaled
 from jaxtop.tui import text
 from jaxtop.tui.moment import Moment, Selection
-from jaxtop.tui.renderables.reading import OVER
+from jaxtop.tui.renderables.reading import OVER, PAST
 from jaxtop.tui.renderables.table import NOTHING, Column, Row, figure, ordinal, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.filter import FilteredTable
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _STATES = tuple(State)
 _GRAVITY = {state: i for i, state in enumerate(_STATES)}
-# Nothing new is known of these hosts; what their processes hold they still hold, unless these are over.
-PAST = OVER | {State.STOPPED, State.BLOCKED, State.UNREACHABLE}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,12 @@ from jaxtop.cluster import (
 from jaxtop.tui import text
 from jaxtop.tui.moment import EMPTY, Selection
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.reading import OVER
+from jaxtop.tui.renderables.reading import OVER, PAST
 from jaxtop.tui.renderables.stacked import bar, legend, stacked
 from jaxtop.tui.renderables.table import Column, figure, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.devices import curve, empty, without_figures
-from jaxtop.tui.screens.hosts import PAST, state_column
+from jaxtop.tui.screens.hosts import state_column
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 
