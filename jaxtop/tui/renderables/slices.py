@@ -16,7 +16,7 @@ from jaxtop.cluster import distinct, slices
 from jaxtop.tui.renderables.detail import axes_in_words, ids_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.style import Style
 
@@ -84,10 +84,10 @@ class Picture:
         return max((line.cell_len for line in self.lines), default=0)
 
 
-def draw(known: Slices, ink: Ink, width: int, height: int) -> Picture:
-    """The devices along the axes of their mesh where that fits, else one after the other."""
+def draw(known: Slices, ink: Ink, width: int, height: int, *, brief: bool = False) -> Picture:
+    """The devices along the axes of their mesh where that fits, else in a row; `brief` omits the sizes."""
     widest = max(len(known.label(0)), len(known.label(len(known.pieces) - 1)))
-    caption, rows, cell = _arrange(known, max(1, width), max(1, height), widest)
+    caption, rows, cell = _arrange(known, max(1, width), max(1, height), widest, _names if brief else _sized)
     shown = tuple(row[: max(1, width) // cell] for row in rows[:height])
     lines = []
     for row in shown:
@@ -119,7 +119,11 @@ def _on(ink: Ink, colour: str) -> Style:
 
 
 def _arrange(
-    known: Slices, width: int, height: int, widest: int
+    known: Slices,
+    width: int,
+    height: int,
+    widest: int,
+    names: Callable[[Sequence[tuple[str, int]]], str],
 ) -> tuple[str, Sequence[tuple[int, ...]], int]:
     """What the directions mean, the devices row by row, and how wide a cell is."""
     axes, ids = known.axes, known.device_ids
@@ -136,8 +140,8 @@ def _arrange(
                     table = list(zip(*table, strict=True))
                     rows, columns, down, across = columns, rows, across, down
                 if columns * cell <= width and rows <= height:
-                    return f"{_names(down)} ↓  {_names(across)} →", table, cell
-    order = "in mesh order" if len(axes) > 1 else f"{_names(axes)} →" if axes else "the devices"
+                    return f"{names(down)} ↓  {names(across)} →", table, cell
+    order = "in mesh order" if len(axes) > 1 else f"{names(axes)} →" if axes else "the devices"
     for cell in (*large, *small):
         columns = width // cell
         # Rows of a whole number of the last axis' lengths show the pattern.
@@ -154,7 +158,15 @@ def _size(axes: Sequence[tuple[str, int]]) -> int:
 
 
 def _names(axes: Sequence[tuple[str, int]]) -> str:
-    return axes_in_words(axes) if len(axes) == 1 else " ".join(name for name, _ in axes)
+    return " ".join(name for name, _ in axes)
+
+
+def _sized(axes: Sequence[tuple[str, int]]) -> str:
+    return axes_in_words(axes) if len(axes) == 1 else _names(axes)
+
+
+def _ids(ids: Sequence[int]) -> str:
+    return " ".join(map(str, ids))
 
 
 def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
@@ -166,6 +178,9 @@ def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -
         line.append(f"{known.label(0)} ", ink.bold)
         held = "all of it" if len(ids) == 1 else f"all of it, on each of {len(ids):,} devices"
         return [line.append(f" {held} {in_words(span)}")]
+    # Room for the devices comes before the word for them.
+    longest = max(len(in_words(span)) + len(_ids(ids[:8])) for span, ids in known.pieces[:height])
+    roomy = longest + len("a   devices ") <= width
     left = len(known.pieces)
     one_sign = picture.cell == 1
     for piece, (span, ids) in enumerate(known.pieces):
@@ -180,7 +195,7 @@ def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -
         line = Text(no_wrap=True, end="")
         line.append(f"{name} ", ink.bold)
         line.append(f" {in_words(span)}")
-        noun = "  device " if len(ids) == 1 else "  devices "
+        noun = "  on " if not roomy else "  device " if len(ids) == 1 else "  devices "
         room = width - line.cell_len - len(noun)
         if room >= len(str(ids[0])) + (len(ids) > 1):
             line.append(noun, ink.muted)

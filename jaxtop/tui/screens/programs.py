@@ -132,7 +132,7 @@ def empty(moment: Moment) -> str:
 def about(row: ProgramRow, palette: Palette) -> Text:
     """What has no place in its line: who has it, who has another one, and how its figures are meant."""
     view, program = row.view, row.view.program
-    lines = [Text(text.printable(f"{program.name}  {program.fingerprint or ''}"), "bold")]
+    lines = [Text(text.printable(f"{program.name}  fingerprint {program.fingerprint or text.NA}"), "bold")]
     if view.differs:
         lines.append(Text(f"{DIFFERS} compiled differently by {row.who(view.differs)}", palette.bad))
     if view.is_recompiling:
@@ -144,7 +144,8 @@ def about(row: ProgramRow, palette: Palette) -> Text:
     if program.created:
         facts.append(f"compiled at {program.created}")
     if view.adds_bytes is not None:
-        facts.append(f"a launch adds {text.size(view.adds_bytes)} to its arguments, by its compiler")
+        adds = text.size(view.adds_bytes)
+        facts.append(f"a launch takes {adds} beyond its arguments, says the compiler")
     if view.free_bytes is not None:
         facts.append(f"{text.size(view.free_bytes)} free on the fullest device")
     if view.variants > 1:
