@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from jaxtop import wire
+from jaxtop.tui.app import NOT_TOLD
 from jaxtop.tui.help import Help
 from jaxtop.tui.palette import PALETTES
 from tests import stage as staging
@@ -72,6 +74,31 @@ class TestWhatTheFrameSays:
             assert words not in stage.line("facts")
 
         play(act, *staging.well(), staging.trouble(1, link))
+
+    def test_what_a_host_launched_before_it_died_is_no_rate_of_now(self):
+        async def act(stage: Stage) -> None:
+            assert "launches 10.0/s" in stage.line("header")
+
+        play(act, *staging.well(), staging.trouble(1, "closed"))
+
+    def test_of_devices_that_read_the_same_the_first_is_named(self):
+        told = [f for f in staging.well() if f.kind != "pulse"]
+        for index, more in ((0, 0), (1, 4)):
+            devices = wire.DeviceSample(used_bytes=(2**20 + more,) * 4)
+            pulse = structs.replace(staging.pulse(index), devices=devices)
+            told.append(staging.frame(staging.agent_id(index), pulse))
+
+        async def act(stage: Stage) -> None:
+            assert "most memory on device 0: 1.0M (and 7 more)" in stage.line("facts")
+
+        play(act, *told)
+
+    def test_a_fact_that_does_not_fit_is_cut_and_not_left_out(self):
+        async def act(stage: Stage) -> None:
+            assert stage.line("facts").startswith("● all hosts live, mesh data 4 × model 2, most memory")
+            assert stage.line("facts").rstrip().endswith("…")
+
+        play(act, *staging.well(), size=(60, 16))
 
     def test_a_host_that_falls_silent_turns_quiet_and_then_blocked_by_time_alone(self):
         async def act(stage: Stage) -> None:
@@ -167,12 +194,29 @@ class TestKeys:
 
         play(act, *staging.well())
 
+    def test_ctrl_c_leaves(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("ctrl+c")
+            assert not stage.app.is_running
+
+        play(act, *staging.well())
+
+    def test_the_palette_offers_everything_once(self):
+        async def act(stage: Stage) -> None:
+            titles = [each.title for each in stage.app.get_system_commands(stage.app.screen)]
+            names = [title.rpartition(" (")[0] or title for title in titles]
+            assert len(names) == len(set(names))
+            assert "Pause" in names
+            assert "Copy selected text" not in names
+
+        play(act, *staging.well())
+
     def test_help_lists_every_key_that_works_here_and_closes(self):
         async def act(stage: Stage) -> None:
             bound = {
                 each.binding.description
                 for each in stage.app.screen.active_bindings.values()
-                if each.binding.description
+                if each.binding.description and each.binding.action not in NOT_TOLD
             }
             await stage.press("question_mark")
             assert isinstance(stage.app.screen, Help)

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 from textual.app import App
 from textual.widgets import Static
 
@@ -442,6 +443,18 @@ def test_events_stand_newest_first_with_local_time_severity_and_host():
         ]
 
     drive(EventsView(), eventful(), steps)
+
+
+def test_a_host_is_not_named_again_in_the_text_though_its_process_had_no_number_then():
+    cluster = Cluster()
+    cluster.apply("a0", structs.replace(hello("a0", 0), process_index=None), START)
+    cluster.apply("a0", wire.Compile(1, "iota", 20), START + 1)
+    cluster.apply("a0", hello("a0", 0), START + 2)
+
+    async def steps(app, _pilot):
+        assert app.cells("text") == ["compiled iota in 0.02 s"]
+
+    drive(EventsView(), cluster, steps)
 
 
 def test_a_cursor_on_top_follows_the_newest_event_and_further_down_it_stays():

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 PAINTS_PER_SECOND = 4
 SMALLEST = (60, 16)
+# What Textual binds by itself, and nobody needs here.
+NOT_TOLD = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "screen.copy_text"})
 
 
 class Feed(Protocol):
@@ -222,7 +224,11 @@ class JaxtopApp(App[str]):
     def action_help(self) -> None:
         """Show the keys that work here."""
         active = [each.binding for each in self.screen.active_bindings.values()]
-        self.push_screen(Help(self._view.TITLE, active))
+        self.push_screen(Help(self._view.TITLE, [each for each in active if each.action not in NOT_TOLD]))
+
+    def action_help_quit(self) -> None:
+        """Ctrl+C leaves, as it leaves other programs; where text is selected it copies that."""
+        self.exit()
 
     def action_theme(self) -> None:
         """The next theme."""
@@ -238,9 +244,15 @@ class JaxtopApp(App[str]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The palette offers what the keymap offers."""
+        offered = set()
         for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.description and binding.action not in ("command_palette", "help_quit"):
+            if (
+                binding.description
+                and binding.description not in offered
+                and binding.action not in ("command_palette", *NOT_TOLD)
+            ):
+                offered.add(binding.description)
                 keys = self.get_key_display(binding)
                 yield SystemCommand(
                     f"{binding.description} ({keys})",

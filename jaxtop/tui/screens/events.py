@@ -47,9 +47,11 @@ class EventRow(NamedTuple):
     @property
     def words(self) -> str:
         """The text without the host, which has a column."""
-        label = self.host.label if self.host else ""
-        if label and self.event.text.startswith(label):
-            return self.event.text[len(label) :].lstrip(": ")
+        # Before its process had a number, it was called by its host alone.
+        for name in (self.host.label, self.host.hostname) if self.host else ():
+            for end in (": ", " "):
+                if name and self.event.text.startswith(name + end):
+                    return self.event.text[len(name + end) :]
         return self.event.text
 
 
