@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # A collector may take this share of a core: after a census of 4 ms the next is 2 s away.
 SHARE = 0.002
 STRIKES = 3
+WARM_UP_TURNS, WARM_UP_PAUSE = 3, 3.0
 # With nobody watching there is only this left to do: see whether the backends came up, and keep our hooks.
 IDLE_INTERVAL = 2.0
 
@@ -28,6 +29,7 @@ class _Turn:
         self.collector = collector
         self.due = 0.0
         self.strikes = 0
+        self.warm_up = WARM_UP_TURNS
 
     @property
     def is_off(self) -> bool:
@@ -107,8 +109,12 @@ class Sampler:
             if turn.is_off:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
+        pause = cost / SHARE
+        if turn.warm_up:  # the first times cost most, and who has just come waits for what changes at first
+            turn.warm_up -= 1
+            pause = min(pause, WARM_UP_PAUSE)
         # A hair early, or a collector that is due each tick would miss every second one.
-        turn.due = started + max(self._board.interval * 0.9, cost / SHARE)
+        turn.due = started + max(self._board.interval * 0.9, pause)
 
     def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
         why = reason(error)

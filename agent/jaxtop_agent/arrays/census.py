@@ -190,7 +190,7 @@ class Census:
         self, left_over: dict[int, Path], nameless: dict[Kind, list[Group]], breathe: Callable[[], object]
     ) -> None:
         census = self._number
-        for path in left_over.values():
+        for array_id, path in left_over.items():
             breathe()
             if isinstance(path.kind, tuple):
                 path.kind = next(
@@ -206,7 +206,11 @@ class Census:
                 giver.count -= 1
                 if not giver.count:
                     groups.pop()
-            elif path.counted != census - 1 or (path.departed and path.departed >= path.variable.renewed):
+            elif (
+                array_id < 0  # only registered: nobody knows whether its array is still there
+                or path.counted != census - 1
+                or (path.departed and path.departed >= path.variable.renewed)
+            ):
                 continue
             else:
                 # Donated to a step that runs, which holds its memory, and has no array for it yet. Once

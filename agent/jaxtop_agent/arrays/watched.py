@@ -35,7 +35,7 @@ class Watched:
         from jaxtop_agent.arrays.walk import Walk
 
         for name, value in names.items():
-            if isinstance(value, FunctionType | MethodType | partial):
+            if type(value) in (FunctionType, MethodType, partial):  # no pytree that can be called
                 self.callables[name] = value
                 continue
             walk = Walk(jaxprivate.array_type(), likeness, bool, bool)
@@ -51,7 +51,7 @@ class Watched:
     def rename(self, places: dict[int, Path]) -> None:
         """Give the places that hold registered arrays their registered names."""
         for found in list(self._arrays.values()):
-            for i, (reference, registered) in enumerate(found):
+            for reference, registered in found:
                 array = reference()
                 if array is not None:
                     place = places.setdefault(id(array), registered)
@@ -60,4 +60,4 @@ class Watched:
                         self._found.add(registered)
                 elif registered not in self._found:
                     # The script holds its successor where we do not see it: by its kind it is found.
-                    places[-i - 1] = registered
+                    places[-id(registered)] = registered

@@ -24,9 +24,22 @@ def make():
     return step, lambda: state
 
 
+def make_again():
+    value = jnp.ones((32, 8))
+
+    def step():
+        nonlocal value
+        value = advance(value)
+
+    return step, lambda: value
+
+
 step, look = make()
+step_again, look_again = make_again()
 agent.start(name="hidden")
 agent.watch(weights=look if sys.argv[1] == "callable" else look())
+agent.watch(again=(lambda: {"c": look_again()}) if sys.argv[1] == "callable" else {"c": look_again()})
 while True:
     step()
+    step_again()
     time.sleep(0.1)
