@@ -363,9 +363,12 @@ class TestPane:
                 "parameters",
             ):
                 assert word in pane(stage), word
-            assert "data 2 ↓  model 4 →" in pane(stage)
+            beside = size[0] == 80
+            assert ("data ↓  model →" if beside else "data 2 ↓  model 4 →") in pane(stage)
+            assert ("h [512:1024, 384:512] on 7" if beside else "h  [512:1024, 384:512]  device 7") in pane(
+                stage
+            )
             assert " a   b   c   d" in pane(stage) and " e   f   g   h" in pane(stage)
-            assert "h  [512:1024" in pane(stage)
             assert "[512:1024" in stage.text
 
         look(act, size=size)

@@ -101,7 +101,7 @@ def _beside(view: ArrayView, known: Slices | None, ink: Ink, width: int, height:
         return Pane(tuple(_side_by_side([(left, facts), (width, [Text(_unknown(view), ink.muted)])], height)))
     rest = width - left - _GAP
     picture = pictures.draw(known, ink, max(8, rest * 2 // 5), height - 1, brief=True)
-    middle = max(picture.width, len(picture.caption)) + 1
+    middle = max(picture.width, len(picture.caption))
     caption = _caption(picture, ink)
     legend = pictures.legend(known, picture, ink, rest - middle - _GAP, height)
     columns = [(left, facts), (middle, [caption, *picture.lines]), (rest - middle - _GAP, legend)]

@@ -101,6 +101,8 @@ def draw(known: Slices, ink: Ink, width: int, height: int, *, brief: bool = Fals
             else:
                 line.append(known.label(piece).center(cell - 1), _style(ink, piece, len(known.pieces)))
                 line.append(" ")
+        if cell > 1:
+            line.right_crop(1)  # nothing stands beside the last one
         lines.append(line)
     count, total = sum(map(len, shown)), len(known.device_ids)
     if count < total:
@@ -194,8 +196,8 @@ def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -
         name = known.sign(piece) if one_sign else known.label(piece)
         line = Text(no_wrap=True, end="")
         line.append(f"{name} ", ink.bold)
-        line.append(f" {in_words(span)}")
-        noun = "  on " if not roomy else "  device " if len(ids) == 1 else "  devices "
+        line.append(f"{' ' if roomy else ''}{in_words(span)}")
+        noun = " on " if not roomy else "  device " if len(ids) == 1 else "  devices "
         room = width - line.cell_len - len(noun)
         if room >= len(str(ids[0])) + (len(ids) > 1):
             line.append(noun, ink.muted)
