@@ -15,6 +15,8 @@ from jaxtop.cluster.host import Host, Launches, Rate, Unmet
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from jaxtop.cluster.views import Run
+
 # Links that end a connection, and what is said of them; a host that recovers is worth a word, too.
 _TROUBLE = {
     "closed": ("critical", "died", "is no longer there, and said no goodbye"),
@@ -65,6 +67,8 @@ class Cluster:
     past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
     known_meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)
     changes: int = 0
+    # What the views derived from it last, kept by them: the number of changes by then, and the runs.
+    known_runs: tuple[int, list[Run]] | None = field(default=None, repr=False, compare=False)
 
     def feed(self, frame: wire.Frame) -> None:
         """Decode a frame and apply it; what cannot be read is counted, and harms nothing."""

@@ -103,7 +103,14 @@ class MeshView:
 
 
 def runs(cluster: Cluster) -> list[Run]:
-    """All runs, by name and id, each with its processes in order."""
+    """All runs, by name and id, each with its processes in order; sorted once for each state of the model."""
+    known = cluster.known_runs
+    if known is None or known[0] != cluster.changes:
+        known = cluster.known_runs = cluster.changes, _runs(cluster)
+    return known[1]
+
+
+def _runs(cluster: Cluster) -> list[Run]:
     ordered = sorted(cluster.hosts.values(), key=lambda host: (run_of(host), _order(host)))
     found = []
     for run_id, members in groupby(ordered, key=run_of):

@@ -168,10 +168,14 @@ def _all_well(moment: Moment, palette: Palette) -> tuple[str, str, str]:
     holders = [device for device in moment.devices if device.used_bytes is not None]
     if holders:
         # Of those that read the same the first, or the line would jump from one to the other.
-        held = {device.used_bytes for device in holders}
-        most = text.size(max(used or 0 for used in held))
-        same = {used for used in held if text.size(used) == most}
-        alike = [device.id for device in holders if device.used_bytes in same]
+        largest = max(device.used_bytes or 0 for device in holders)
+        most = text.size(largest)
+        near = 0.8 * largest  # what is less reads otherwise in any case, and need not be written to see that
+        alike = [
+            device.id
+            for device in holders
+            if (device.used_bytes or 0) >= near and text.size(device.used_bytes) == most
+        ]
         more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
         words.append(f"most memory on device {alike[0]}: {most}{more}")
     return "●", ", ".join(words), palette.good
