@@ -25,7 +25,6 @@ class Watched:
         self.callables: dict[str, Callable[[], Any]] = {}
         self._walks: dict[str, Walk] = {}
         self._arrays: dict[str, list[tuple[weakref.ref[Any], Path]]] = {}
-        self._found: set[Path] = set()
         self.changes = 0
 
     def watch(self, names: dict[str, Any]) -> None:
@@ -50,14 +49,44 @@ class Watched:
 
     def rename(self, places: dict[int, Path]) -> None:
         """Give the places that hold registered arrays their registered names."""
-        for found in list(self._arrays.values()):
-            for reference, registered in found:
-                array = reference()
-                if array is not None:
-                    place = places.setdefault(id(array), registered)
-                    if place is not registered:
-                        place.alias = registered
-                        self._found.add(registered)
-                elif registered not in self._found:
-                    # The script holds its successor where we do not see it: by its kind it is found.
+        successors = []
+        for reference, registered in (entry for found in list(self._arrays.values()) for entry in found):
+            array = reference()
+            if array is None:
+                successors.append(registered)
+            else:
+                place = places.setdefault(id(array), registered)
+                if place is not registered:
+                    place.alias = registered
+        if successors:
+            _match(successors, places)
+            seen = {place.alias for place in places.values()}
+            for registered in successors:
+                if registered not in seen:
+                    # The script holds it where we do not see it: by its kind it is found.
                     places[-id(registered)] = registered
+
+
+def _match(successors: list[Path], places: dict[int, Path]) -> None:
+    """Places that lead the same way to the same sort of array hold what came after the registered ones."""
+    by_end: dict[tuple[Any, ...], set[Path]] = {}
+    for place in places.values():
+        if place.kind is not None and place.alias is None and not isinstance(place.kind, tuple):
+            by_end.setdefault((place.kind.shape, place.kind.dtype, place.key), set()).add(place)
+    for registered in successors:
+        kind = registered.kind
+        shape, dtype = kind if isinstance(kind, tuple) else (kind.shape, kind.dtype)
+        alike = by_end.get((shape, dtype, registered.key), ()) if registered.parent is not None else ()
+        same = [place for place in alike if _ends_as(place, registered)]
+        if len(same) == 1:
+            same[0].alias = registered
+
+
+def _ends_as(place: Path | None, registered: Path) -> bool:
+    """Whether the way to a place ends as that to the registered one goes on from its name."""
+    end: Path | None = registered
+    while end is not None and end.parent is not None:
+        if place is None or place.key != end.key:
+            return False
+        place, end = place.parent, end.parent
+    return True
