@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,8 @@ from jaxtop_agent.arrays import table as tables
 from jaxtop_agent.arrays.census import Group, Kind
 from jaxtop_agent.arrays.paths import root
 from jaxtop_agent.arrays.table import Table
+from jaxtop_agent.arrays.watched import Watched
+from jaxtop_agent.collectors import arrays as collector
 from tests.stories import cluster_of, running, tell
 
 AGENT = "r1-0"
@@ -120,6 +123,24 @@ def test_a_message_stays_within_what_may_be_sent():
         message = take(table, present)
         assert message is not None and len(wire.encode(message)) < wire.MAX_TELEMETRY
         assert len(wire.encode(table.whole())) < wire.MAX_TELEMETRY
+
+
+def test_of_very_many_arrays_some_are_counted_at_a_time_and_none_twice(monkeypatch):
+    """The list that JAX gives keeps them alive: it is dropped, and asked for again; new ones come first."""
+    there = [object() for _ in range(3 * collector.MANY)]
+    counted: list[object] = []
+    monkeypatch.setattr(collector, "HOLD_S", 0.0)
+    monkeypatch.setattr(collector.jaxprivate, "live_arrays", there.copy)
+    census = collector.ArrayCensus(Watched())
+    census._census = SimpleNamespace(count=lambda arrays, _: counted.extend(arrays))
+    so_far, is_all = 0, False
+    for _ in range(10_000):
+        so_far, is_all = census._count_some({}, so_far)
+        if is_all:
+            break
+        if so_far < 1000:
+            there.insert(0, object())
+    assert is_all and len(counted) == len(set(map(id, counted))) == len(there)
 
 
 def change(number: int, **more) -> wire.ArraysChange:

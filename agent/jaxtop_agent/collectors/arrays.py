@@ -99,32 +99,33 @@ class ArrayCensus:
             self._breath()
             places = self._walk.places(self._watched.callables.items())
             self._watched.rename(places)
-            seen: set[int] = set()
+            counted, is_all = 0, False
             for _ in range(MOST_PASSES):
-                if self._count_some(places, seen):
+                counted, is_all = self._count_some(places, counted)
+                if is_all:
                     break
             if not census.must_repeat:
                 break
         return census.end(places, self._breathe)
 
-    def _count_some(self, places: dict[int, Any], seen: set[int]) -> bool:
-        """Count arrays for as long as they may be held; whether all were counted."""
+    def _count_some(self, places: dict[int, Any], counted: int) -> tuple[int, bool]:
+        """Count more arrays, for as long as they may be held; how many were counted, and whether all."""
         self._breath()
         arrays = jaxprivate.live_arrays()
         drop_at = time.monotonic() + HOLD_S
         self._breathe_at = 0.0  # at once: that call was one long hold of the GIL
-        is_long = len(arrays) > MANY
+        # JAX lists the newest first: at the end are those that were counted before, but for a few.
+        del arrays[max(0, len(arrays) - counted) :]
+        is_long = len(arrays) > MANY or counted > 0
         while arrays:
             self._breathe()
             some = arrays[-LOOKS_AT_ONCE:]
             del arrays[-LOOKS_AT_ONCE:]
-            if is_long:  # it may be listed again, with some more and some less
-                some = [array for array in some if id(array) not in seen]
-                seen.update(map(id, some))
+            counted += len(some)
             self._census.count(some, places)
             if is_long and arrays and time.monotonic() > drop_at:
-                return False
-        return True
+                return counted, False
+        return counted, True
 
     def _is_time_to_breathe(self) -> bool:
         return time.monotonic() >= self._breathe_at
