@@ -120,6 +120,7 @@ def test_a_census_adds_no_arrays_to_those_of_the_script(tmp_path, watch):
         for spec in [(), ("data",), ("data", "model"), (None, "model")]:
             sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
             globals()[str(spec)] = jax.device_put(np.zeros((8, 8)), sharding)
+        time.sleep(0.5)  # what it took to make them, a census may hold for a moment
         counts = set()
         for _ in range(100):
             counts.add(len(jax.live_arrays()))
