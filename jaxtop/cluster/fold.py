@@ -191,7 +191,21 @@ class Cluster:
             past.append(arrays)
 
     def _programs(self, host: Host, programs: wire.Programs, _at: float) -> Host:
-        return replace(host, programs=programs)
+        loaded = {(each.name, each.fingerprint) for each in programs.programs}
+        inventories = host.inventories
+        if not programs.rest and not loaded.issuperset(inventories):
+            inventories = MappingProxyType({key: inventories[key] for key in inventories if key in loaded})
+        return replace(host, programs=programs, inventories=inventories)
+
+    def _inventory(self, host: Host, inventory: wire.Inventory, _at: float) -> Host:
+        key = inventory.program, inventory.fingerprint
+        return replace(host, inventories=MappingProxyType({**host.inventories, key: inventory}))
+
+    def _window(self, host: Host, window: wire.Window, _at: float) -> Host:
+        return replace(host, window=window)
+
+    def _stacks(self, host: Host, stacks: wire.Stacks, _at: float) -> Host:
+        return replace(host, stacks=stacks)
 
     def _compile(self, host: Host, compiled: wire.Compile, at: float) -> Host:
         text = f"{host.label} compiled {compiled.function} in {compiled.duration_ms / 1000:.2f} s"
@@ -215,6 +229,9 @@ _FOLDS: dict[type, Callable[..., Host]] = {
     wire.Arrays: Cluster._arrays,  # noqa: SLF001
     wire.ArraysChange: Cluster._arrays_change,  # noqa: SLF001
     wire.Programs: Cluster._programs,  # noqa: SLF001
+    wire.Inventory: Cluster._inventory,  # noqa: SLF001
+    wire.Window: Cluster._window,  # noqa: SLF001
+    wire.Stacks: Cluster._stacks,  # noqa: SLF001
     wire.Compile: Cluster._compile,  # noqa: SLF001
     wire.Event: Cluster._event,  # noqa: SLF001
     wire.Bye: Cluster._bye,  # noqa: SLF001

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from jaxtop.wire import Arrays, Bye, Hello, Link, Peer, Programs, Pulse
+from jaxtop.wire import Arrays, Bye, Hello, Inventory, Link, Peer, Programs, Pulse, Stacks, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +15,8 @@ NO_LINK = Link("connecting", "")
 NO_PULSE = Pulse(at_ms=0)
 NO_ARRAYS = Arrays(at_ms=0)
 NO_PROGRAMS = Programs(at_ms=0)
+NO_STACKS = Stacks(at_ms=0, is_stall=False, threads=())
+NO_WINDOW = Window(at_ms=0, duration_us=0)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,12 @@ class Host:
     pulse: Pulse = NO_PULSE
     arrays: Arrays = NO_ARRAYS
     programs: Programs = NO_PROGRAMS
+    # The collectives of its programs, by name and fingerprint of the program.
+    inventories: Mapping[tuple[str, str | None], Inventory] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    window: Window = NO_WINDOW
+    stacks: Stacks = NO_STACKS
     bye: Bye | None = None
     link: Link = NO_LINK
     link_at: float = 0.0

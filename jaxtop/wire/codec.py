@@ -1,0 +1,125 @@
+"""Messages as bytes, and back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, get_args
+
+import msgspec
+from msgspec import Struct
+
+from jaxtop.wire.arrays import Arrays, ArraysChange
+from jaxtop.wire.errors import NewerVersion, Unreadable
+from jaxtop.wire.hosts import Bye, Compile, Event, Hello, Pulse
+from jaxtop.wire.links import Link, Reply, Request, Roster
+from jaxtop.wire.programs import Inventory, Programs
+from jaxtop.wire.stacks import Stacks
+from jaxtop.wire.windows import Window
+
+VERSION = 1
+
+# What anybody is ready to read of one message: the roster of thousands of hosts fits, hostile peers end here.
+MAX_PAYLOAD = 1024 * 1024
+# What an agent sends unasked, to every viewer: a viewer's queue is counted in messages, so they are bounded.
+MAX_TELEMETRY = 256 * 1024
+
+
+class Header(Struct, frozen=True, array_like=True):
+    """Version of the wire, id of the agent, number of the message among those of its kind."""
+
+    version: int
+    agent: str
+    sequence: int
+
+
+Message = (
+    Hello
+    | Pulse
+    | Arrays
+    | ArraysChange
+    | Programs
+    | Inventory
+    | Window
+    | Stacks
+    | Compile
+    | Event
+    | Bye
+    | Roster
+    | Link
+)
+KINDS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Message)}
+
+
+# Frames that the viewer's own side made are not numbered.
+LOCAL_SEQUENCE = 0
+
+
+class Frame(NamedTuple):
+    """A message as it was received: when, from which agent, what kind, its number, and its raw bytes."""
+
+    at: float
+    agent: str
+    kind: str
+    sequence: int
+    raw: bytes
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {
+    kind: msgspec.msgpack.Decoder(kind) for kind in (*KINDS.values(), Header, Request, Reply)
+}
+
+
+def encode(value: Struct) -> bytes:
+    """The value as MessagePack."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:  # an argument or a file name that is no Unicode must not silence the agent
+        return _encoder.encode(_legible(msgspec.to_builtins(value)))
+
+
+def _legible(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_legible(key): _legible(entry) for key, entry in value.items()}
+    return [_legible(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def kind_of(message: Message) -> str:
+    """The kind of this message."""
+    return str(message.__struct_config__.tag)
+
+
+def decode(kind: str, raw: bytes) -> Message:
+    """The message of this kind in these bytes."""
+    message: Message = decode_as(KINDS[kind], raw)
+    return message
+
+
+def decode_as(struct: type[Any], raw: bytes) -> Any:
+    """The struct in these bytes; `Unreadable` if they hold anything else."""
+    if len(raw) > MAX_PAYLOAD:
+        raise Unreadable(f"{len(raw)} bytes, more than a message may have")
+    try:
+        return _decoders[struct].decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def pack(kind: str, header: Header, payload: bytes) -> list[bytes]:
+    """The three parts of a message."""
+    return [kind.encode(), encode(header), payload]
+
+
+def unpack(parts: list[bytes], at: float) -> Frame:
+    """The frame in the three parts of a message; its payload stays undecoded."""
+    if len(parts) != 3:
+        raise Unreadable(f"{len(parts)} parts instead of 3")
+    header: Header = decode_as(Header, parts[1])
+    if header.version > VERSION:
+        raise NewerVersion(
+            f"wire version {header.version}, this jaxtop reads up to {VERSION}; upgrade jaxtop"
+        )
+    if len(parts[2]) > MAX_PAYLOAD:
+        raise Unreadable(f"{len(parts[2])} bytes, more than a message may have")
+    return Frame(at, header.agent, parts[0].decode("ascii", "replace"), header.sequence, parts[2])

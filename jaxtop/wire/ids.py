@@ -1,0 +1,52 @@
+"""Device ids and places, packed as runs: 8,192 devices are a handful of bytes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from jaxtop.wire.errors import Unreadable
+
+MAX_DEVICES = 1 << 20
+
+Ids = tuple[tuple[int, int], ...]
+# Whole numbers as runs: the first, how many, and how far apart they are.
+Runs = tuple[tuple[int, int, int], ...]
+
+
+def pack_ids(ids: tuple[int, ...]) -> Ids:
+    """Device ids as runs of (first, count), in their order: 8,192 devices are a handful of bytes."""
+    if not ids:
+        return ()
+    breaks = [i for i, (a, b) in enumerate(pairwise(ids), start=1) if b != a + 1]
+    bounds = [0, *breaks, len(ids)]
+    return tuple((ids[start], end - start) for start, end in pairwise(bounds))
+
+
+def unpack_ids(runs: Ids) -> tuple[int, ...]:
+    """The device ids in these runs."""
+    if sum(count for _, count in runs) > MAX_DEVICES:
+        raise Unreadable("more devices than any mesh has")
+    if any(count < 0 for _, count in runs):  # would make room, in the sum, for a run without end
+        raise Unreadable("a run of less than no devices")
+    return tuple(first + i for first, count in runs for i in range(count))
+
+
+def pack_runs(places: tuple[int, ...]) -> Runs:
+    """Whole numbers as runs of (first, count, step), in their order."""
+    runs: list[tuple[int, int, int]] = []
+    start, end = 0, len(places)
+    while start < end:
+        step = places[start + 1] - places[start] if start + 1 < end else 1
+        stop = start + 1
+        while stop < end and places[stop] - places[stop - 1] == step:
+            stop += 1
+        runs.append((places[start], stop - start, step))
+        start = stop
+    return tuple(runs)
+
+
+def unpack_runs(runs: Runs) -> tuple[int, ...]:
+    """The numbers in these runs."""
+    if any(count < 0 for _, count, _ in runs) or sum(count for _, count, _ in runs) > MAX_DEVICES:
+        raise Unreadable("more places than any program has")
+    return tuple(first + i * step for first, count, step in runs for i in range(count))

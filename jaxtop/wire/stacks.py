@@ -1,0 +1,30 @@
+"""Where the threads of a process stand."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Place(Struct, frozen=True, array_like=True):
+    """A line of a running function."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Thread(Struct, frozen=True, array_like=True):
+    """A thread of Python and its stack, the innermost frame last; the main thread comes first."""
+
+    name: str
+    is_main: bool
+    frames: tuple[Place, ...]
+    unsent: int = 0
+
+
+class Stacks(Struct, frozen=True, omit_defaults=True, tag="stacks"):
+    """The threads of a process, its agent's own left out; because it was asked, or because of a stall."""
+
+    at_ms: int
+    is_stall: bool
+    threads: tuple[Thread, ...]

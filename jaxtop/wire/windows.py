@@ -1,0 +1,54 @@
+"""A sampled window of the profiler: which launches it held, and how long each collective took in them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Launch(Struct, frozen=True, array_like=True):
+    """A launch of a program that lies wholly in the window; of the local devices, the one that took longest.
+
+    `program` is a place in the window's list. The run id is the same in all processes that launched together.
+    `collective_us` is the time within collectives, `exposed_us` the part of it with nothing else running on
+    that device; None where the trace does not tell.
+    """
+
+    program: int
+    run_id: int
+    start_us: int
+    duration_us: int
+    collective_us: int | None = None
+    exposed_us: int | None = None
+
+
+class Timed(Struct, frozen=True, array_like=True):
+    """One collective of one launch: how long it took on each local device, in the order of Hello.devices.
+
+    `launch` and `op` are places in the window's lists; `occurrence` tells the rounds of a loop apart, from 0.
+    `start_us` is that of the device which came first.
+    """
+
+    launch: int
+    op: int
+    occurrence: int
+    start_us: int
+    durations_us: tuple[int | None, ...]
+
+
+class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
+    """What one window saw. `at_ms` is its start by the agent's clock; all times within count from there.
+
+    `programs` are (name, fingerprint), the latter None where several programs of that name are loaded. `slot`
+    is the common slot of the wall clock, None for a window on request. `unsent` counts what did not fit;
+    `note` says why there is nothing, where there is nothing.
+    """
+
+    at_ms: int
+    duration_us: int
+    slot: int | None = None
+    programs: tuple[tuple[str, str | None], ...] = ()
+    ops: tuple[str, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    timed: tuple[Timed, ...] = ()
+    unsent: int = 0
+    note: str = ""
