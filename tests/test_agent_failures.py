@@ -275,7 +275,7 @@ def test_a_script_out_of_file_descriptors_goes_on(tmp_path, left):
 
 HOOKS = {
     "launches": "import jaxtop_agent.collectors.launches as m; m.weakref = None",
-    "compiles": "import jaxtop_agent.collectors.compiles as m; m._function = m._now_ms = boom",
+    "compiles": "import jaxtop_agent.collectors.compiles as m; m._function = m.now_ms = boom",
     "told": "import jaxtop_agent.board as m; m.Board.tell = boom",
     "steps": "import jaxtop_agent.progress as m; m.float = m.isinstance = boom",
 }

@@ -148,7 +148,7 @@ def test_a_storm_is_told_once_and_jaxs_own_functions_have_none(loaded, monkeypat
     monkeypatch.setitem(sys.modules, "jax._src.interpreters.mlir", own)
     looking, board = LoadedPrograms(), Board()
     loaded.append(Executable("jit_step"))
-    now = collector._now_ms()
+    now = collector.now_ms()
     for function in ("step", "broadcast_in_dim"):
         compiled = Compiled(function)
         for ago in (5, 4, 3, 2, 1):

@@ -6,12 +6,12 @@ import os
 import platform
 import socket
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from jaxtop import processes
 from jaxtop.wire import Peer
+from jaxtop_agent.clock import now_ms
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def identify(name: str | None) -> Identity:
         pid=pid,
         process_started_ticks=processes.start_ticks(pid),
         place=processes.here(),
-        started_ms=time.time_ns() // 1_000_000,
+        started_ms=now_ms(),
         argv=tuple(str(word)[:200] for word in sys.argv[:20]),
         python=platform.python_version(),
     )

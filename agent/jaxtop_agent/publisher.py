@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from jaxtop import __version__, keys, runfiles, transport, wire
 from jaxtop_agent import addresses
 from jaxtop_agent.board import reason
+from jaxtop_agent.clock import now_ms
 from jaxtop_agent.settings import bounded
 from jaxtop_agent.threads import cpu_seconds
 
@@ -68,7 +69,7 @@ class Publisher:
             self._open(server, addresses.first_address(self._bind))
             server.watch_file(self._board.publisher_bell.fd)
             self._serve(server)
-            self._send(server, wire.Bye(_now_ms(), self._farewell))
+            self._send(server, wire.Bye(now_ms(), self._farewell))
         finally:
             runfiles.remove(self._board.identity.agent)
             server.close()
@@ -193,7 +194,7 @@ class Publisher:
         moved = {name: count for name, count in totals.items() if self._launches.get(name) != count}
         self._launches = totals
         return wire.Pulse(
-            at_ms=_now_ms(),
+            at_ms=now_ms(),
             sampled_ms=board.sampled_ms,
             memory_source=board.memory_source,
             devices=board.devices,
@@ -229,7 +230,7 @@ class Publisher:
 
     def _act(self, request: wire.Request, is_owner: bool) -> tuple[wire.Reply, list[tuple[str, bytes]]]:
         def reply(error: str = "") -> wire.Reply:
-            return wire.Reply(request.what, error, _now_ms())
+            return wire.Reply(request.what, error, now_ms())
 
         match request.what:
             case "ping":
@@ -278,7 +279,3 @@ class Publisher:
         number = self._sequence.get(kind, 0) + (1 if advance else 0)
         self._sequence[kind] = number
         return wire.Header(wire.VERSION, self._board.identity.agent, number)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

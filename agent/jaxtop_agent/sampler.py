@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtop import wire
 from jaxtop_agent import collectors, jaxprivate
 from jaxtop_agent.board import Board, reason
+from jaxtop_agent.clock import now_ms
 from jaxtop_agent.waiting import wait
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Sampler:
                 self._ask(turn, client)
         if watched:
             is_first = self._board.sampled_ms is None
-            self._board.sampled_ms = time.time_ns() // 1_000_000
+            self._board.sampled_ms = now_ms()
             if is_first:
                 self._board.pulse_now = True
                 self._board.publisher_bell.ring()
@@ -121,4 +122,4 @@ class Sampler:
         collector.forget(self._board)
         self._board.sources[collector.name] = why
         text = f"{collector.name} is {why}"
-        self._board.tell(wire.Event(time.time_ns() // 1_000_000, "warning", "source", text))
+        self._board.tell(wire.Event(now_ms(), "warning", "source", text))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from jaxtop import wire
+from jaxtop_agent.clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,7 @@ class Table:
     def whole(self) -> wire.Arrays:
         """All that was said, for who comes new."""
         return wire.Arrays(
-            at_ms=_now_ms(),
+            at_ms=now_ms(),
             serial=self._serial,
             number=self._number,
             meshes=tuple(self._shardings.meshes[: self._sent[0]]),
@@ -82,7 +82,7 @@ class Table:
         """Begin a new table: with room to grow, and without what is no longer there."""
         for group in self._listed:
             group.place = None
-        self._serial = self._last_serial = max(self._last_serial + 1, _now_ms())
+        self._serial = self._last_serial = max(self._last_serial + 1, now_ms())
         self._number = 1
         self._listed, self._sums, self._entries, self._counts = [], {}, [], []
         self._size = 0
@@ -117,7 +117,7 @@ class Table:
         self._sent = len(self._shardings.meshes), len(self._shardings.described)
         self._number += 1
         return wire.ArraysChange(
-            at_ms=_now_ms(),
+            at_ms=now_ms(),
             serial=self._serial,
             number=self._number,
             counts=counts,
@@ -204,7 +204,3 @@ def _length(group: Group) -> int:
     return (
         BYTES_EACH + len(group.created or "") + (0 if path is None else len(path.name) + len(path.function))
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jaxtop.names import program_of
 from jaxtop.wire import Compile, Compiling
 from jaxtop_agent import jaxprivate
+from jaxtop_agent.clock import now_ms
 from jaxtop_agent.compiled import Compiled
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ class Compiles:
     def _started(self, event: str, value: object, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
         if event == EVENT:
             with suppress(Exception):  # the user's compilation goes on
-                self._running[threading.get_ident()] = Compiling(_function(facts), _now_ms())
+                self._running[threading.get_ident()] = Compiling(_function(facts), now_ms())
 
     def _ended(self, event: str, duration: float, **facts: object) -> None:
         if event == EVENT:
             with suppress(Exception):  # as above
                 self._running.pop(threading.get_ident(), None)
-                now, function, took = _now_ms(), _function(facts), round(duration * 1000)
+                now, function, took = now_ms(), _function(facts), round(duration * 1000)
                 self._note(function, now, took)
                 self._board.tell(Compile(now, function, took))
 
@@ -63,7 +63,3 @@ class Compiles:
 def _function(facts: dict[str, object]) -> str:
     name = str(facts.get("fun_name") or "a function without a name")
     return name.removeprefix("jit(").removesuffix(")") if name.startswith("jit(") else name
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

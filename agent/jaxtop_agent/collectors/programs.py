@@ -11,6 +11,7 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop_agent import jaxprivate, origins
+from jaxtop_agent.clock import now_ms
 
 if TYPE_CHECKING:
     from jaxtop_agent.board import Board
@@ -85,10 +86,10 @@ class LoadedPrograms:
         # Values compare without the time, so that what did not change is not sent.
         if programs != self._last:
             self._last = programs
-            board.tell(msgspec.structs.replace(programs, at_ms=_now_ms()))
+            board.tell(msgspec.structs.replace(programs, at_ms=now_ms()))
 
     def forget(self, board: Board) -> None:
-        board.tell(wire.Programs(_now_ms()))
+        board.tell(wire.Programs(now_ms()))
 
     def _look(self, *, alone: bool) -> bool:
         """Read the programs that are new, as far as this turn's time goes; False if there was no news."""
@@ -104,7 +105,7 @@ class LoadedPrograms:
         until = time.thread_time() + TURN_S
         while new and time.thread_time() < until:
             key, executable = new.pop()
-            read[key] = _Read(_describe(executable, alone=alone), _now_ms())
+            read[key] = _Read(_describe(executable, alone=alone), now_ms())
             self._untimed.add(key)
             del executable
             time.sleep(BREATH_S)
@@ -123,12 +124,12 @@ class LoadedPrograms:
             if compiled is not None:
                 read.compile_ms = compiled.last_ms
                 timed.add(read.program.name)
-            elif _now_ms() - read.seen_ms < LISTENER_LATE_MS:
+            elif now_ms() - read.seen_ms < LISTENER_LATE_MS:
                 self._untimed.add(key)
 
     def _watch_for_storms(self, board: Board, compiles: dict[str, Compiled]) -> frozenset[str]:
         """The functions that are compiled over and over; each is spoken of once."""
-        now = _now_ms()
+        now = now_ms()
         storms = {name: each for name, each in compiles.items() if each.is_storm(now)}
         if not storms:
             return frozenset()
@@ -229,7 +230,3 @@ def _text(fingerprint: Any) -> str | None:
             text = ""
         return text if text.isalnum() else fingerprint.hex()
     return None if fingerprint is None else str(fingerprint)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
