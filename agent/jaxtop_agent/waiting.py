@@ -1,12 +1,16 @@
-"""Waiting for a bell or for time to pass, whichever comes first."""
+"""Waiting for a bell or for time to pass, whichever comes first; and pausing, for others to have the GIL."""
 
 from __future__ import annotations
 
 import select
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jaxtop_agent.threads import Wake
+
+# Not 0, after which the GIL would be ours again before anybody woke up.
+BREATH_S = 1e-5
 
 
 def wait(bell: Wake, seconds: float) -> bool:
@@ -17,3 +21,8 @@ def wait(bell: Wake, seconds: float) -> bool:
     if rang:
         bell.clear()
     return rang
+
+
+def breathe() -> None:
+    """Let whoever waits for the GIL have it."""
+    time.sleep(BREATH_S)

@@ -14,6 +14,7 @@ from jaxtop_agent.arrays.census import Census
 from jaxtop_agent.arrays.shardings import Shardings
 from jaxtop_agent.arrays.table import Table
 from jaxtop_agent.arrays.walk import Walk
+from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:
     from jaxtop_agent.arrays.census import Group
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 # The training script waits for the GIL at most so long while we look at its arrays one by one.
 BREATHE_AFTER_S = 0.003
 LOOKS_AT_ONCE = 100
-# Not 0, after which the GIL would be ours again before anybody woke up.
-BREATH_S = 1e-5
 # The list of arrays keeps them alive: after so long it is dropped, and asked for again.
 HOLD_S = 0.010
 # Fewer are looked at within that time anyway.
@@ -136,7 +135,7 @@ class ArrayCensus:
             self._breath()
 
     def _breath(self) -> None:
-        time.sleep(BREATH_S)
+        breathe()
         self._breathe_at = time.monotonic() + BREATHE_AFTER_S
 
     def _held(self, present: list[Group]) -> Counter[int]:

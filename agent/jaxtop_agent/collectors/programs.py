@@ -12,6 +12,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop_agent import jaxprivate, origins
 from jaxtop_agent.clock import now_ms
+from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:
     from jaxtop_agent.board import Board
@@ -28,8 +29,6 @@ MOST_COMPUTATIONS = 2000
 LONG_S = 0.03
 # Where the program lives in a plugin, its modules are copied: not those of a giant.
 MOST_CODE_BYTES = 256 << 20
-# Not 0, after which the GIL would be ours again before anybody woke up.
-BREATH_S = 1e-5
 
 # JAX tells of the end of a compilation a moment after its program is there.
 LISTENER_LATE_MS = 10_000
@@ -108,7 +107,7 @@ class LoadedPrograms:
             read[key] = _Read(_describe(executable, alone=alone), now_ms())
             self._untimed.add(key)
             del executable
-            time.sleep(BREATH_S)
+            breathe()
         self._unread = len(new)
         self._keys, self._read = keys, {key: read[key] for key in keys if key in read}
         return True
