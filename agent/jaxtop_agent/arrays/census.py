@@ -255,7 +255,7 @@ class Census:
         return kind
 
     def _new_kind(self, array: Any, number: int) -> Kind:
-        shape, dtype = tuple(array.shape), str(array.dtype)
+        shape, dtype = likeness(array)
         devices = self._shardings.device_counts[number]
         # The physical size, over all devices of the array, those of other processes included.
         on_device = array.on_device_size_in_bytes() // max(1, devices)

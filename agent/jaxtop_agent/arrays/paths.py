@@ -45,16 +45,14 @@ class Path(msgspec.Struct, gc=False, eq=False):
     # Until that census nothing is looked for here: there was much, and no array among it.
     barren_until: int = 0
 
-    def child(self, key: Any, within: Container) -> Path:
-        """The place of a child."""
-        children = self.children
-        if children is None:
-            children = self.children = {}
-        found = children.get(key)
-        if found is None:
-            name = self.name if within.is_box else (self.name + _step(key, within.access))[:LONGEST_NAME]
-            found = children[key] = Path(key, self, name, self.function, self._role_of(key, within))
-        return found
+    def add(self, key: Any, within: Container) -> Path:
+        """A place for a child that has none yet."""
+        name = self.name if within.is_box else (self.name + _step(key, within.access))[:LONGEST_NAME]
+        added = Path(key, self, name, self.function, self._role_of(key, within))
+        if self.children is None:
+            self.children = {}
+        self.children[key] = added
+        return added
 
     @property
     def variable(self) -> Path:

@@ -81,9 +81,7 @@ class Walk:
                 path.ends, path.renewed = tuple(self._ends), self._census
             if visited > BARREN and len(self._named) == before:
                 path.barren_until = self._census + BARREN_FOR
-        self._let_go(reader)
-        self._sources, self._met = {}, {}
-        return self._named
+        return self._end(reader)
 
     def places_in(self, name: str, value: Any) -> dict[int, Path]:
         """Where the arrays in this value are, under this name."""
@@ -92,9 +90,7 @@ class Walk:
         self._named = {}
         reader = frames.Reader()
         self._walk(variable, reader)
-        self._let_go(reader)
-        self._sources, self._met = {}, {}
-        return self._named
+        return self._end(reader)
 
     def forget(self) -> None:
         """All places, and what is known of them."""
@@ -108,6 +104,12 @@ class Walk:
             path = self._roots[key] = root(name, function)
             self._made += 1
         return path
+
+    def _end(self, reader: frames.Reader) -> dict[int, Path]:
+        """What was found; nothing else of this walk is kept."""
+        self._let_go(reader)
+        self._sources, self._met = {}, {}
+        return self._named
 
     def _let_go(self, reader: frames.Reader) -> None:
         reader.let_go()
@@ -195,11 +197,10 @@ class Walk:
         return Path(key, path, "", "", None, shown=stands_for_it)
 
     def _child(self, path: Path, key: Any, within: Container) -> Path:
-        children = path.children
-        found = None if children is None else children.get(key)
+        found = None if path.children is None else path.children.get(key)
         if found is None:
             self._made += 1
-            return path.child(key, within)
+            found = path.add(key, within)
         return found
 
     def _kind(self, value: Any) -> Container | None:
