@@ -12,11 +12,9 @@ from jaxtop.cluster.tree import MIXED, form, parts
 from jaxtop.tui import text
 from jaxtop.tui.renderables import slices as pictures
 from jaxtop.tui.renderables.detail import axes_in_words
-from jaxtop.tui.renderables.legend import printable
+from jaxtop.tui.renderables.facts import GAP, fitted, pairs, side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtop.cluster import ArrayView
     from jaxtop.cluster.tree import Node
     from jaxtop.tui.renderables.ink import Ink
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 # From this width on the picture stands beside the facts.
 WIDE = 60
-_GAP = 2
 
 
 @dataclass(frozen=True)
@@ -66,13 +63,7 @@ def pane(
         last = _pointed(view, known, ink, pointed)
     lines = drawn.lines[: height - 1]
     lines = (*lines, *[Text()] * (height - 1 - len(lines)), last)
-    return Pane(_fitted(lines, width, height), drawn.picture, drawn.x, drawn.y)
-
-
-def _fitted(lines: Sequence[Text], width: int, height: int) -> tuple[Text, ...]:
-    for line in lines:
-        printable(line).truncate(width, overflow="ellipsis")
-    return tuple(lines[:height])
+    return Pane(tuple(fitted(lines, width, height)), drawn.picture, drawn.x, drawn.y)
 
 
 def _below(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
@@ -96,16 +87,16 @@ def _below(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: 
 def _beside(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
     """Facts, picture, and what its letters mean, side by side."""
     left = min(max(33, width * 2 // 5), 40)
-    facts = list(_fitted(_facts(view, ink, left), left, height))
+    facts = fitted(_facts(view, ink, left), left, height)
     if known is None:
-        return Pane(tuple(_side_by_side([(left, facts), (width, [Text(_unknown(view), ink.muted)])], height)))
-    rest = width - left - _GAP
+        return Pane(tuple(side_by_side([(left, facts), (width, [Text(_unknown(view), ink.muted)])], height)))
+    rest = width - left - GAP
     picture = pictures.draw(known, ink, max(8, rest * 2 // 5), height - 1, brief=True)
     middle = max(picture.width, len(picture.caption))
     caption = _caption(picture, ink)
-    legend = pictures.legend(known, picture, ink, rest - middle - _GAP, height)
-    columns = [(left, facts), (middle, [caption, *picture.lines]), (rest - middle - _GAP, legend)]
-    return Pane(tuple(_side_by_side(columns, height)), picture, left + _GAP, 1)
+    legend = pictures.legend(known, picture, ink, rest - middle - GAP, height)
+    columns = [(left, facts), (middle, [caption, *picture.lines]), (rest - middle - GAP, legend)]
+    return Pane(tuple(side_by_side(columns, height)), picture, left + GAP, 1)
 
 
 def _caption(picture: Picture, ink: Ink) -> Text:
@@ -131,14 +122,14 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
     name = view.name or (f"made at {view.created}" if view.created else "an array of unknown origin")
     copies = text.NA if view.replication is None else f"×{view.replication:,}"
     lines = [*(Text(piece, ink.bold) for piece in _wrapped(name, width))]
-    lines.append(_pairs([("", form(view)), ("count", text.number(view.count))], ink))
-    lines.append(_pairs([("spec", view.sharding or text.NA)], ink))
+    lines.append(pairs([("", form(view)), ("count", text.number(view.count))], ink))
+    lines.append(pairs([("spec", view.sharding or text.NA)], ink))
     if view.mesh is not None:
-        lines.append(_pairs([("mesh", axes_in_words(view.mesh.axes))], ink))
+        lines.append(pairs([("mesh", axes_in_words(view.mesh.axes))], ink))
     else:
-        lines.append(_pairs([("devices", text.number(len(view.device_ids)))], ink))
+        lines.append(pairs([("devices", text.number(len(view.device_ids)))], ink))
     lines.append(
-        _pairs(
+        pairs(
             [
                 ("per device", text.size(view.bytes_per_device)),
                 ("global", text.size(view.bytes_global)),
@@ -148,8 +139,8 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
         )
     )
     lines.append(_growth(view.grown_bytes, view.grown_s, ink))
-    lines.append(_pairs([("role", view.role or text.NA), ("memory", view.memory_kind or text.NA)], ink))
-    lines.append(_pairs([("made at", view.created or text.NA)], ink))
+    lines.append(pairs([("role", view.role or text.NA), ("memory", view.memory_kind or text.NA)], ink))
+    lines.append(pairs([("made at", view.created or text.NA)], ink))
     return lines
 
 
@@ -158,13 +149,13 @@ def _sums(node: Node, ink: Ink) -> list[Text]:
     seconds = max((view.grown_s for view in node.views if view.grown_s is not None), default=None)
     return [
         Text(node.label, ink.bold),
-        _pairs([("arrays", text.number(node.count)), ("shapes", text.number(len(node.views)))], ink),
-        _pairs(
+        pairs([("arrays", text.number(node.count)), ("shapes", text.number(len(node.views)))], ink),
+        pairs(
             [("per device", text.size(node.bytes_per_device)), ("global", text.size(node.bytes_global))], ink
         ),
         _growth(node.grown_bytes, seconds, ink),
         *(
-            _pairs([(title, node.shared(fact) or text.NA)], ink)
+            pairs([(title, node.shared(fact) or text.NA)], ink)
             for title, fact in (("dtype", "dtype"), ("spec", "sharding"), ("role", "role"))
             if node.shared(fact) != MIXED
         ),
@@ -181,7 +172,7 @@ def growth(value: int | None) -> str:
 
 
 def _growth(value: int | None, seconds: float | None, ink: Ink) -> Text:
-    line = _pairs([("growth", growth(value))], ink)
+    line = pairs([("growth", growth(value))], ink)
     if value is not None and value > 0:
         line.stylize(ink.style(Color.parse(ink.palette.warning)), len("growth "))
     if value is not None:
@@ -200,28 +191,3 @@ def _wrapped(name: str, width: int) -> list[str]:
         first += part
     first = first or name[:width]
     return [first, name[len(first) :]]
-
-
-def _pairs(pairs: Sequence[tuple[str, str]], ink: Ink) -> Text:
-    line = Text(no_wrap=True, end="")
-    for name, value in pairs:
-        if line.cell_len:
-            line.append("  ")
-        if name:
-            line.append(f"{name} ", ink.muted)
-        line.append(value)
-    return line
-
-
-def _side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> list[Text]:
-    lines = []
-    for y in range(min(height, max(len(part) for _, part in columns))):
-        line = Text(no_wrap=True, end="")
-        for i, (width, part) in enumerate(columns):
-            piece = part[y].copy() if y < len(part) else Text()
-            printable(piece).truncate(width, overflow="ellipsis", pad=i < len(columns) - 1)
-            if i:
-                line.append(" " * _GAP)
-            line.append_text(piece)
-        lines.append(line)
-    return lines

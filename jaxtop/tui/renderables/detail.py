@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from jaxtop.cluster import State
 from jaxtop.tui import text
-from jaxtop.tui.renderables.legend import printable
+from jaxtop.tui.renderables.facts import GAP, fitted, pairs, side_by_side
 from jaxtop.tui.renderables.reading import OVER, STEPS
 from jaxtop.tui.renderables.sparkline import bar, sparkline
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 # From this width on the sections stand side by side.
 WIDE = 56
 _SOURCES = {"allocator": "allocator", "arrays": "sum of live arrays"}
-_GAP = 2
 
 
 @dataclass(frozen=True)
@@ -42,14 +40,14 @@ class Subject:
 def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
     """The detail in the room there is."""
     if width >= WIDE:
-        third = (width - 2 * _GAP) // 3
-        last = width - 2 * (third + _GAP)
+        third = (width - 2 * GAP) // 3
+        last = width - 2 * (third + GAP)
         columns = [
             (third, [*_identity(subject, ink), *_host(subject, ink)]),
             (third, _meshes(subject, ink, third, height)),
             (last, _memory(subject, ink, last)),
         ]
-        return _side_by_side(columns, height)
+        return _joined(side_by_side(columns, height))
     identity, host = _identity(subject, ink), [_title("host", "", ink), *_host(subject, ink)]
     memory = _memory(subject, ink, width)
     spent = len(identity) + len(host) + len(memory) + 3
@@ -60,7 +58,7 @@ def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
         if lines and blank:
             lines.append(Text())
         lines.extend(section)
-    return _joined(lines[:height], width)
+    return _joined(fitted(lines, width, height))
 
 
 def _identity(subject: Subject, ink: Ink) -> list[Text]:
@@ -75,7 +73,7 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
     local = "" if device.local_id is None else f", local id {device.local_id}"
     lines = [head, Text(f"{platform}{kind}{local}"), Text(host.label)]
     if device.coords is not None:
-        lines.append(_pairs([("coords", " ".join(map(str, device.coords)))], ink))
+        lines.append(pairs([("coords", " ".join(map(str, device.coords)))], ink))
     return lines
 
 
@@ -100,7 +98,7 @@ def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int) -> list[Text]:
         return []
     words = axes_in_words(mesh.axes)
     lines = [_title("mesh", words if len(words) + 5 <= width else words.replace(" × ", "×"), ink)]
-    lines.append(_pairs([(name, str(index)) for (name, _), index in zip(mesh.axes, at, strict=True)], ink))
+    lines.append(pairs([(name, str(index)) for (name, _), index in zip(mesh.axes, at, strict=True)], ink))
     for axis, (name, size) in enumerate(mesh.axes):
         if size < 2:
             continue
@@ -119,11 +117,9 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
     gone = device.state in OVER
     source = _SOURCES.get(device.memory_source or "", device.memory_source or "")
     lines = [_title(("last memory" if gone else "memory") + (":" if source else ""), source, ink)]
-    lines.append(
-        _pairs([("used", text.size(device.used_bytes)), ("peak", text.size(device.peak_bytes))], ink)
-    )
+    lines.append(pairs([("used", text.size(device.used_bytes)), ("peak", text.size(device.peak_bytes))], ink))
     share = device.used_share
-    lines.append(_pairs([("limit", text.size(device.limit_bytes)), ("share", text.share(share))], ink))
+    lines.append(pairs([("limit", text.size(device.limit_bytes)), ("share", text.share(share))], ink))
     if share is not None:
         colour = ink.colour(min(STEPS - 1, int(share * STEPS)))
         lines.append(Text(bar(share, width), ink.style(colour, ink.panel)))
@@ -132,8 +128,8 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
         lines.append(Text(sparkline(subject.history, width), ink.style(ink.ramp(3))))
         low, high = text.size(min(known[-width:])), text.size(max(known[-width:]))
         span = text.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
-        ends = _pairs([("min", low), ("max", high), ("in", span)], ink)
-        lines.append(ends if ends.cell_len <= width else _pairs([("min", low), ("max", high)], ink))
+        ends = pairs([("min", low), ("max", high), ("in", span)], ink)
+        lines.append(ends if ends.cell_len <= width else pairs([("min", low), ("max", high)], ink))
     return lines
 
 
@@ -147,12 +143,12 @@ def _host(subject: Subject, ink: Ink) -> list[Text]:
     if host.steps is not None and device.state is State.LIVE:
         paces.append(("", text.rate(host.steps.per_second)))
     return [
-        _pairs(
+        pairs(
             [("CPU", text.share(cpu)), ("machine", text.share(None if machine is None else machine / 1000))],
             ink,
         ),
-        _pairs([("launches", text.rate(None if gone else device.launches_per_second))], ink),
-        _pairs(paces, ink),
+        pairs([("launches", text.rate(None if gone else device.launches_per_second))], ink),
+        pairs(paces, ink),
     ]
 
 
@@ -195,32 +191,5 @@ def _title(name: str, words: str, ink: Ink) -> Text:
     return line
 
 
-def _pairs(pairs: Sequence[tuple[str, str]], ink: Ink) -> Text:
-    line = Text()
-    for name, value in pairs:
-        if line.cell_len:
-            line.append("  ")
-        if name:
-            line.append(f"{name} ", ink.muted)
-        line.append(value)
-    return line
-
-
-def _joined(lines: Sequence[Text], width: int) -> Text:
-    for line in lines:
-        printable(line).truncate(width, overflow="ellipsis")
+def _joined(lines: Sequence[Text]) -> Text:
     return Text("\n", no_wrap=True, end="").join(lines)
-
-
-def _side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> Text:
-    lines = []
-    for row in list(zip_longest(*(lines for _, lines in columns)))[:height]:
-        line = Text()
-        for (width, _), cell in zip(columns, row, strict=True):
-            part = Text() if cell is None else printable(cell.copy())
-            part.truncate(width, overflow="ellipsis", pad=True)
-            if line.cell_len:
-                line.append(" " * _GAP)
-            line.append_text(part)
-        lines.append(line)
-    return _joined(lines, sum(width + _GAP for width, _ in columns) - _GAP)
