@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
-from jaxtop.cluster import DeviceView, MeshView, memory_history
 from jaxtop.tui import text
-from jaxtop.tui.moment import EMPTY, Moment, Selection
-from jaxtop.tui.renderables.reading import OVER, PAST
+from jaxtop.tui.moment import EMPTY, Moment
+from jaxtop.tui.renderables.reading import PAST
 from jaxtop.tui.renderables.sparkline import sparkline
 from jaxtop.tui.renderables.table import Column, figure, ordinal, words
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty, present
 from jaxtop.tui.screens.hosts import state_column
 from jaxtop.tui.widgets.filter import FilteredTable
-from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
-    from textual.widget import Widget
 
+    from jaxtop.cluster import MeshView
     from jaxtop.tui.palette import Palette
 
 BAR = 6
@@ -50,50 +48,26 @@ _NOWHERE: dict[int, int] = {}
 
 
 @dataclass(frozen=True)
-class Scene:
+class Scene(DeviceScene):
     """What the rows of one moment share."""
 
-    moment: Moment
     axes: Axes
-
-    @cached_property
-    def run_names(self) -> dict[str, str | None]:
-        return {run.id: run.name for run in self.moment.runs}
-
-    @cached_property
-    def has_limits(self) -> bool:
-        return any(device.limit_bytes for device in self.moment.devices)
 
     @cached_property
     def most(self) -> int:
         """The memory of the device that holds most."""
-        present = (device for device in self.moment.devices if device.state not in OVER)
-        return max((device.used_bytes or 0 for device in present), default=0)
+        return max((present(device).used_bytes or 0 for device in self.moment.devices), default=0)
 
 
-class DeviceRow(NamedTuple):
-    """A device among the others."""
+@dataclass(frozen=True, slots=True)
+class Row(DeviceRow):
+    """A device among the others, and in the mesh."""
 
-    device: DeviceView
     scene: Scene
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """Its id among those of all runs."""
-        return self.device.run, self.device.id
-
-    @property
-    def run(self) -> str:
-        return self.scene.run_names.get(self.device.run) or self.device.run
 
     def coordinate(self, axis: str) -> int | None:
         """Where it stands on this axis of its run's largest mesh."""
         return self.scene.axes.coordinates.get((self.device.run, axis), _NOWHERE).get(self.device.id)
-
-    @property
-    def history(self) -> list[int | None]:
-        """Its memory over the last samples."""
-        return memory_history(self.scene.moment.cluster, self.device.agent, self.device.position)
 
     @property
     def fill(self) -> float | None:
@@ -120,14 +94,7 @@ def curve(values: list[int | None]) -> str:
     return sparkline(values, HISTORY).replace("█", "▇")
 
 
-def without_figures(device: DeviceView) -> DeviceView:
-    """A device of a process that is no more: what it last said is no longer true."""
-    return replace(
-        device, used_bytes=None, peak_bytes=None, utilization=None, power_w=None, temperature_c=None
-    )
-
-
-def _coords(row: DeviceRow) -> str:
+def _coords(row: Row) -> str:
     return text.NA if row.device.coords is None else ",".join(map(str, row.device.coords))
 
 
@@ -139,37 +106,37 @@ def _degrees(value: float | None) -> str:
     return text.NA if value is None else f"{value:.0f}°C"
 
 
-def _gauge_colour(row: DeviceRow, palette: Palette) -> str | None:
+def _gauge_colour(row: Row, palette: Palette) -> str | None:
     if row.fill is None or row.device.state in PAST:
         return None
     return palette.warning if (row.device.used_share or 0) >= NEARLY_FULL else palette.theme.primary
 
 
-def _history_colour(row: DeviceRow, palette: Palette) -> str | None:
+def _history_colour(row: Row, palette: Palette) -> str | None:
     return None if row.device.state in PAST else palette.ramp[2]
 
 
-def _axis(name: str, size: int) -> Column[DeviceRow]:
+def _axis(name: str, size: int) -> Column[Row]:
     width = max(min(len(name), 10), len(str(size - 1)))
     return ordinal(f"axis {name}", name, width, lambda row: row.coordinate(name))
 
 
-def _gauge(title: str) -> Column[DeviceRow]:
-    def fill(row: DeviceRow) -> float | None:
+def _gauge(title: str) -> Column[Row]:
+    def fill(row: Row) -> float | None:
         return row.fill
 
     return replace(figure("share", title, BAR + 5, fill, gauge, style=_gauge_colour), align="left")
 
 
-def _history() -> Column[DeviceRow]:
-    def used(row: DeviceRow) -> int | None:
+def _history() -> Column[Row]:
+    def used(row: Row) -> int | None:
         return row.device.used_bytes
 
     drawn = Column("history", "memory, recent", HISTORY, "left", used, lambda row: curve(row.history))
     return replace(drawn, style=_history_colour, largest_first=True, searched=False)
 
 
-def columns_for(scene: Scene) -> tuple[Column[DeviceRow], ...]:
+def columns_for(scene: Scene) -> tuple[Column[Row], ...]:
     """A column for each axis of the mesh, and what else is known of a device."""
     return (
         Column("id", "id", 5, "right", lambda row: row.place, lambda row: str(row.device.id)),
@@ -193,36 +160,16 @@ def columns_for(scene: Scene) -> tuple[Column[DeviceRow], ...]:
     )
 
 
-def tone(row: DeviceRow, palette: Palette) -> str | None:
-    """What is past is drawn back."""
-    return palette.muted if row.device.state in PAST else None
-
-
-def empty(moment: Moment) -> str:
-    """Why there are no devices."""
-    if not moment.hosts:
-        return "no devices yet: no host has been heard"
-    return "no devices yet: JAX has not started its devices on any host"
-
-
-class DevicesView(View):
+class DevicesView(DeviceTableView[Row]):
     """One line a device."""
 
     KEY: ClassVar[str] = "3"
     TITLE: ClassVar[str] = "Devices"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(columns_for(Scene(EMPTY, Axes([]))))
         self._axes = Axes([])
         self._shape: tuple[object, ...] = ()
-        self.table: Table[DeviceRow] = Table(
-            columns_for(Scene(EMPTY, self._axes)),
-            lambda row: row.device.key,
-            noun="device",
-            pinned=2,
-            sort="id",
-            tone=tone,
-        )
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table)
@@ -236,29 +183,5 @@ class DevicesView(View):
         if self._shape != shape:
             self._shape = shape
             self.table.update_columns(columns_for(scene))
-        rows = [
-            DeviceRow(device if device.state not in OVER else without_figures(device), scene)
-            for device in moment.devices
-        ]
+        rows = [Row(present(device), scene) for device in moment.devices]
         self.table.update_rows(rows, empty(moment))
-
-    def select(self, selection: Selection) -> None:
-        """The device, or the first one of the host."""
-        super().select(selection)
-        of_host = (device.key for device in self.moment.devices if device.agent == selection.agent)
-        self.table.select(selection.device_key or next(of_host, None))
-
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
-
-    def on_table_moved(self, message: Table.Moved) -> None:
-        message.stop()
-        self.selection = Selection(*message.row.device.key)
-        self.post_message(View.Selected(self.selection))
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Its cell in the mesh."""
-        message.stop()
-        self.selection = Selection(*message.row.device.key)
-        self.post_message(View.Drilled(self.selection, "1"))

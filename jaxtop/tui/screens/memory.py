@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.containers import Horizontal
@@ -17,29 +17,25 @@ from jaxtop.cluster import (
     Part,
     growers,
     memory,
-    memory_history,
     memory_total,
 )
 from jaxtop.tui import text
-from jaxtop.tui.moment import EMPTY, Selection
+from jaxtop.tui.moment import EMPTY
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.reading import OVER, PAST
 from jaxtop.tui.renderables.stacked import bar, legend, stacked
 from jaxtop.tui.renderables.table import Column, figure, words
-from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.devices import curve, empty, without_figures
+from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty, present
+from jaxtop.tui.screens.devices import curve
 from jaxtop.tui.screens.hosts import state_column
 from jaxtop.tui.widgets.filter import FilteredTable
-from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual import events
     from textual.app import ComposeResult
-    from textual.widget import Widget
 
-    from jaxtop.cluster import DeviceView, Grower, ProgramView
+    from jaxtop.cluster import Grower, ProgramView
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
     from jaxtop.tui.renderables.stacked import Segment
@@ -61,19 +57,10 @@ ROOM_BELOW = 17
 
 
 @dataclass(frozen=True)
-class Scene:
+class Scene(DeviceScene):
     """What the rows of one moment share."""
 
-    moment: Moment
     views: list[MemoryView]
-
-    @cached_property
-    def run_names(self) -> dict[str, str | None]:
-        return {run.id: run.name for run in self.moment.runs}
-
-    @cached_property
-    def has_limits(self) -> bool:
-        return any(view.device.limit_bytes for view in self.views)
 
     @cached_property
     def end(self) -> int:
@@ -83,47 +70,32 @@ class Scene:
         return max((max(sum(view.bytes), view.device.used_bytes or 0) for view in self.views), default=0)
 
 
-class MemoryRow(NamedTuple):
-    """A device among the others."""
+@dataclass(frozen=True, slots=True)
+class Row(DeviceRow):
+    """A device among the others, and what takes its memory."""
 
-    view: MemoryView
     scene: Scene
-
-    @property
-    def device(self) -> DeviceView:
-        return self.view.device
-
-    @property
-    def place(self) -> tuple[str, int]:
-        return self.device.run, self.device.id
-
-    @property
-    def run(self) -> str:
-        return self.scene.run_names.get(self.device.run) or self.device.run
-
-    @property
-    def history(self) -> list[int | None]:
-        return memory_history(self.scene.moment.cluster, self.device.agent, self.device.position)
+    view: MemoryView
 
 
-def _bar(width: int) -> Column[MemoryRow]:
-    def read(row: MemoryRow) -> float | None:
+def _bar(width: int) -> Column[Row]:
+    def read(row: Row) -> float | None:
         return row.device.used_share if row.scene.has_limits else row.device.used_bytes
 
-    def draw(row: MemoryRow, width: int, palette: Palette) -> Sequence[Segment]:
+    def draw(row: Row, width: int, palette: Palette) -> Sequence[Segment]:
         known = row.device.used_bytes is not None
         return stacked(row.view.bytes if known else None, row.scene.end, width, palette)
 
-    drawn: Column[MemoryRow] = Column("bar", "what it holds", width, "left", read, lambda _: "")
+    drawn: Column[Row] = Column("bar", "what it holds", width, "left", read, lambda _: "")
     drawn = replace(drawn, flexible=True)
     return replace(drawn, largest_first=True, searched=False, draw=draw)
 
 
-def _history() -> Column[MemoryRow]:
-    def used(row: MemoryRow) -> int | None:
+def _history() -> Column[Row]:
+    def used(row: Row) -> int | None:
         return row.device.used_bytes
 
-    def write(row: MemoryRow) -> str:
+    def write(row: Row) -> str:
         values = row.history
         known = [value for value in values if value is not None]
         return f"{curve(values)} {text.size(max(known)):>6}" if known else text.NA
@@ -132,14 +104,14 @@ def _history() -> Column[MemoryRow]:
     return replace(drawn, largest_first=True, searched=False)
 
 
-def _part(part: Part) -> Column[MemoryRow]:
+def _part(part: Part) -> Column[Row]:
     title = _TITLES.get(part, part)
     return figure(part, title, max(6, len(title)), lambda row: row.view.of(part), text.size)
 
 
-def columns_for(scene: Scene, width: int) -> tuple[Column[MemoryRow], ...]:
+def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
     """The bar, the allocator's figures where there are some, and the parts in figures."""
-    limits: tuple[Column[MemoryRow], ...] = (
+    limits: tuple[Column[Row], ...] = (
         figure("limit", "limit", 6, lambda row: row.device.limit_bytes, text.size),
         figure("peak", "peak", 6, lambda row: row.device.peak_bytes, text.size),
         figure("largest", "largest free", 12, lambda row: row.view.largest_free_bytes, text.size),
@@ -156,11 +128,6 @@ def columns_for(scene: Scene, width: int) -> tuple[Column[MemoryRow], ...]:
         *map(_part, parts),
         state_column(lambda row: row.device.state),
     )
-
-
-def tone(row: MemoryRow, palette: Palette) -> str | None:
-    """What is past is drawn back."""
-    return palette.muted if row.device.state in PAST else None
 
 
 def summary(scene: Scene, width: int, palette: Palette) -> Text:
@@ -218,7 +185,7 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
     return Text("\n").join(lines)
 
 
-class MemoryScreenView(View):
+class MemoryScreenView(DeviceTableView[Row]):
     """The cluster as one bar, one line a device, and below what grows and what still fits."""
 
     KEY: ClassVar[str] = "5"
@@ -233,7 +200,7 @@ class MemoryScreenView(View):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(columns_for(Scene(EMPTY, []), 0))
         self._known = KnownMemory()
         self._shape: tuple[object, ...] = ()
         self._summary = Static(id="summary")
@@ -241,14 +208,6 @@ class MemoryScreenView(View):
         self._headroom = Static(id="headroom")
         self._read: dict[Static, Text] = {}
         self._scene = Scene(EMPTY, [])
-        self.table: Table[MemoryRow] = Table(
-            columns_for(self._scene, 0),
-            lambda row: row.device.key,
-            noun="device",
-            pinned=2,
-            sort="id",
-            tone=tone,
-        )
 
     def compose(self) -> ComposeResult:
         yield self._summary
@@ -259,10 +218,10 @@ class MemoryScreenView(View):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        present = (each if each.state not in OVER else without_figures(each) for each in moment.devices)
-        scene = self._scene = Scene(moment, memory(moment.cluster, present, self._known))
+        devices = map(present, moment.devices)
+        scene = self._scene = Scene(moment, memory(moment.cluster, devices, self._known))
         self._fit_columns()
-        self.table.update_rows([MemoryRow(view, scene) for view in scene.views], empty(moment))
+        self.table.update_rows([Row(view.device, scene, view) for view in scene.views], empty(moment))
         self._draw()
 
     def _fit_columns(self) -> None:
@@ -293,24 +252,3 @@ class MemoryScreenView(View):
         self.set_class(event.size.height < ROOM_BELOW, "low")
         self._fit_columns()
         self.call_after_refresh(self._draw)
-
-    def select(self, selection: Selection) -> None:
-        """The device, or the first one of the host."""
-        super().select(selection)
-        of_host = (device.key for device in self.moment.devices if device.agent == selection.agent)
-        self.table.select(selection.device_key or next(of_host, None))
-
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
-
-    def on_table_moved(self, message: Table.Moved) -> None:
-        message.stop()
-        self.selection = Selection(*message.row.device.key)
-        self.post_message(View.Selected(self.selection))
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Its cell in the mesh."""
-        message.stop()
-        self.selection = Selection(*message.row.device.key)
-        self.post_message(View.Drilled(self.selection, "1"))
