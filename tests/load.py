@@ -3,7 +3,8 @@
     python -m tests.load HOSTS [DEVICES] [SECONDS] [ARRAYS]
 
 Of the ARRAYS of each host the first thousand are listed by name, the others as a sum; now and then one goes
-and comes back.
+and comes back. Each host has a program with collectives; every few seconds all tell a window of the profiler,
+in which one host comes late.
 Prints the address of one agent, which is all that a viewer needs.
 """
 
@@ -21,11 +22,14 @@ import zmq
 
 from jaxtop import keys, wire
 from jaxtop.transport.gate import DOMAIN, Gate
+from tests import made_windows
 
 HOST = "127.0.0.1"
 LISTED = 1000
 # Each host's census changes every so many pulses, as one of 10,000 arrays does.
 CHANGE_EVERY = 20
+# Each host tells a window every so many pulses, all of the same launches.
+WINDOW_EVERY = 5
 
 
 class Agents:
@@ -53,6 +57,7 @@ class Agents:
         self.roster = wire.encode(wire.Roster(self.peers[0].agent, tuple(self.peers), "load", "load", hosts))
         self.arrays = _arrays(hosts, devices, arrays)
         self.changes = [0] * hosts
+        self.made = made_windows.Made(hosts, devices, late=hosts // 3 if hosts > 1 else None)
 
     def _open(self, kind: int) -> tuple[zmq.Socket[bytes], str]:
         opened = self.context.socket(kind)
@@ -99,9 +104,15 @@ class Agents:
                 )
                 whole = msgspec.structs.replace(self.arrays, number=self.changes[index])
                 self._send(index, "arrays", wire.encode(whole))
+                self._send(
+                    index, "programs", wire.encode(wire.Programs(1, (made_windows.program(self.made),)))
+                )
+                self._send(index, "inventory", wire.encode(made_windows.inventory(self.made, index)))
         self.sequence[index] += 1
         if self.sequence[index] % CHANGE_EVERY == index % CHANGE_EVERY:
             self._change(index)
+        if self.steps and self.steps % WINDOW_EVERY == 0:
+            self._window(index)
         self._send(index, "pulse", wire.encode(self._pulse()))
 
     def _change(self, index: int) -> None:
@@ -110,12 +121,22 @@ class Agents:
         change = wire.ArraysChange(now, 1, self.changes[index], ((0, int(is_there)),))
         self._send(index, "arrays_change", wire.encode(change))
 
+    def _window(self, index: int) -> None:
+        now, number = time.time_ns() // 1_000_000, self.steps // WINDOW_EVERY
+        seen = made_windows.window(self.made, index, number, at_ms=now)
+        self._send(index, "window", wire.encode(seen))
+
     def _send(self, index: int, kind: str, payload: bytes) -> None:
         header = wire.Header(wire.VERSION, self.peers[index].agent, self._number(index, kind))
         self.telemetry[index].send_multipart(wire.pack(kind, header, payload), zmq.NOBLOCK)
 
     def _number(self, index: int, kind: str) -> int:
-        return {"pulse": self.sequence[index], "arrays_change": self.changes[index]}.get(kind, 1)
+        counted = {
+            "pulse": self.sequence[index],
+            "arrays_change": self.changes[index],
+            "window": self.steps // WINDOW_EVERY,
+        }
+        return counted.get(kind, 1)
 
     def _pulse(self) -> wire.Pulse:
         figure = self.random.randrange
