@@ -9,6 +9,8 @@ from jaxtop.cluster.fold import Cluster
 from jaxtop.cluster.host import EMPTY_HOST, Host, Unmet
 from jaxtop.cluster.memory import PARTS, Grower, KnownMemory, MemoryView, Part, growers, memory, memory_total
 from jaxtop.cluster.programs import Difference, KnownPrograms, ProgramView, differences, programs
+from jaxtop.cluster.stacks import StackGroup, stack_groups
+from jaxtop.cluster.stalls import Diagnosis, diagnose
 from jaxtop.cluster.states import State, state_of
 from jaxtop.cluster.views import (
     DeviceView,
@@ -31,6 +33,7 @@ __all__ = [
     "ArrayView",
     "Cluster",
     "DeviceView",
+    "Diagnosis",
     "Difference",
     "Grower",
     "Host",
@@ -43,10 +46,12 @@ __all__ = [
     "ProgramView",
     "Run",
     "Span",
+    "StackGroup",
     "State",
     "Unmet",
     "arrays",
     "devices",
+    "diagnose",
     "differences",
     "distinct",
     "figure",
@@ -61,5 +66,6 @@ __all__ = [
     "runs",
     "scaled",
     "slices",
+    "stack_groups",
     "state_of",
 ]
