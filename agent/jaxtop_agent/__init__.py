@@ -22,7 +22,13 @@ _agent: Agent | None = None
 _is_prepared = False
 
 
-def start(name: str | None = None, *, bind: str | None = None, interval: float | None = None) -> None:
+def start(
+    name: str | None = None,
+    *,
+    bind: str | None = None,
+    interval: float | None = None,
+    collectives: str | None = None,
+) -> None:
     """Make this process visible to `jaxtop`.
 
     Returns at once, never raises for reasons of its own, and may stand before or after
@@ -33,6 +39,8 @@ def start(name: str | None = None, *, bind: str | None = None, interval: float |
         bind: the address to serve on; by default loopback, or, where the run spans hosts, the interface
             that leads to the coordinator.
         interval: seconds between two pulses, 1 by default.
+        collectives: whether short windows of JAX's profiler tell how long collectives take: "auto" (the
+            default: "sampled" on CPUs and TPUs, "on request" on GPUs), "sampled", "on request", "off".
     """
     global _agent  # noqa: PLW0603 - one agent a process is the very point
     if _agent is not None or sys._getframe(1).f_globals.get("__name__") == "__mp_main__":
@@ -42,7 +50,7 @@ def start(name: str | None = None, *, bind: str | None = None, interval: float |
         from jaxtop_agent.agent import Agent
         from jaxtop_agent.settings import read
 
-        settings = read(name, bind, interval)
+        settings = read(name, bind, interval, collectives)
         if settings.on:
             _prepare_for_forks()
             _agent = Agent(settings)

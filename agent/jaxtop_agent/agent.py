@@ -1,4 +1,4 @@
-"""The agent: three threads around a board, wired here and nowhere else."""
+"""The agent: its threads around a board, wired here and nowhere else."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.publisher import Publisher
     from jaxtop_agent.settings import Settings
     from jaxtop_agent.threads import Worker
+    from jaxtop_agent.windows.worker import Windows
 
 # The longest a script's exit may be held up; each call into jaxlib is far shorter.
 PATIENCE = 2.0
@@ -36,6 +37,7 @@ class Agent:
         self._publisher: Publisher | None = None
         self._launches: Launches | None = None
         self._compiles: Compiles | None = None
+        self._windows: Windows | None = None
         self._call_off: Callable[[], None] = lambda: None
         self._deadline: float | None = None
         from jaxtop_agent.arrays.watched import Watched
@@ -72,6 +74,7 @@ class Agent:
         from jaxtop_agent.registrar import Registrar
         from jaxtop_agent.sampler import Sampler
         from jaxtop_agent.threads import Worker
+        from jaxtop_agent.windows.worker import Windows
 
         identity = identify(self._settings.name)
         board = self._board = Board(identity, interval=self._settings.interval)
@@ -87,12 +90,18 @@ class Agent:
         sampled = collectors.sampled(self.watched)
         sampler = Sampler(board, sampled, lambda: self._keep_hooks(board), self.progress.gather)
         registrar = Registrar(board, identity.agent, identity.name)
+        windows = self._windows = Windows(board, self.launches, self._settings.collectives)
         # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
         # at exit, and none of our threads may be inside one by then.
         atexit.register(self._end)
         self._workers = [
             Worker(each.run, self._failure(name))
-            for name, each in (("publisher", publisher), ("sampler", sampler), ("registrar", registrar))
+            for name, each in (
+                ("publisher", publisher),
+                ("sampler", sampler),
+                ("registrar", registrar),
+                ("collectives", windows),
+            )
         ]
         for worker in self._workers:
             worker.start()
@@ -191,6 +200,9 @@ class Agent:
         self._call_off()
         self._board = None
         self._workers = []
+        if self._windows is not None:
+            with suppress(Exception):
+                self._windows.forsake()
         server = self._publisher.server if self._publisher else None
         if server is not None:
             with suppress(OSError):

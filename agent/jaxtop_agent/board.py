@@ -62,14 +62,18 @@ class Board:
     host: HostSample = field(default_factory=HostSample)
     # Written by JAX's threads as they compile, by the name of the program.
     compiled: dict[str, Compiled] = field(default_factory=dict)
-    # Written by the registrar.
+    # Written by the registrar: who is there, and what to add to our clock to have that of process 0.
     roster: Roster | None = None
+    clock_offset: float = 0.0
     # Written by the publisher.
     viewers: int = 0
     telemetry: str = ""
     requests: str = ""
     is_placed: bool = False  # the two addresses are final: until then others could not reach them
     interval: float = 1.0
+    captures_asked: int = 0  # how often somebody asked for a window of the profiler now
+    # Written by the thread that takes windows.
+    can_capture: bool = True
     # A key a source of figures: "on", "off: why", "waiting: for what". Each has one writer.
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -77,6 +81,7 @@ class Board:
     publisher_bell: Wake = field(default_factory=Wake)
     sampler_bell: Wake = field(default_factory=Wake)
     registrar_bell: Wake = field(default_factory=Wake)
+    windows_bell: Wake = field(default_factory=Wake)
     stopping: bool = False
 
     def tell(self, message: Message) -> None:
@@ -84,8 +89,8 @@ class Board:
         self.outbox.put(message)
         self.publisher_bell.ring()
 
-    def bells(self) -> tuple[Wake, Wake, Wake]:
-        return self.publisher_bell, self.sampler_bell, self.registrar_bell
+    def bells(self) -> tuple[Wake, ...]:
+        return self.publisher_bell, self.sampler_bell, self.registrar_bell, self.windows_bell
 
 
 def reason(error: BaseException) -> str:

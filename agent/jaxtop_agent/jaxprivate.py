@@ -297,6 +297,63 @@ class CompileListeners:
             _find(self._monitoring, *names)(listener)
 
 
+class Profiler:
+    """JAX's profiler, and who else uses it in this process."""
+
+    # What jaxlib says when somebody was faster.
+    ALREADY = "ALREADY_EXISTS"
+
+    def __init__(self) -> None:
+        self._lib = _find(_module("jax._src.lib"), "_profiler")
+        self._jax = _module("jax._src.profiler")
+        self.state = _find(self._jax, "_profile_state")  # its `lock` guards the script's own profile
+        _find(self.state, "lock")
+        _find(_find(self._lib, "ProfilerSession"), "stop")
+        _find(_module("jax.profiler"), "ProfileData")
+        version = _find(_module("jaxlib"), "__version__").split(".")
+        self._version = (int(version[0]), int(version[1]))
+
+    @property
+    def is_noisy(self) -> bool:
+        """Until 0.7.2 each session prints two lines to the script's standard error."""
+        return self._version < (0, 8)
+
+    @property
+    def frees_the_gil(self) -> bool:
+        """Whether stopping leaves the GIL to others: seen on 0.10, not on 0.8."""
+        return self._version >= (0, 10)
+
+    def in_use(self) -> str | None:
+        """Who uses it now, if anybody does; to be asked with the lock held."""
+        if self.state.profile_session is not None:
+            return "the script's own profile is running"
+        if self._lib.TraceMe.is_enabled():
+            return "another profiler is running"
+        pgle = getattr(sys.modules.get("jax._src.config"), "enable_pgle", None)
+        if pgle is not None and pgle.value:
+            return "profile-guided compilation uses the profiler (jax_enable_pgle)"
+        return None
+
+    def has_server(self) -> bool:
+        """Whether somebody may ask for a profile from outside, which takes no lock."""
+        return getattr(self._jax, "_profiler_server", None) is not None
+
+    def start(self) -> Any:
+        """A session: what runs from now on is traced."""
+        options = (getattr(self._lib, "ProfileOptions", None) or _find(self._jax, "ProfileOptions"))()
+        options.python_tracer_level = 0
+        options.host_tracer_level = 1 if self._version >= (0, 10) else 2  # where the operations are
+        options.enable_hlo_proto = False
+        options.raise_error_on_start_failure = True
+        return self._lib.ProfilerSession(options)
+
+    def stop(self, session: Any) -> Any:
+        """End the session; returns the trace."""
+        if self.frees_the_gil and hasattr(session, "stop_and_get_profile_data"):
+            return session.stop_and_get_profile_data()
+        return _module("jax.profiler").ProfileData.from_serialized_xspace(session.stop())
+
+
 def features() -> dict[str, str]:
     """What of this JAX works for us: name to "on", or to why not. For `doctor`; JAX must be imported."""
     checks: Iterable[tuple[str, Callable[[], object]]] = (
@@ -305,6 +362,7 @@ def features() -> dict[str, str]:
         ("launches", LaunchHook),
         ("compiles", lambda: CompileListeners(_ignore, _ignore)),
         ("programs", live_executables),
+        ("collectives", Profiler),
     )
     found = {}
     for name, check in checks:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.progress import Progress
 
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
+NO_WINDOWS = "no window can be taken here: "
 NOT_OWNER = "only the owner of the run may do this"
 # Many viewers may come at once: they are greeted together.
 GREETING_INTERVAL = 0.25
@@ -128,6 +129,7 @@ class Publisher:
         before, self._board.viewers = self._board.viewers, server.viewers
         if came and not before:
             self._board.sampler_bell.ring()
+            self._board.windows_bell.ring()
         if came and self._greeting_due is None:
             self._greeting_due = time.monotonic() + (GREETING_INTERVAL if before else 0)
 
@@ -243,14 +245,27 @@ class Publisher:
                 state = self._whole_state()
                 self._launches = {}  # the others have not heard of what moved: the next pulse lists all again
                 return reply(), state
-            case "pace" if request.interval_ms is not None:
-                if self._read_only or not is_owner:
-                    return reply(READ_ONLY if self._read_only else NOT_OWNER), []
-                self._board.interval = bounded(request.interval_ms / 1000)
-                self._board.sampler_bell.ring()
-                return reply(), []
+            case "pace" | "capture":
+                return reply(self._command(request, is_owner)), []
             case other:
                 return reply(f"this agent does not know the request {other!r}; is its jaxtop older?"), []
+
+    def _command(self, request: wire.Request, is_owner: bool) -> str:
+        """Do what acts on this agent; returns what stands against it."""
+        board = self._board
+        if self._read_only or not is_owner:
+            return READ_ONLY if self._read_only else NOT_OWNER
+        if request.what == "capture":
+            if not board.can_capture:
+                return NO_WINDOWS + board.sources.get("collectives", "")
+            board.captures_asked += 1
+            board.windows_bell.ring()
+        elif request.interval_ms is None:
+            return "a pace needs an interval"
+        else:
+            board.interval = bounded(request.interval_ms / 1000)
+            board.sampler_bell.ring()
+        return ""
 
     def _roster(self) -> wire.Roster:
         board = self._board

@@ -5,12 +5,15 @@ Its calls may hang for as long as the coordinator does, so it has a thread of it
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from jaxtop.wire import Peer, Roster
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.board import Board, reason
 from jaxtop_agent.waiting import wait
+from jaxtop_agent.windows.offset import ClockOffset
 
 PREFIX = "jaxtop/v1/"
 RUN_KEY = PREFIX + "run"
@@ -28,6 +31,7 @@ class Registrar:
         self._agent = agent
         self._name = name
         self._registered: Peer | None = None
+        self._clock = ClockOffset()
 
     def run(self) -> None:
         board = self._board
@@ -37,6 +41,8 @@ class Registrar:
             complete = False
             try:
                 complete = self._is_time() and self._look()
+                with suppress(Exception):  # unknown, the clocks count as equal
+                    self._clock.refresh(board)
             except Exception as error:
                 board.sources["roster"] = reason(error)
             asked = wait(board.registrar_bell, LONGEST_PAUSE if complete else pause)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+# When windows of the profiler are taken for the timings of collectives.
+POLICIES = ("auto", "sampled", "on request", "off")
+
 SHORTEST_INTERVAL = 0.1
 LONGEST_INTERVAL = 60.0
 
@@ -16,21 +19,30 @@ class Settings(NamedTuple):
     name: str | None
     bind: str
     interval: float
+    collectives: str = "auto"
 
 
-def read(name: str | None, bind: str | None, interval: float | None) -> Settings:
+def read(
+    name: str | None, bind: str | None, interval: float | None, collectives: str | None = None
+) -> Settings:
     """The settings in force; a value that makes no sense is as good as none."""
     return Settings(
         on=os.environ.get("JAXTOP", "1").strip().lower() not in {"0", "off", "false", "no"},
         name=name or os.environ.get("JAXTOP_NAME") or None,
         bind=bind or os.environ.get("JAXTOP_BIND") or "auto",
         interval=bounded(interval if interval is not None else _number("JAXTOP_INTERVAL", 1.0)),
+        collectives=_policy(collectives or os.environ.get("JAXTOP_COLLECTIVES", "")),
     )
 
 
 def bounded(interval: float) -> float:
     """The nearest interval that is neither a burden nor a silence."""
     return min(max(float(interval), SHORTEST_INTERVAL), LONGEST_INTERVAL)
+
+
+def _policy(asked: object) -> str:
+    named = str(asked).strip().lower()
+    return named if named in POLICIES else POLICIES[0]
 
 
 def _number(variable: str, default: float) -> float:

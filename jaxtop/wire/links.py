@@ -44,7 +44,7 @@ class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
 
 
 class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
-    """What a viewer asks of one agent. `pace` acts on the run's agent, the others only look."""
+    """What a viewer asks of one agent. `pace` and `capture` act on the run's agent, the others only look."""
 
     what: str
     interval_ms: int | None = None

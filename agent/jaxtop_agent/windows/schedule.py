@@ -1,0 +1,114 @@
+"""When windows are taken, and how long they are: the same moment on all hosts, within a budget on each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# A slot of the wall clock. Every host uses those whose number is a multiple of its own power of two, so that
+# the slots of a host for which windows are dear are slots of all others as well.
+SLOT_S = 4.0
+FIRST_WINDOWS = 3
+RAREST = 9  # every 2^9 slots, which is half an hour
+
+# What windows may take: of a core, and of the time.
+CPU_SHARE = 0.002
+TIME_SHARE = 0.02
+# How much longer a step takes within a window, as measured; it counts like CPU of ours.
+SLOWDOWN = 0.05
+
+STEPS, SPARE_S = 2.5, 0.06
+SHORTEST_S, LONGEST_S = 0.08, 3.0
+# The first one only learns how much a trace weighs here.
+LONGEST_FIRST_S = 0.3
+REQUESTED_S = 1.0
+# A window on request begins on a beat: a viewer's requests do not reach all hosts in the same instant.
+BEAT_S, AHEAD_S = 0.5, 0.2
+# Events a second take what an event of 50 bytes takes to collect: 3 µs.
+MOST_EVENTS = 40_000
+# Where stopping holds the GIL, it may do so for a few milliseconds, unless a person asked for it.
+MOST_EVENTS_UNDER_GIL = 2_000
+
+
+class Result(NamedTuple):
+    """What one window was like: its length, its cost, what it held, how far apart launches were."""
+
+    seconds: float
+    cpu: float
+    events: int
+    whole_launches: int
+    step_s: float | None
+
+
+class Schedule:
+    """Learns from each window; knows nothing of clocks but what it is told."""
+
+    def __init__(self, most_events: int = MOST_EVENTS) -> None:
+        self._most_events = most_events
+        self._cost = 0.0
+        self._seconds = 0.0
+        self._events_per_s = 0.0
+        self._step_s: float | None = None
+        self._guess_s = SHORTEST_S
+        self._windows = 0
+        self._first = FIRST_WINDOWS
+
+    def begin(self) -> None:
+        """Somebody came: the first windows follow each other closely."""
+        self._first = FIRST_WINDOWS
+
+    @property
+    def level(self) -> int:
+        """The power of two of this host's slots."""
+        if self._first > 0:
+            return 0
+        period = max(self._cost / CPU_SHARE, self._seconds / TIME_SHARE)
+        level = 1
+        while level < RAREST and SLOT_S * 2**level < period:
+            level += 1
+        return level
+
+    def next_slot(self, now: float) -> int:
+        """The number of the slot to use next, at this time of the common clock."""
+        every = 2**self.level
+        slot: int = int(now // (SLOT_S * every) + 1) * every
+        return slot
+
+    def next_beat(self, now: float) -> float:
+        """When a window that was asked for begins."""
+        return ((now + AHEAD_S) // BEAT_S + 1) * BEAT_S
+
+    def length(self, launch_s: float | None, *, requested: bool = False) -> float:
+        """How long the next window is to be; `launch_s` is how far apart launches are by the hook."""
+        step = self._step_s or launch_s
+        wanted = SHORTEST_S if step is None else STEPS * step + SPARE_S
+        wanted = max(wanted, self._guess_s)
+        if not self._windows:
+            wanted = min(wanted, REQUESTED_S if requested else LONGEST_FIRST_S)
+        most = LONGEST_S
+        if self._events_per_s:
+            events = MOST_EVENTS if requested else self._most_events
+            most = min(most, events / self._events_per_s)
+        return min(max(SHORTEST_S, wanted), max(most, SHORTEST_S / 4))
+
+    @property
+    def is_too_dense(self) -> bool:
+        """Whether no window that holds a step stays within bounds."""
+        if self._step_s is None or not self._events_per_s:
+            return False
+        return self._most_events / self._events_per_s < self._step_s
+
+    def learn(self, result: Result) -> None:
+        """Take in what a window was like; the dearest of late counts, and is slowly forgotten."""
+        self._windows += 1
+        self._first = max(0, self._first - 1)
+        cost = result.cpu + SLOWDOWN * result.seconds
+        self._cost = max(cost, self._cost * 0.7)
+        self._seconds = max(result.seconds, self._seconds * 0.7)
+        density = result.events / max(result.seconds, 0.001)
+        self._events_per_s = max(density, self._events_per_s * 0.8)
+        if result.step_s is not None:
+            self._step_s = result.step_s
+        if result.whole_launches:
+            self._guess_s = SHORTEST_S
+        else:
+            self._guess_s = min(LONGEST_S, 2 * max(result.seconds, self._guess_s))

@@ -1,0 +1,29 @@
+"""Readers of traces: from a profile to launches and the operations in them, device by device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jaxtop_agent.windows.traces import cpu, gpu, tpu
+from jaxtop_agent.windows.traces.parts import Op, Seen, Span, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Op", "Seen", "Span", "Wanted", "read"]
+
+_READERS: dict[str, Callable[[Any, Wanted, dict[int, int]], Seen]] = {
+    "cpu": cpu.read,
+    "gpu": gpu.read,
+    "cuda": gpu.read,
+    "rocm": gpu.read,
+    "tpu": tpu.read,
+}
+
+
+def read(platform: str, profile: Any, wanted: Wanted, ordinals: dict[int, int]) -> Seen:
+    """What a profile of this platform saw; `ordinals` leads from a device's number in it to its id."""
+    reader = _READERS.get(platform)
+    if reader is None:
+        return Seen()
+    return reader(profile, wanted, ordinals)

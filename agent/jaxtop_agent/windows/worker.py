@@ -1,0 +1,174 @@
+"""The thread that takes windows: waits for the slot, takes one, reads it, tells of it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from jaxtop.wire import Window
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.clock import now_ms
+from jaxtop_agent.waiting import wait
+from jaxtop_agent.windows import policy, rows, traces
+from jaxtop_agent.windows.pace import Pace
+from jaxtop_agent.windows.schedule import MOST_EVENTS_UNDER_GIL, SLOT_S, Result, Schedule
+from jaxtop_agent.windows.session import InUse, Sessions, Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jaxtop_agent.board import Board, Topology
+
+SOURCE = "collectives"
+IDLE_S = 3600.0
+
+
+class Windows:
+    """Runs until the board says stop; takes nothing while nobody watches, unless it is asked to."""
+
+    def __init__(self, board: Board, launches: Callable[[], Mapping[str, int]], chosen: str) -> None:
+        self._board = board
+        self._launches = launches
+        self._policy = chosen
+        self._pace = Pace()
+        self._schedule = Schedule()
+        self._sessions: Sessions | None = None
+        self._profiler: jaxprivate.Profiler | None = None
+        self._was_watched = False
+        self._captured = 0  # of the requests
+        board.sources[SOURCE] = (
+            f"off: collectives={chosen!r}" if chosen == policy.OFF else "waiting: for devices"
+        )
+
+    def forsake(self) -> None:
+        """In a forked child: leave the script's lock as if no window had been open."""
+        if self._sessions is not None:
+            self._sessions.forsake()
+
+    def run(self) -> None:
+        board = self._board
+        if self._policy == policy.OFF:
+            board.can_capture = False
+            return
+        try:
+            profiler = self._profiler = jaxprivate.Profiler()
+            self._sessions = Sessions(profiler, board.windows_bell)
+            if not profiler.frees_the_gil:
+                self._schedule = Schedule(MOST_EVENTS_UNDER_GIL)
+            while not board.stopping:
+                self._turn()
+        except BaseException:  # once is enough: what goes wrong in here may go wrong in the script's process
+            board.can_capture = False
+            raise
+
+    def _turn(self) -> None:
+        """Wait for what comes next: a slot, a request, somebody who watches."""
+        board = self._board
+        topology = board.topology
+        sampled = topology is not None and self._is_sampled(topology)
+        if board.viewers and not self._was_watched:
+            self._schedule.begin()
+        self._was_watched = bool(board.viewers)
+        asked = board.captures_asked > self._captured and topology is not None
+        if not asked and not (sampled and board.viewers):
+            wait(board.windows_bell, 1.0 if board.viewers or topology is None else IDLE_S)
+            return
+        now = time.time() + board.clock_offset
+        slot = None if asked else self._schedule.next_slot(now)
+        at = self._schedule.next_beat(now) if slot is None else slot * SLOT_S
+        if slot is not None:
+            self._look()  # so that what is launched until the slot is what its length goes by
+        if self._until(at, asked=asked) and topology is not None:
+            self._captured = board.captures_asked
+            self._take(topology, slot)
+
+    def _until(self, at: float, *, asked: bool) -> bool:
+        """Whether this moment of the common clock came before anything else did."""
+        board = self._board
+        while (left := at - time.time() - board.clock_offset) > 0:
+            rang = wait(board.windows_bell, left)
+            if board.stopping:
+                return False
+            if rang and not asked and (board.captures_asked > self._captured or not board.viewers):
+                return False
+        return not board.stopping
+
+    def _is_sampled(self, topology: Topology) -> bool:
+        assert self._profiler is not None
+        why_not = policy.why_not_sampled(self._policy, topology.platform, self._profiler)
+        self._say(why_not or self._trouble() or "on")
+        return why_not is None
+
+    def _trouble(self) -> str | None:
+        if self._schedule.is_too_dense:
+            return f"{policy.ON_REQUEST}: one step is too large a trace for this version of JAX"
+        return None
+
+    def _say(self, state: str) -> None:
+        if self._board.sources.get(SOURCE) != state:
+            self._board.sources[SOURCE] = state
+
+    def _look(self) -> float | None:
+        inventories = _inventories(self._board)
+        functions = {name.split("_", 1)[-1] for (name, _), each in inventories.items() if each.collectives}
+        return self._pace.seconds(time.monotonic(), self._launches(), functions)
+
+    def _take(self, topology: Topology, slot: int | None) -> None:
+        board, sessions = self._board, self._sessions
+        assert sessions is not None
+        if jaxprivate.default_client() is None:  # cleared; on TPUs the profiler must not come first
+            return
+        seconds = self._schedule.length(self._look(), requested=slot is None)
+        try:
+            taken = sessions.take(seconds, lambda: board.stopping)
+        except InUse as error:
+            self._say(f"waiting: {error}")
+            board.tell(Window(now_ms(), 0, slot, note=str(error)))
+            wait(board.windows_bell, SLOT_S / 2)  # so that the reason stands for a moment
+            return
+        if not board.stopping:
+            self._read(topology, slot, taken)
+
+    def _read(self, topology: Topology, slot: int | None, taken: Taken) -> None:
+        board = self._board
+        cpu = time.thread_time()
+        inventories = _inventories(board)
+        known: dict[str, frozenset[str]] = {}
+        for (program, _), inventory in inventories.items():
+            ops = frozenset(each.op for each in inventory.collectives)
+            known[program] = known.get(program, frozenset()) | ops
+        devices = [device.id for device in topology.devices]
+        ordinals = {
+            place if device.local_id is None else device.local_id: device.id
+            for place, device in enumerate(topology.devices)
+        }
+        profile, taken.trace = taken.trace, None
+        seen = traces.read(topology.platform, profile, traces.Wanted(known), ordinals)
+        del profile
+        blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot)
+        limit = rows.room(topology.process_count, len(devices))
+        window = rows.message(seen, devices, inventories, limit, blank)
+        cpu = taken.cpu + time.thread_time() - cpu
+        self._schedule.learn(Result(taken.seconds, cpu, seen.events, len(window.launches), _step(window)))
+        board.tell(window)
+
+
+def _inventories(board: Board) -> rows.Inventories:
+    found: rows.Inventories = getattr(board, "inventories", {})
+    return found
+
+
+def _step(window: Window) -> float | None:
+    """How long a step of the program is that took most of the window's time."""
+    by_program: dict[int, list[tuple[int, int]]] = {}
+    for each in window.launches:
+        if each.collective_us:
+            by_program.setdefault(each.program, []).append((each.start_us, each.duration_us))
+    if not by_program:
+        return None
+    launches = max(by_program.values(), key=lambda ones: sum(duration for _, duration in ones))
+    apart = [after - before for (before, _), (after, _) in pairwise(sorted(launches))]
+    longest = max(duration for _, duration in launches)
+    return max(longest, statistics.median(apart) if apart else 0) / 1e6
