@@ -18,8 +18,9 @@ check: $(VENV)/.ready                ## lint, types, floors
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test-newest: $(VENV)/.ready
-	$(BIN)/python -m pytest
+test-newest: $(VENV)/.ready          ## those that start no JAX side by side, the others one after the other
+	$(BIN)/python -m pytest -m 'not jax' --numprocesses 2
+	$(BIN)/python -m pytest -m jax
 
 test-oldest: $(VENV)-oldest/.ready   ## the JAX-facing tests again, on the oldest supported JAX
 	$(VENV)-oldest/bin/python -m pytest -m jax
