@@ -1,0 +1,86 @@
+"""One instruction as the compiler writes it, taken apart: `%name = shape opcode(operands), attributes`."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_HEAD = re.compile(r"\s*(?:ROOT )?%?([^\s=]+) = ")
+_OPCODE = re.compile(r"\s*([a-z][a-z0-9\-]*)\(")
+_BRACKET = re.compile(r"[()]")
+_QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+_LAST_NAME = re.compile(r"%?([\w.\-]+)\s*$")
+_OP_NAME = re.compile(r'\bmetadata=\{[^"}]*(?:"[^"]*"[^"}]*)?\bop_name="([^"\\]*(?:\\.[^"\\]*)*)"')
+_TRIPS = re.compile(r'known_trip_count\\?":\s*\{\\?"n\\?":\s*\\?"(\d{1,18})\\?"')
+LONGEST = 4 << 20
+LONGEST_SOURCE = 40
+
+
+class Instruction(NamedTuple):
+    """The parts of an instruction, as text: `attributes` with their quoted parts emptied, `quoted` whole."""
+
+    name: str
+    opcode: str
+    shape: str
+    operands: str
+    attributes: str
+    quoted: str
+
+    def attribute(self, pattern: re.Pattern[str]) -> str | None:
+        """What the pattern's group finds among the attributes."""
+        match = pattern.search(self.attributes)
+        return match[1] if match else None
+
+    @property
+    def operand(self) -> str:
+        """The name of its operand, where it has just one."""
+        match = _LAST_NAME.search(self.operands)
+        return match[1] if match else ""
+
+    @property
+    def source(self) -> str:
+        """What the script called it: the last part of the path that JAX wrote down."""
+        match = _OP_NAME.search(self.quoted)
+        if match is None:
+            return ""
+        return match[1].split("[", 1)[0].rsplit("/", 1)[-1][:LONGEST_SOURCE]
+
+    @property
+    def trips(self) -> int | None:
+        """How often a loop goes round, where the compiler knows."""
+        match = _TRIPS.search(self.quoted)
+        return int(match[1]) if match else None
+
+
+def read(line: str) -> Instruction | None:
+    """The instruction in a line; None if it is none, or not all of one."""
+    head = _HEAD.match(line)
+    if head is None or len(line) > LONGEST:
+        return None
+    start = head.end()
+    end = _closing(line, start) if line.startswith("(", start) else line.find(" ", start)
+    opcode = _OPCODE.match(line, end) if end > 0 else None
+    if opcode is None:
+        return None
+    closing = _closing(line, opcode.end() - 1)
+    if closing < 0:
+        return None
+    rest = line[closing:]
+    return Instruction(
+        head[1],
+        opcode[1],
+        line[start:end],
+        line[opcode.end() : closing - 1],
+        _QUOTED.sub('""', rest),
+        rest,
+    )
+
+
+def _closing(line: str, start: int) -> int:
+    """Where the bracket that opens at `start` has been closed; -1 if it is not."""
+    depth = 0
+    for bracket in _BRACKET.finditer(line, start):
+        depth += 1 if bracket[0] == "(" else -1
+        if not depth:
+            return bracket.end()
+    return -1

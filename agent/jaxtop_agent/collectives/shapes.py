@@ -1,0 +1,106 @@
+"""Shapes as the compiler writes them, and their bytes: `(f32[8,128]{1,0:T(8,128)S(1)}, u32[])`."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import NamedTuple
+
+_ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\[\]]*)\](\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})?")
+_COMMENT = re.compile(r"/\*[^*]*\*/")
+_DIMENSION = re.compile(r"\s*(?:<=)?(\d+)\s*")
+_ELEMENT_BITS = re.compile(r"E\((\d+)\)")
+_FLOAT = re.compile(r"(?:bf|f)(4|6|8|16|32|64)(?:e\w+)?")
+_OTHER_BITS = {"pred": 8, "token": 0, "c64": 64, "c128": 128}
+_INTEGER = re.compile(r"[su](1|2|4|8|16|32|64)")
+DEEPEST = 20
+MOST_SHOWN = 3
+
+
+class Array(NamedTuple):
+    """An array of a shape; None where the text does not say how many bytes it has."""
+
+    text: str
+    bytes: int | None
+
+
+Shape = Array | tuple["Shape", ...]
+
+
+def read(text: str) -> Shape | None:
+    """The shape that this text is, and nothing besides it; None if it is no shape."""
+    text = _COMMENT.sub("", text).strip()
+    found, end = _read(text, 0, 0)
+    return found if end == len(text) else None
+
+
+def _read(text: str, at: int, depth: int) -> tuple[Shape | None, int]:
+    if not text.startswith("(", at):
+        match = _ARRAY.match(text, at)
+        return (_array(match), match.end()) if match else (None, -1)
+    if depth > DEEPEST:
+        return None, -1
+    parts: list[Shape] = []
+    at += 1
+    while not text.startswith(")", at):
+        part, at = _read(text, at, depth + 1)
+        if part is None:
+            return None, -1
+        parts.append(part)
+        while text.startswith((",", " "), at):
+            at += 1
+    return tuple(parts), at + 1
+
+
+def _array(match: re.Match[str]) -> Array:
+    dtype, dimensions, layout = match.groups()
+    return Array(f"{dtype}[{dimensions}]", _bytes(dtype, dimensions, layout or ""))
+
+
+def _bytes(dtype: str, dimensions: str, layout: str) -> int | None:
+    bits = element_bits(dtype)
+    if packed := _ELEMENT_BITS.search(layout):
+        bits = int(packed[1][:3])
+    sizes = [_DIMENSION.fullmatch(each) for each in dimensions.split(",")] if dimensions else []
+    known = [int(size[1][:18]) for size in sizes if size]
+    if bits is None or len(known) < len(sizes):
+        return None
+    total = -(-prod(known) * bits // 8)
+    return total if total < 1 << 63 else None
+
+
+def element_bits(dtype: str) -> int | None:
+    """What one element takes on the wire: four bits of an s4, although memory may give it a byte."""
+    if dtype in _OTHER_BITS:
+        return _OTHER_BITS[dtype]
+    match = _FLOAT.fullmatch(dtype) or _INTEGER.fullmatch(dtype)
+    return int(match[1]) if match else None
+
+
+def inside(text: str) -> tuple[Array, ...]:
+    """The arrays whose shapes stand in a text, as before the operands of older versions."""
+    return tuple(_array(match) for match in _ARRAY.finditer(text))
+
+
+def arrays(shape: Shape) -> tuple[Array, ...]:
+    """All arrays of a shape."""
+    if isinstance(shape, Array):
+        return (shape,)
+    return tuple(array for part in shape for array in arrays(part))
+
+
+def size(listed: tuple[Array, ...]) -> int | None:
+    """The bytes of all these arrays together; None if one of them is not known."""
+    sizes = [array.bytes for array in listed]
+    total = sum(each or 0 for each in sizes)
+    return None if None in sizes or total >= 1 << 63 else total
+
+
+def words(listed: tuple[Array, ...]) -> str:
+    """The arrays for a person to read; of many only the first."""
+    if len(listed) == 1:
+        return listed[0].text[:80]
+    shown = [array.text[:40] for array in listed[:MOST_SHOWN]]
+    if len(listed) > MOST_SHOWN:
+        shown.append(f"{len(listed) - MOST_SHOWN} more")
+    return f"({', '.join(shown)})"

@@ -1,0 +1,56 @@
+"""The few lines of a module's text that matter, found without reading all the others."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# A plain search for each word is five times as fast as one for a pattern of them all.
+COLLECTIVES = (" all-", " reduce-scatter", " ragged-all-", " collective-")
+CALLERS = (" while(", " call(", " conditional(", " async-")
+CALLBACKS = ('_callback"', "is_host_transfer=true")
+FUSIONS = (" fusion(", " custom-call(")
+_HEADER_END = "{\n"
+_HEADER = re.compile(r"(ENTRY )?%?([^\s(]+)")
+# So much of a text is searched in a few hundred microseconds.
+SLICE = 1 << 16
+
+
+class Line(NamedTuple):
+    """An instruction, and the computation it stands in."""
+
+    computation: str
+    is_entry: bool
+    text: str
+
+
+def having(words: tuple[str, ...], text: str, pause: Callable[[], None]) -> Iterator[Line]:
+    """The instructions of a module that have one of these words; `pause` is called after each slice."""
+    computation, is_entry = "", False
+    start, end = 0, len(text)
+    while start < end:
+        stop = text.find("\n", min(start + SLICE, end)) + 1 or end
+        spots = [(at, True) for at in _spots(text, _HEADER_END, start, stop)]
+        for word in words:
+            spots += [(at, False) for at in _spots(text, word, start, stop)]
+        last = -1
+        for at, is_header in sorted(spots):
+            first = text.rfind("\n", 0, at) + 1
+            if is_header and not text.startswith(" ", first):
+                if match := _HEADER.match(text, first):
+                    computation, is_entry = match[2], bool(match[1])
+            elif first != last:
+                after = text.find("\n", at)
+                yield Line(computation, is_entry, text[first : after if after >= 0 else end])
+            last = first
+        start = stop
+        pause()
+
+
+def _spots(text: str, word: str, start: int, stop: int) -> Iterator[int]:
+    while (start := text.find(word, start, stop)) >= 0:
+        yield start
+        start += len(word)
