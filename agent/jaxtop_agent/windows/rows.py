@@ -175,8 +175,12 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
 
 
 def _some(rows: list[_Row], limit: int, slot: int) -> list[_Row]:
-    chosen = sorted(rows, key=lambda row: zlib.crc32(f"{slot} {row.op} {row.occurrence}".encode()))[:limit]
-    return sorted(chosen, key=lambda row: (row.start, row.op, row.occurrence))
+    """Rows lie around a circle by their names, and each slot begins elsewhere on it."""
+
+    def turn(row: _Row) -> int:
+        return (_spread(zlib.crc32(f"{row.op} {row.occurrence}".encode())) + _spread(slot)) & _MASK
+
+    return sorted(sorted(rows, key=turn)[:limit], key=lambda row: (row.start, row.op, row.occurrence))
 
 
 def _spread(run: int) -> int:

@@ -152,10 +152,10 @@ class _Reader:
         for (_, device), end in self._finished.items():
             earliest[device] = min(end, earliest.get(device, end))
         for on, start in self._first.items():
-            end = self._finished.get((on.run, on.device))
+            finished = self._finished.get((on.run, on.device))
             began = self._begun[on.run] >= on_devices[on.run] or start >= earliest.get(on.device, start + 1)
-            if end is not None and began:
-                self._seen.spans.append(Span(on.module, on.run, on.device, start, end))
+            if finished is not None and began:
+                self._seen.spans.append(Span(on.module, on.run, on.device, start, finished))
             else:
                 self._seen.cut.add((on.module, on.run))
 

@@ -1,0 +1,316 @@
+"""Windows of the profiler: what is read of a trace, what is sent of it, and when windows are taken."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import pytest
+
+from jaxtop.wire import MAX_TELEMETRY, Collective, Inventory, Window, encode
+from jaxtop_agent import settings
+from jaxtop_agent.windows import rows, traces
+from jaxtop_agent.windows.lock import HeldDoor
+from jaxtop_agent.windows.pace import Pace
+from jaxtop_agent.windows.schedule import CPU_SHARE, SLOT_S, TIME_SHARE, Result, Schedule
+from jaxtop_agent.windows.traces.parts import Op, Seen, Span
+from tests.xspace import Event, plane, space
+
+pytestmark = pytest.mark.jax
+
+FOLDER = Path(__file__).parent / "data" / "traces"
+BLANK = Window(0, 1000, slot=7)
+NOTHING_KNOWN = traces.Wanted({})
+
+
+def profile(raw):
+    return jax.profiler.ProfileData.from_serialized_xspace(raw)
+
+
+def window_of(seen, devices, inventories=None, limit=512, blank=BLANK):
+    return rows.message(seen, devices, inventories or {}, limit, blank)
+
+
+@pytest.fixture(params=["0.10.2", "0.8.0"])
+def captured(request):
+    """What two processes saw of the same three launches."""
+    windows = []
+    for index, devices in ((0, [0, 1]), (1, [2048, 2049])):
+        raw = (FOLDER / f"cpu-jax-{request.param}-process-{index}.pb").read_bytes()
+        windows.append(window_of(traces.read("cpu", profile(raw), NOTHING_KNOWN, {}), devices))
+    return windows
+
+
+class TestCapturedOnCpus:
+    def test_processes_agree_on_launches_and_rows(self, captured):
+        mine, theirs = captured
+        assert [each.run_id for each in mine.launches] == [each.run_id for each in theirs.launches]
+        assert len(mine.launches) == 3 and mine.programs == theirs.programs == (("jit_on_each_device", None),)
+        keys = [
+            [(row.launch, window.ops[row.op], row.occurrence) for row in window.timed] for window in captured
+        ]
+        assert sorted(keys[0]) == sorted(keys[1])
+
+    def test_a_loop_gives_a_row_for_each_of_its_rounds(self, captured):
+        for window in captured:
+            first = [(window.ops[row.op], row.occurrence) for row in window.timed if row.launch == 0]
+            assert first == [
+                (op, n) for op, n in (("psum.15", 0), *(("psum.13", n) for n in range(3)), ("ppermute.3", 0))
+            ]
+
+    def test_every_local_device_has_its_time(self, captured):
+        for window in captured:
+            assert all(len(row.durations_us) == 2 and None not in row.durations_us for row in window.timed)
+
+    def test_who_came_late_waited_least(self, captured):
+        waited, late = (
+            next(row for row in window.timed if row.launch == 2 and window.ops[row.op] == "psum.15")
+            for window in captured
+        )
+        assert min(waited.durations_us) > 150_000
+        assert max(late.durations_us) < 50_000
+
+    def test_collectives_take_no_more_than_their_launch(self, captured):
+        for window in captured:
+            for each in window.launches:
+                assert 0 < each.exposed_us <= each.collective_us <= each.duration_us
+
+
+def gpu_space():
+    host = [
+        Event(
+            "PjRtStreamExecutorLoadedExecutable::EnqueueExecution",
+            10 + 100 * run,
+            50,
+            {"_ct": 5, "_c": 70 + run},
+        )
+        for run in range(3)
+    ]
+    kernels = {"Stream #20(Compute)": [], "Stream #24(NCCL)": []}
+    for run in range(3):
+        for number, (name, op, start, lasts) in enumerate(
+            (
+                ("fusion_1", "fusion.1", 20, 10),
+                ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "all-reduce-start.1", 25, 20),
+            )
+        ):
+            correlation = 100 * run + number
+            host.append(
+                Event("cuLaunchKernelEx", 12 + 100 * run + number, 1, {"correlation_id": correlation})
+            )
+            stream = list(kernels)[number]
+            said = {"hlo_op": op, "hlo_module": "jit_step", "correlation_id": correlation}
+            kernels[stream].append(Event(name, start + 100 * run, lasts, said))
+    return space(plane("/device:GPU:1", kernels), plane("/host:CPU", {"python": host}))
+
+
+class TestAcceleratorsAsDocumented:
+    def test_kernels_of_a_gpu_find_their_run_by_the_call_that_launched_them(self):
+        seen = traces.read("gpu", profile(gpu_space()), NOTHING_KNOWN, {1: 11})
+        window = window_of(seen, [10, 11])
+        assert [each.run_id for each in window.launches] == [70, 71]  # the last may have gone on
+        assert window.programs == (("jit_step", None),) and window.ops == ("all-reduce-start.1",)
+        assert [row.durations_us for row in window.timed] == [(None, 20), (None, 20)]
+        assert (window.launches[0].duration_us, window.launches[0].collective_us) == (25, 20)
+        assert window.launches[0].exposed_us == 15
+
+    def test_of_an_async_collective_on_a_tpu_the_wait_for_it_counts(self):
+        lines = {
+            "Steps": [Event("1", 0, 100, {})],
+            "XLA Modules": [Event("jit_step(1234)", 10, 80, {"run_id": 5})],
+            "XLA Ops": [
+                Event("%all-reduce-start.1 = f32[8]{0} all-reduce-start(f32[8]{0} %p)", 10, 1, {}),
+                Event("%while.2 = f32[8] while(...)", 11, 70, {}),
+                Event("%fusion.1 = f32[8]{0} fusion(f32[8]{0} %p)", 11, 29, {}),
+                Event("%all-reduce-done.1 = f32[8]{0} all-reduce-done(...)", 40, 20, {}),
+                Event("%all-gather.3 = f32[8]{0} all-gather(...)", 70, 10, {}),
+            ],
+            "Async XLA Ops": [Event("%all-reduce-start.1", 10, 50, {})],
+        }
+        raw = space(plane("/device:TPU:0", lines), plane("/device:TPU:0 SparseCore 0", lines))
+        window = window_of(traces.read("tpu", profile(raw), NOTHING_KNOWN, {}), [0])
+        assert [each.run_id for each in window.launches] == [5]
+        assert {window.ops[row.op]: row.durations_us for row in window.timed} == {
+            "all-reduce-start.1": (20,),
+            "all-gather.3": (10,),
+        }
+        assert (window.launches[0].collective_us, window.launches[0].exposed_us) == (60, 31)
+
+    @pytest.mark.parametrize("platform", ["cpu", "gpu", "tpu", "other"])
+    def test_a_trace_without_devices_says_so(self, platform):
+        window = window_of(
+            traces.read(platform, profile(space(plane("/host:CPU", {}))), NOTHING_KNOWN, {}), [0]
+        )
+        assert (window.launches, window.timed, window.note) == ((), (), "no device events")
+
+
+def seen_of(launches):
+    """(module, run, collectives) each, on device 0."""
+    seen = Seen()
+    for place, (module, run, count) in enumerate(launches):
+        start = place * 1_000_000
+        seen.spans.append(Span(module, run, 0, start, start + 900_000))
+        seen.ops += [Op(module, run, 0, f"all-reduce.{i}", start + i, start + i + 1000) for i in range(count)]
+    return seen
+
+
+def chosen(window):
+    return {window.launches[row.launch].run_id for row in window.timed}
+
+
+class TestWhatIsSent:
+    def test_hosts_choose_the_same_launches_though_their_windows_differ(self):
+        runs = range(1000, 1040)
+        mine = window_of(seen_of([("jit_f", run, 10) for run in runs[:-2]]), [0], limit=100)
+        theirs = window_of(seen_of([("jit_f", run, 10) for run in runs[2:]]), [0], limit=100)
+        assert len(chosen(mine)) == 10 and len(chosen(mine) & chosen(theirs)) >= 7
+        assert mine.unsent == 380 - 100
+
+    def test_each_program_has_its_turn(self):
+        launches = [("jit_often", 2 * i, 10) for i in range(50)] + [("jit_rarely", 51, 10)]
+        assert 51 in chosen(window_of(seen_of(launches), [0], limit=20))
+
+    def test_of_a_launch_that_is_too_large_every_row_is_sent_in_time(self):
+        seen = seen_of([("jit_f", 7, 300)])
+        sent = set()
+        for slot in range(40):
+            window = window_of(seen, [0], limit=32, blank=Window(0, 1000, slot=slot))
+            assert len(window.timed) == 32 and window.unsent == 268
+            assert window == window_of(seen, [0], limit=32, blank=Window(0, 1000, slot=slot))
+            sent |= {window.ops[row.op] for row in window.timed}
+        assert len(sent) > 290
+
+    @pytest.mark.parametrize(("processes", "devices"), [(1, 8), (16, 8), (1024, 4), (1, 4096)])
+    def test_a_message_stays_within_what_viewers_are_ready_for(self, processes, devices):
+        seen = Seen()
+        for run in range(300):
+            for device in range(devices if run < 3 else 1):
+                seen.spans.append(Span("jit_f", run, device, run * 10**9, run * 10**9 + 10**8))
+                seen.ops += [
+                    Op("jit_f", run, device, f"all-reduce.{i}", run * 10**9 + i, run * 10**9 + 10**8)
+                    for i in range(10)
+                ]
+        limit = rows.room(processes, devices)
+        window = window_of(seen, list(range(devices)), limit=limit)
+        assert window.timed and len(window.timed) <= limit
+        assert len(encode(window)) < MAX_TELEMETRY
+
+    def test_a_launch_that_the_window_cut_on_one_device_is_left_out(self):
+        seen = seen_of([("jit_f", 1, 2), ("jit_f", 2, 2)])
+        seen.cut.add(("jit_f", 2))
+        assert [each.run_id for each in window_of(seen, [0]).launches] == [1]
+
+
+def inventory(name, fingerprint, *ops):
+    found = tuple(Collective(op, "all-reduce", "f32[]", 4, None) for op in ops)
+    return (name, fingerprint), Inventory(0, name, fingerprint, 1, collectives=found)
+
+
+class TestWhichProgram:
+    def test_the_inventory_says_what_is_a_collective(self):
+        raw = (FOLDER / "cpu-jax-0.10.2-process-0.pb").read_bytes()
+        known = dict([inventory("jit_on_each_device", "abc", "psum.15", "psum.13")])
+        wanted = traces.Wanted({"jit_on_each_device": frozenset({"psum.15", "psum.13"})})
+        window = window_of(traces.read("cpu", profile(raw), wanted, {}), [0, 1], known)
+        assert window.ops == ("psum.15", "psum.13")
+        assert window.programs == (("jit_on_each_device", "abc"),)
+
+    def test_programs_of_one_name_are_told_apart_by_their_operations_or_not_at_all(self):
+        both = dict([inventory("jit_f", "a", "all-reduce.0"), inventory("jit_f", "b", "all-gather.0")])
+        same = dict([inventory("jit_f", "a", "all-reduce.0"), inventory("jit_f", "b", "all-reduce.0")])
+        seen = seen_of([("jit_f", 1, 1)])
+        assert window_of(seen, [0], both).programs == (("jit_f", "a"),)
+        assert window_of(seen, [0], same).programs == (("jit_f", None),)
+
+
+class TestTheDoor:
+    def test_who_wants_the_lock_rings_and_has_it_when_the_window_closes(self):
+        real = threading.Lock()
+        owner, rang, entered = SimpleNamespace(lock=real), threading.Event(), threading.Event()
+
+        def users():
+            with owner.lock:
+                entered.set()
+
+        with HeldDoor(owner, rang.set) as door:
+            user = threading.Thread(target=users)
+            user.start()
+            assert rang.wait(10) and door.is_wanted and not entered.is_set()
+        user.join(10)
+        assert entered.is_set() and owner.lock is real and not real.locked()
+
+    def test_a_lock_that_is_taken_is_left_alone(self):
+        real = threading.Lock()
+        owner = SimpleNamespace(lock=real)
+        with real, HeldDoor(owner, lambda: None) as door:
+            assert door is None and owner.lock is real
+        assert not real.locked()
+
+    def test_a_forked_child_can_let_go(self):
+        real = threading.Lock()
+        owner = SimpleNamespace(lock=real)
+        held = HeldDoor(owner, lambda: None)
+        with held:
+            held.let_go()
+            assert owner.lock is real and not real.locked()
+        assert not real.locked()
+
+
+def result(seconds=0.1, cpu=0.02, events=500, launches=2, step=0.02):
+    return Result(seconds, cpu, events, launches, step)
+
+
+class TestSchedule:
+    def test_slots_of_a_dear_host_are_slots_of_all(self):
+        cheap, dear = Schedule(), Schedule()
+        for _ in range(4):
+            cheap.learn(result())
+            dear.learn(result(cpu=0.5))
+        assert dear.level > cheap.level
+        now = 1_000_000.3
+        slots = {cheap.next_slot(now + i * SLOT_S) for i in range(200)}
+        assert {dear.next_slot(now + i * SLOT_S) for i in range(100)} <= slots
+
+    def test_first_windows_follow_each_other_and_then_keep_to_their_share(self):
+        schedule = Schedule()
+        slots = []
+        now = 1000.0
+        for _ in range(6):
+            slots.append(schedule.next_slot(now))
+            now = slots[-1] * SLOT_S + 0.1
+            schedule.learn(result(seconds=0.2, cpu=0.05))
+        assert [after - before for before, after in pairwise(slots[:3])] == [1, 1]
+        period = SLOT_S * (slots[-1] - slots[-2])
+        assert 0.05 / period <= CPU_SHARE and 0.2 / period <= TIME_SHARE
+
+    def test_a_window_grows_until_it_holds_a_step(self):
+        schedule = Schedule()
+        lengths = []
+        for _ in range(5):
+            lengths.append(schedule.length(None))
+            schedule.learn(result(seconds=lengths[-1], events=100, launches=0, step=None))
+        assert lengths == sorted(lengths) and lengths[-1] >= 8 * lengths[0]
+        schedule.learn(result(seconds=1.0, events=100, step=0.5))
+        assert 1.25 <= schedule.length(None) <= 1.4
+
+    def test_a_dense_trace_makes_windows_short(self):
+        schedule = Schedule(most_events=2000)
+        schedule.learn(result(seconds=0.1, events=4000, step=0.03))
+        assert schedule.length(None) <= 0.06
+
+    def test_the_hook_tells_the_pace_of_what_has_collectives(self):
+        pace = Pace()
+        pace.seconds(0.0, {"add": 0, "step": 0, "eval": 0}, set())
+        assert pace.seconds(4.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) == pytest.approx(0.1)
+        assert pace.seconds(8.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) is None
+
+
+def test_a_policy_that_makes_no_sense_is_as_good_as_none(monkeypatch):
+    monkeypatch.setenv("JAXTOP_COLLECTIVES", "On Request")
+    assert settings.read(None, None, None).collectives == "on request"
+    assert settings.read(None, None, None, "off").collectives == "off"
+    monkeypatch.setenv("JAXTOP_COLLECTIVES", "sometimes")
+    assert settings.read(None, None, None).collectives == "auto"
