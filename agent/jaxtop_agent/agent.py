@@ -73,6 +73,7 @@ class Agent:
         from jaxtop_agent.publisher import Publisher
         from jaxtop_agent.registrar import Registrar
         from jaxtop_agent.sampler import Sampler
+        from jaxtop_agent.stalls import Stalls
         from jaxtop_agent.threads import Worker
         from jaxtop_agent.windows.worker import Windows
 
@@ -84,6 +85,7 @@ class Agent:
             self,
             self.progress,
             self._own_threads,
+            Stalls(board, self, self.progress, self._own_idents),
             bind=self._settings.bind,
             read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
         )
@@ -151,6 +153,9 @@ class Agent:
         server = self._publisher.server if self._publisher else None
         return frozenset(ours) | (server.own_threads if server else frozenset())
 
+    def _own_idents(self) -> frozenset[int]:
+        return frozenset(worker.ident for worker in self._workers if worker.ident is not None)
+
     # What the publisher reads of the installed collectors.
 
     def launches(self) -> dict[str, int]:
@@ -158,6 +163,12 @@ class Agent:
 
     def compiling(self) -> tuple[Compiling, ...]:
         return self._compiles.running() if self._compiles else ()
+
+    def compiled_at(self) -> float:
+        return self._compiles.last_ended if self._compiles else 0.0
+
+    def uncounted(self) -> str | None:
+        return self._compiles.uncounted if self._compiles else None
 
     def jax_versions(self) -> tuple[str | None, str | None]:
         from jaxtop_agent import jaxprivate

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import FrameType
 
 
 class Missing(Exception):
@@ -295,6 +296,21 @@ class CompileListeners:
         for kind, (_, listener) in self._listeners.items():
             names = (f"unregister_{kind}_listener", f"_unregister_{kind}_listener_by_callback")
             _find(self._monitoring, *names)(listener)
+
+
+def has_effects(frame: FrameType | None) -> bool:
+    """Whether the program whose compilation this frame belongs to has effects, such as callbacks of the host.
+
+    JAX never launches such a program on its fast path, so that its launches are not counted.
+    """
+    for _ in range(16):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == "from_hlo" and frame.f_trace is None:  # else a debugger's values would go
+            names = frame.f_locals
+            return bool(names.get("unordered_effects") or names.get("ordered_effects"))
+        frame = frame.f_back
+    return False
 
 
 class Profiler:

@@ -17,7 +17,7 @@ absl clu fire click typer IPython ipykernel
 LIBRARIES = frozenset(_LIBRARIES.split())
 # Code that is in no file, and yet the user's own.
 _SPOKEN = ("<string>", "<stdin>", "<ipython")
-_INSTALLED = ("site-packages", "dist-packages")
+INSTALLED = ("site-packages", "dist-packages")
 
 
 def created(traceback: Any) -> str | None:
@@ -38,15 +38,15 @@ def is_library(file: str) -> bool:
     if file.startswith("<"):
         return not file.startswith(_SPOKEN)
     path = file.replace("\\", "/")
-    for installed in _INSTALLED:
+    for installed in INSTALLED:
         _, found, inside = path.rpartition(f"/{installed}/")
         if found:
             return inside.split("/", 1)[0].removesuffix(".py") in LIBRARIES
-    return path.startswith(_roots())
+    return path.startswith(roots())
 
 
 @lru_cache(maxsize=1)
-def _roots() -> tuple[str, ...]:
+def roots() -> tuple[str, ...]:
     """Python's own folder, and those of libraries that are used from where they are developed."""
     roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
     for name in LIBRARIES:

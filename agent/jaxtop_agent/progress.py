@@ -39,6 +39,11 @@ class Progress:
         while len(self._values) > MOST_METRICS + 1:  # a script may invent names for ever
             self._values.pop(next(name for name in self._values if name is not INDEX), None)
 
+    @property
+    def calls(self) -> int:
+        """How often the script told of a step."""
+        return self._calls
+
     def _note(self, name: str | None, value: Any) -> None:
         # By its type: no property of a foreign object is called here, and no tracer of JAX is kept.
         try:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.board import Board
     from jaxtop_agent.progress import Progress
+    from jaxtop_agent.stalls import Stalls
 
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
 NO_WINDOWS = "no window can be taken here: "
+NO_STACKS = "the stacks cannot be read here: "
 NOT_OWNER = "only the owner of the run may do this"
 # Many viewers may come at once: they are greeted together.
 GREETING_INTERVAL = 0.25
@@ -43,6 +45,7 @@ class Publisher:
         installed: Installed,
         progress: Progress,
         own_threads: Callable[[], frozenset[int]],
+        stalls: Stalls,
         *,
         bind: str,
         read_only: bool,
@@ -51,6 +54,7 @@ class Publisher:
         self._installed = installed
         self._progress = progress
         self._own_threads = own_threads
+        self._stalls = stalls
         self._bind = bind
         self._read_only = read_only
         self._sequence: dict[str, int] = {}
@@ -97,7 +101,7 @@ class Publisher:
                 board.registrar_bell.ring()
             self._refresh_hello(server)
             now = time.monotonic()
-            timeout = (due - now) if board.viewers else IDLE_POLL
+            timeout = min(due - now, IDLE_POLL) if board.viewers else IDLE_POLL
             came, questions = server.poll(int(max(0.0, min(timeout, self._until_greeting(now))) * 1000))
             board.publisher_bell.clear()
             self._welcome(server, came)
@@ -106,6 +110,8 @@ class Publisher:
             while (message := board.outbox.take()) is not None:
                 self._send(server, message)
             now = time.monotonic()
+            if (stacks := self._stalls.look(now)) is not None:
+                self._send(server, stacks)
             if now >= due or board.pulse_now:
                 due = max(due + board.interval, now)
                 board.pulse_now = False
@@ -148,6 +154,8 @@ class Publisher:
         state = list(self._state.items())
         if self._board.arrays is not None:  # as it is now, all its changes included
             state.append(("arrays", wire.encode(self._board.arrays)))
+        if self._stalls.stall is not None and (stacks := self._stalls.stacks()) is not None:
+            state.append(("stacks", wire.encode(stacks)))
         return [*state, ("pulse", wire.encode(self._pulse()))]
 
     def _refresh_hello(self, server: transport.Server) -> None:
@@ -205,6 +213,7 @@ class Publisher:
             compiling=self._installed.compiling(),
             step=self._progress.read(),
             cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + self._oversized, board.viewers),
+            stall=self._stalls.stall,
         )
 
     def _cpu_ppm(self) -> int | None:
@@ -247,6 +256,10 @@ class Publisher:
                 return reply(), state
             case "pace" | "capture":
                 return reply(self._command(request, is_owner)), []
+            case "stacks":  # no values: who may look at all may have them
+                stacks = self._stalls.stacks()
+                told = [] if stacks is None else [("stacks", wire.encode(stacks))]
+                return reply("" if told else NO_STACKS + self._board.sources["stalls"]), told
             case other:
                 return reply(f"this agent does not know the request {other!r}; is its jaxtop older?"), []
 

@@ -32,6 +32,7 @@ class Worker:
         self._failed = failed
         self._done = threading.Lock()
         self.native_id: int | None = None
+        self.ident: int | None = None
 
     def start(self) -> None:
         self._done.acquire()
@@ -55,6 +56,7 @@ class Worker:
             sys.settrace(None)
             sys.setprofile(None)
             self.native_id = threading.get_native_id()
+            self.ident = threading.get_ident()
             self._target()
         except BaseException as error:  # anything: what escapes a raw thread is printed on the user's screen
             with suppress(Exception):

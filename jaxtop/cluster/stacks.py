@@ -39,8 +39,8 @@ class StackGroup:
     """Hosts whose main threads stand at the same place, with the threads of the first of them.
 
     `place` is the innermost line of the script's own code. `is_waiting` says that JAX waits there; where it
-    waits without a frame of Python's, nobody can tell. `is_making` says that JAX traces or compiles a program.
-    `at_ms` is the oldest of their own times.
+    waits without a frame of Python's, nobody can tell. `is_making` says that JAX makes a program. `at_ms` is
+    the oldest of their own times.
     """
 
     run: str

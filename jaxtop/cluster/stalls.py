@@ -15,7 +15,7 @@ __all__ = ["Diagnosis", "StackGroup", "diagnose", "groups_of", "stack_groups"]
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a run stands still: `odd` are the agents held to be the cause, if any can be, and who waits for them."""
+    """Why a run stands still: `odd` are the agents held to be the cause, `waiting` those that wait."""
 
     run: str
     at_ms: int

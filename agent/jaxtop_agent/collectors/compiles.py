@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,14 @@ if TYPE_CHECKING:
 # A program that makes new functions for ever must not make the agent grow for ever.
 MOST_NAMES = 500
 EVENT = "/jax/core/compile/backend_compile_duration"
+# What goes before it: tracing and lowering, which of large functions take as long.
+STAGES = {
+    "/jax/core/compile/jaxpr_trace_duration",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    EVENT,
+}
+# The next stage of the same function within this time goes on with its compilation.
+NEXT_STAGE_WITHIN_MS = 1000
 
 
 class Compiles:
@@ -28,7 +38,13 @@ class Compiles:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._running: dict[int, Compiling] = {}
+        self._depth: dict[int, int] = {}  # functions are traced within functions
+        self._last: tuple[Compiling, int] | None = None
         self._listeners = jaxprivate.CompileListeners(self._started, self._ended)
+        # When a compilation last ended, by the monotonic clock.
+        self.last_ended = 0.0
+        # A function of which no launch is ever counted, if one was compiled.
+        self.uncounted: str | None = None
 
     def install(self) -> None:
         self._listeners.register()
@@ -37,21 +53,46 @@ class Compiles:
         self._listeners.unregister()
 
     def running(self) -> tuple[Compiling, ...]:
-        """What is being compiled now."""
+        """What is being compiled now: traced, lowered or compiled."""
         return tuple(self._running.copy().values())
 
     def _started(self, event: str, value: object, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
-        if event == EVENT:
+        if event in STAGES:
             with suppress(Exception):  # the user's compilation goes on
-                self._running[threading.get_ident()] = Compiling(_function(facts), now_ms())
+                self._begin(threading.get_ident(), _function(facts))
+                if event == EVENT and self.uncounted is None and jaxprivate.has_effects(sys._getframe()):
+                    self.uncounted = _function(facts)
+
+    def _begin(self, thread: int, function: str) -> None:
+        depth = self._depth[thread] = self._depth.get(thread, 0) + 1
+        if depth > 1:
+            return
+        now, last = now_ms(), self._last
+        if (
+            last is not None
+            and now - last[1] < NEXT_STAGE_WITHIN_MS
+            and program_of(function) == program_of(last[0].function)
+        ):
+            self._running[thread] = last[0]
+        else:
+            self._running[thread] = Compiling(function, now)
 
     def _ended(self, event: str, duration: float, **facts: object) -> None:
-        if event == EVENT:
+        if event in STAGES:
             with suppress(Exception):  # as above
-                self._running.pop(threading.get_ident(), None)
-                now, function, took = now_ms(), _function(facts), round(duration * 1000)
-                self._note(function, now, took)
-                self._board.tell(Compile(now, function, took))
+                self._end(threading.get_ident())
+                if event == EVENT:
+                    self.last_ended = time.monotonic()
+                    now, function, took = now_ms(), _function(facts), round(duration * 1000)
+                    self._note(function, now, took)
+                    self._board.tell(Compile(now, function, took))
+
+    def _end(self, thread: int) -> None:
+        depth = self._depth.pop(thread, 1) - 1
+        if depth > 0:
+            self._depth[thread] = depth
+        elif (done := self._running.pop(thread, None)) is not None:
+            self._last = done, now_ms()
 
     def _note(self, function: str, now: int, took: int) -> None:
         """By the name of the program, so that two functions of one name are one entry."""

@@ -1,0 +1,112 @@
+"""Where the threads of the process stand: lines and names, no values.
+
+Read in one go, and no frame is kept: a frame that is held keeps its variables after its function has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from jaxtop import wire
+from jaxtop_agent import origins
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+MOST_THREADS, MOST_FRAMES = 64, 64
+# Of a deep stack the script's beginning is kept, and above all where it is now.
+OUTERMOST = 16
+DEEPEST = 5_000
+MOST_BYTES = 60_000
+LONGEST = 120
+
+
+def read(own: frozenset[int]) -> tuple[wire.Thread, ...]:
+    """The threads of Python but these; the main thread first."""
+    frames = sys._current_frames()
+    try:
+        names, main = _names()
+        order = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
+        threads = [
+            _thread(names.get(ident, "without a name"), ident == main, frames[ident])
+            for ident in order[:MOST_THREADS]
+        ]
+    finally:
+        frames.clear()
+    return _bounded(threads)
+
+
+def _thread(name: str, is_main: bool, frame: FrameType | None) -> wire.Thread:
+    inner: list[wire.Place] = []
+    outer: list[FrameType] = []
+    depth = 0
+    while frame is not None and depth < DEEPEST:
+        if depth < MOST_FRAMES - OUTERMOST:
+            inner.append(_place(frame))
+        else:
+            outer.append(frame)
+            if len(outer) > OUTERMOST:
+                outer.pop(0)
+        depth += 1
+        frame = frame.f_back
+    places = (*(_place(each) for each in reversed(outer)), *reversed(inner))
+    return wire.Thread(name, is_main, places, depth - len(places))
+
+
+def _place(frame: FrameType) -> wire.Place:
+    code = frame.f_code
+    # The line is None where the compiler made instructions that belong to none.
+    return wire.Place(short(code.co_filename), frame.f_lineno or 0, code.co_name[:LONGEST])
+
+
+def _names() -> tuple[dict[int, str], int | None]:
+    """The names of threads, and which is the main one, as `threading` has them; its lock is not touched."""
+    threading = sys.modules.get("threading")
+    known: dict[int, Any] = getattr(threading, "_active", {})
+    names = {ident: _fact(thread, "_name", "without a name") for ident, thread in known.copy().items()}
+    return names, _fact(getattr(threading, "_main_thread", None), "_ident", None)
+
+
+def _fact(thread: Any, name: str, otherwise: Any) -> Any:
+    """An attribute of a thread, whatever the script made of its class."""
+    try:
+        found = object.__getattribute__(thread, "__dict__").get(name, otherwise)
+    except AttributeError:
+        return otherwise
+    return found[:LONGEST] if type(found) is str else (found if type(found) is int else otherwise)
+
+
+def _bounded(threads: list[wire.Thread]) -> tuple[wire.Thread, ...]:
+    """With fewer frames a thread, and then fewer threads, until a message holds them."""
+    most = MOST_FRAMES
+    while len(wire.encode(wire.Stacks(0, False, tuple(threads)))) > MOST_BYTES:
+        if most > 4:
+            most //= 2
+            threads = [each if each.is_main else _cut(each, most) for each in threads]
+        else:
+            threads = threads[: len(threads) // 2]
+    return tuple(threads)
+
+
+def _cut(thread: wire.Thread, most: int) -> wire.Thread:
+    left_out = max(0, len(thread.frames) - most)
+    return wire.Thread(thread.name, thread.is_main, thread.frames[left_out:], thread.unsent + left_out)
+
+
+@lru_cache(maxsize=4096)
+def short(file: str) -> str:
+    """The bare name of a file of the script's own; what is imported from elsewhere keeps the folder there."""
+    if file.startswith("<"):
+        return file[:LONGEST]
+    for installed in origins.INSTALLED:
+        _, found, inside = file.rpartition(f"/{installed}/")
+        if found:
+            return (inside if "/" in inside else f"{installed}/{inside}")[-LONGEST:]
+    if origins.is_library(file):
+        for root in origins.roots():
+            if file.startswith(root):
+                return f"{os.path.basename(root.rstrip('/'))}/{file.removeprefix(root)}"[-LONGEST:]  # noqa: PTH119
+    return os.path.basename(file)[-LONGEST:]  # noqa: PTH119 - only text is cut

@@ -1,0 +1,133 @@
+"""Whether the run stands still, and where: told with the pulse, and by stacks for whoever watches."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+from jaxtop import wire
+from jaxtop.names import program_of
+from jaxtop_agent import stacks
+from jaxtop_agent.board import reason
+from jaxtop_agent.clock import now_ms
+from jaxtop_agent.rhythm import Rhythm, Standstill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.board import Board
+    from jaxtop_agent.progress import Progress
+
+# Looks that follow each other faster would take every second launch for a rhythm of its own.
+EVERY = 0.5
+AGAIN_EVERY = 10.0
+NAME = "stalls"
+STEPS = "agent.step()"
+INTERACTIVE = "off: a person may be typing (interactive interpreter)"
+UNSEEN = "off: launches of {} cannot be counted (it has host callbacks)"
+
+
+class Watched(Protocol):
+    """What is read of the collectors that JAX calls."""
+
+    def launches(self) -> dict[str, int]: ...
+    def compiling(self) -> tuple[wire.Compiling, ...]: ...
+    def compiled_at(self) -> float: ...
+    def uncounted(self) -> str | None: ...
+
+
+class Stalls:
+    """Belongs to the publisher's thread. Whatever fails here switches itself off, and nothing else."""
+
+    def __init__(
+        self, board: Board, watched: Watched, progress: Progress, own_threads: Callable[[], frozenset[int]]
+    ) -> None:
+        self._board = board
+        self._watched = watched
+        self._progress = progress
+        self._own_threads = own_threads
+        self._rhythm = Rhythm()
+        self._due = 0.0
+        self._sent_at: float | None = None
+        self._sent: tuple[wire.Thread, ...] = ()
+        self._is_broken = False
+        self.stall: wire.Stall | None = None
+        board.sources[NAME] = "on"
+
+    def look(self, now: float) -> wire.Stacks | None:
+        """Look whether anything moves; returns the stacks if those that watch should have them now."""
+        if self._is_broken or now < self._due:
+            return None
+        self._due = now + EVERY
+        try:
+            return self._look(now)
+        except Exception as error:
+            self._break(error)
+            return None
+
+    def stacks(self) -> wire.Stacks | None:
+        """Where all threads stand; None if that cannot be told, and the source says why."""
+        try:
+            return wire.Stacks(now_ms(), self.stall is not None, stacks.read(self._own_threads()))
+        except Exception as error:
+            self._break(error)
+            return None
+
+    def _look(self, now: float) -> wire.Stacks | None:
+        counts = self._watched.launches()
+        counts[STEPS] = self._progress.calls
+        standstill = self._rhythm.look(
+            now,
+            counts,
+            compiling=bool(self._watched.compiling()),
+            compiled_at=self._watched.compiled_at(),
+        )
+        self._note(standstill if self._can_tell() else None, now)
+        if self.stall is None or not self._board.viewers:
+            self._sent_at = None
+            return None
+        if self._sent_at is not None and now - self._sent_at < AGAIN_EVERY:
+            return None
+        is_first, self._sent_at = self._sent_at is None, now
+        found = self.stacks()
+        if found is None or (found.threads == self._sent and not is_first):
+            return None
+        self._sent = found.threads
+        return found
+
+    def _can_tell(self) -> bool:
+        """Whether a pause means anything here."""
+        uncounted = self._watched.uncounted()
+        if hasattr(sys, "ps1") or "ipykernel" in sys.modules:
+            state = INTERACTIVE
+        elif uncounted is not None:
+            state = UNSEEN.format(uncounted)
+        elif self._board.sources.get("launches", "").startswith("off"):
+            state = "off: launches are not counted"
+        else:
+            state = "on"
+        self._board.sources[NAME] = state
+        return state == "on"
+
+    def _note(self, standstill: Standstill | None, now: float) -> None:
+        if standstill is None:
+            if self.stall is not None:
+                self._board.pulse_now = True
+            self.stall = None
+        elif self.stall is None:
+            since = now_ms() - round((now - standstill.since) * 1000)
+            self.stall = wire.Stall(self._carrier(), since, round(standstill.usual * 1000))
+            self._board.pulse_now = True
+
+    def _carrier(self) -> str:
+        """What was launched last: of what belongs to the rhythm, what took longest to compile."""
+        names = self._watched.launches()
+        compiled = self._board.compiled.copy()
+        known = {name: compiled.get(program_of(name)) for name in names}
+        weights = {name: each.last_ms for name, each in known.items() if each is not None}
+        return self._rhythm.carrier({**weights, STEPS: -1})
+
+    def _break(self, error: Exception) -> None:
+        self._is_broken = True
+        self.stall = None
+        self._board.sources[NAME] = reason(error)
