@@ -10,7 +10,9 @@ from jaxtop.wire import DeviceSample, HostSample, Roster
 from jaxtop_agent.threads import Wake
 
 if TYPE_CHECKING:
-    from jaxtop.wire import Arrays, Device, Message
+    from collections.abc import Mapping
+
+    from jaxtop.wire import Arrays, Device, Inventory, Message
     from jaxtop_agent.compiled import Compiled
     from jaxtop_agent.identity import Identity
 
@@ -58,6 +60,11 @@ class Board:
     memory_source: str | None = None
     # The whole census, for viewers that come new; changes go out as messages.
     arrays: Arrays | None = None
+    # Of the loaded programs, while somebody watches: their collectives, by name and fingerprint; what waits
+    # for each that was started; the names of those that call into Python.
+    inventories: Mapping[tuple[str, str | None], Inventory] = field(default_factory=dict)
+    ends: Mapping[tuple[str, str | None], Mapping[str, str]] = field(default_factory=dict)
+    calls_back: frozenset[str] = frozenset()
     devices: DeviceSample = field(default_factory=DeviceSample)
     host: HostSample = field(default_factory=HostSample)
     # Written by JAX's threads as they compile, by the name of the program.

@@ -122,6 +122,45 @@ def computations(executable: Any) -> int:
     return sum(len(module.computations()) for module in _find(executable, "hlo_modules")())
 
 
+def module(executable: Any) -> Any:
+    """What a program was compiled from, as its compiler left it."""
+    return _find(executable, "hlo_modules")()[0]
+
+
+def parts(module: Any) -> list[Any]:
+    """The computations of a module, each with a name."""
+    return list(module.computations())
+
+
+def instructions(computation: Any) -> list[Any]:
+    """Those of a computation, with opcode and text; `Missing` on versions that only print a whole module."""
+    return list(_find(computation, "instructions")())
+
+
+def module_text(module: Any, *, brief: bool) -> str:
+    """The text of a whole module, written with the GIL held: 15 µs a computation, 6 µs if brief."""
+    if not brief:
+        return str(module.to_string())
+    printer = next(
+        (
+            sys.modules[name]
+            for name in ("jaxlib._hlo", "jaxlib._jax", "jaxlib.xla_extension")
+            if name in sys.modules
+        ),
+        None,
+    )
+    options = _find(printer, "HloPrintOptions")()
+    for detail in ("metadata", "operand_shape", "control_dependencies", "program_shape", "percent"):
+        setattr(options, f"print_{detail}", False)
+    options.include_layout_in_shapes = False
+    return str(module.to_string(options))
+
+
+def device_count(executable: Any) -> int:
+    """How many devices all processes of a program's client have together."""
+    return len(_find(executable, "client").devices())
+
+
 def code_bytes(executable: Any) -> int | None:
     """The size of the machine code, where the compiler says it."""
     size = getattr(executable, "size_of_generated_code_in_bytes", None)

@@ -9,6 +9,7 @@ from jaxtop import __version__, keys, runfiles, transport, wire
 from jaxtop_agent import addresses
 from jaxtop_agent.board import reason
 from jaxtop_agent.clock import now_ms
+from jaxtop_agent.collectives import telling
 from jaxtop_agent.settings import bounded
 from jaxtop_agent.threads import cpu_seconds
 
@@ -25,6 +26,9 @@ NO_STACKS = "the stacks cannot be read here: "
 NOT_OWNER = "only the owner of the run may do this"
 # Many viewers may come at once: they are greeted together.
 GREETING_INTERVAL = 0.25
+AT_ONCE = 8
+# Of the programs' collectives, for a viewer that comes new: thousands of them fit.
+MOST_INVENTORY_BYTES = 1 << 20
 IDLE_POLL = 1.0
 
 
@@ -146,14 +150,18 @@ class Publisher:
         self._greeting_due = None
         self._launches = {}  # so that the pulse lists every counter again
         self._refresh_hello(server)
-        for kind, payload in self._whole_state():
+        for number, (kind, payload) in enumerate(self._whole_state(), start=1):
             self._publish(server, kind, payload)
+            if not number % AT_ONCE:
+                time.sleep(0.001)  # a viewer's queue holds a few, and this may be many
 
     def _whole_state(self) -> list[tuple[str, bytes]]:
         """All that a new viewer must have. The pulse comes last: who has it has everything."""
         state = list(self._state.items())
         if self._board.arrays is not None:  # as it is now, all its changes included
             state.append(("arrays", wire.encode(self._board.arrays)))
+        inventories = telling.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
+        state += [("inventory", payload) for payload in inventories]
         if self._stalls.stall is not None and (stacks := self._stalls.stacks()) is not None:
             state.append(("stacks", wire.encode(stacks)))
         return [*state, ("pulse", wire.encode(self._pulse()))]

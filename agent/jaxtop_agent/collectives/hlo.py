@@ -26,7 +26,13 @@ _CALLERS = frozenset({"while", "call", "conditional", "async-start"})
 # The profiler shows these, and not the collective within.
 _WRAPPERS = frozenset({"fusion", "async-start"})
 _SPEAKS_TO_HOST = frozenset({"custom-call", "send", "recv"})
-_MATTERS = _CALLERS | _GOES_ON | _SPEAKS_TO_HOST
+# An instruction with one of these opcodes may be a collective, or lead to one, or call into Python.
+MATTERS = frozenset(
+    {*_CALLERS, *_GOES_ON, *_SPEAKS_TO_HOST}
+    | {kind + suffix for kind in KINDS for suffix in ("", "-start", "-done", "-update")}
+)
+# This may lead to one, too, in the rare program where nothing else does.
+FUSION = "fusion"
 _CALLBACK = re.compile(r'\bcustom_call_target="[^"]*python\w*callback')
 _HOST_TRANSFER = "is_host_transfer=true"
 _IS_SYNC = re.compile(r'\bis_sync\\?":\s*true')
@@ -47,21 +53,6 @@ class Reading(NamedTuple):
     devices: int | None = None
     ends: dict[str, str] = {}  # noqa: RUF012 - never written to
     calls_back: bool = False
-
-
-def matters(opcode: str) -> bool:
-    """Whether an instruction with this opcode may be a collective, or lead to one, or call into Python."""
-    return opcode in _MATTERS or _KIND.fullmatch(opcode) is not None
-
-
-def may_wrap(opcode: str) -> bool:
-    """Whether it may lead to one, too, in the rare program where nothing else does."""
-    return opcode == "fusion"
-
-
-def may_call_back(opcode: str) -> bool:
-    """Whether an instruction with this opcode may call into Python."""
-    return opcode in _SPEAKS_TO_HOST
 
 
 def read(module_text: str, pause: Callable[[], None] = lambda: None) -> Reading:
@@ -103,7 +94,9 @@ class Module:
                 self._before[by.name] = by.operand
         elif by.opcode in _GOES_ON:
             self._before[by.name] = by.operand
-        elif may_call_back(by.opcode) and (_CALLBACK.search(by.quoted) or _HOST_TRANSFER in by.attributes):
+        elif by.opcode in _SPEAKS_TO_HOST and (
+            _CALLBACK.search(by.quoted) or _HOST_TRANSFER in by.attributes
+        ):
             self._calls_back = True
         self._calls.add(computation, by)
 

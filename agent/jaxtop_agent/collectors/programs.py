@@ -12,6 +12,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop_agent import jaxprivate, origins
 from jaxtop_agent.clock import now_ms
+from jaxtop_agent.collectives.inventory import Inventories
 from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:
@@ -68,12 +69,13 @@ class LoadedPrograms:
         self._is_own: dict[str, bool] = {}
         self._storms: frozenset[str] = frozenset()
         self._last: wire.Programs | None = None
+        self._inventories = Inventories()
 
     def collect(self, board: Board, client: Any) -> None:
         if client is None:
             return
         alone = board.topology is not None and board.topology.process_count == 1
-        is_news = self._look(alone=alone) or bool(self._untimed)
+        is_news = self._look(board, alone=alone) or bool(self._untimed)
         compiles = board.compiled.copy()
         total = sum(each.count for each in compiles.values())
         storms = self._watch_for_storms(board, compiles)
@@ -88,9 +90,10 @@ class LoadedPrograms:
             board.tell(msgspec.structs.replace(programs, at_ms=now_ms()))
 
     def forget(self, board: Board) -> None:
+        self._inventories.forget(board)
         board.tell(wire.Programs(now_ms()))
 
-    def _look(self, *, alone: bool) -> bool:
+    def _look(self, board: Board, *, alone: bool) -> bool:
         """Read the programs that are new, as far as this turn's time goes; False if there was no news."""
         listed = jaxprivate.live_executables()
         keys = [(id(each), jaxprivate.fingerprint(each)) for each in listed]
@@ -104,12 +107,16 @@ class LoadedPrograms:
         until = time.thread_time() + TURN_S
         while new and time.thread_time() < until:
             key, executable = new.pop()
-            read[key] = _Read(_describe(executable, alone=alone), now_ms())
+            program = _describe(executable, alone=alone)
+            read[key] = _Read(program, now_ms())
+            if program is not None:
+                self._inventories.read(board, key, executable, program, alone=alone)
             self._untimed.add(key)
             del executable
             breathe()
         self._unread = len(new)
         self._keys, self._read = keys, {key: read[key] for key in keys if key in read}
+        self._inventories.keep(board, keys)
         return True
 
     def _time(self, compiles: dict[str, Compiled]) -> None:

@@ -1,0 +1,156 @@
+"""The inventories: the collectives of each program that is loaded, read once."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.clock import now_ms
+from jaxtop_agent.collectives import hlo, telling
+from jaxtop_agent.collectives.hlo import FUSION, MATTERS, Module, Reading
+from jaxtop_agent.waiting import breathe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jaxtop_agent.board import Board
+    from jaxtop_agent.collectives.groups import Places
+
+    Key = tuple[int, Any]
+
+# Where JAX only prints all of a module at once, it holds the GIL meanwhile: some milliseconds for so many.
+MOST_WHOLE, MOST_BRIEF = 400, 1000
+TOO_LARGE = "this version of JAX would hold the script up while it prints a program of this size"
+AT_ONCE_S = 0.002
+BETWEEN_LOOKS = 256
+
+
+class _Kept(NamedTuple):
+    """What stays of a program that was read."""
+
+    program: str
+    inventory: wire.Inventory | None
+    ends: dict[str, str]
+    calls_back: bool
+
+
+class Inventories:
+    """What was read of the programs that are there now."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Key, _Kept] = {}
+
+    def read(self, board: Board, key: Key, executable: Any, program: wire.Program, *, alone: bool) -> None:
+        """Read the collectives of a program, and tell of them; one of a single device has none."""
+        if program.devices == 1:
+            return
+        inventory, reading = _inventory(executable, program, alone=alone)
+        is_told = bool(inventory.collectives or inventory.unread or inventory.why_not)
+        if is_told or reading.calls_back:
+            told = inventory if is_told else None
+            self._kept[key] = _Kept(program.name, told, reading.ends, reading.calls_back)
+            self._put_on(board)
+        if is_told:
+            board.tell(replace(inventory, at_ms=now_ms()))
+
+    def keep(self, board: Board, keys: Iterable[Key]) -> None:
+        """Forget the programs that are not among these."""
+        kept = {key: self._kept[key] for key in keys if key in self._kept}
+        if len(kept) < len(self._kept):
+            self._kept = kept
+            self._put_on(board)
+
+    def forget(self, board: Board) -> None:
+        """Take everything off the board."""
+        self.keep(board, ())
+
+    def _put_on(self, board: Board) -> None:
+        told = [(each.inventory, each.ends) for each in self._kept.values() if each.inventory is not None]
+        board.inventories = {(each.program, each.fingerprint): each for each, _ in told}
+        board.ends = {(each.program, each.fingerprint): ends for each, ends in told}
+        board.calls_back = frozenset(each.program for each in self._kept.values() if each.calls_back)
+
+
+def _inventory(executable: Any, program: wire.Program, *, alone: bool) -> tuple[wire.Inventory, Reading]:
+    """What goes over the wire, and all that was read."""
+    local_ids: tuple[int, ...] = ()
+    reading, why_not = Reading(), ""
+    try:
+        local_ids = tuple(device.id for device in jaxprivate.local_devices(executable))
+        reading = _reading(executable, len(local_ids) if alone else None)
+    except _TooLarge:
+        why_not = TOO_LARGE
+    except Exception as error:
+        why_not = f"{type(error).__name__}: {error}"[:200]
+    blank = wire.Inventory(
+        at_ms=0,
+        program=program.name,
+        fingerprint=program.fingerprint,
+        devices=reading.devices or program.devices or len(local_ids),
+        local_ids=wire.pack_ids(local_ids),
+        unread=reading.unread,
+        why_not=why_not,
+    )
+    return telling.fitted(blank, reading), reading
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Pace:
+    """Lets others have the GIL every two milliseconds."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._last > AT_ONCE_S:
+            breathe()
+            self._last = time.monotonic()
+
+
+def _reading(executable: Any, total: int | None) -> Reading:
+    """From single instructions where JAX has them; so no text of many megabytes is ever made."""
+    compiled = jaxprivate.module(executable)
+    computations = jaxprivate.parts(compiled)
+    pace = _Pace()
+    module = Module()
+    try:
+        _add(module, computations, MATTERS, pace)
+    except jaxprivate.Missing:
+        return _reading_of_text(compiled, len(computations), pace)
+    # JAX's entry has this name; what else nobody calls may be called by a fusion.
+    if any(not name.startswith("main") for name in module.uncalled()):
+        _add(module, computations, frozenset({FUSION}), pace)
+    return module.finish(_places(module, executable, total), pace)
+
+
+def _add(module: Module, computations: list[Any], opcodes: frozenset[str], pace: _Pace) -> None:
+    for computation in computations:
+        for number, instruction in enumerate(jaxprivate.instructions(computation)):
+            if instruction.opcode in opcodes:
+                module.add(computation.name, instruction.to_string())
+            if not number % BETWEEN_LOOKS:
+                pace()
+
+
+def _reading_of_text(compiled: Any, computations: int, pace: _Pace) -> Reading:
+    if computations > MOST_BRIEF:
+        raise _TooLarge
+    text = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)
+    breathe()
+    return hlo.read(text, pace)
+
+
+def _places(module: Module, executable: Any, total: int | None) -> Places | None:
+    """By the groups; where they do not tell how many devices there are, by what the program cuts."""
+    if total is None and (places := module.places(None)) is not None:
+        return places
+    return module.places(total or max(jaxprivate.cuts(executable), default=1)) or module.places(
+        jaxprivate.device_count(executable)
+    )
