@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from jaxtop import wire
+from jaxtop.cluster.collectives import groups, joining, layout, words
+from jaxtop.cluster.episodes import LOOK_EVERY, Episode
 from jaxtop.cluster.host import Host, Launches, Rate, Unmet
+from jaxtop.cluster.stalls import diagnose
+from jaxtop.cluster.states import is_over
+from jaxtop.cluster.views import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,6 +71,9 @@ class Cluster:
     history: dict[str, deque[Sample]] = field(default_factory=dict)
     past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
     known_meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)
+    joining: joining.Joining = field(default_factory=joining.Joining)
+    # The runs that stand still now.
+    episodes: dict[str, Episode] = field(default_factory=dict)
     changes: int = 0
     # What the views derived from it last, kept by them: the number of changes by then, and the runs.
     known_runs: tuple[int, list[Run]] | None = field(default=None, repr=False, compare=False)
@@ -93,6 +101,7 @@ class Cluster:
             self.hosts[agent] = _FOLDS[type(message)](self, replace(host, heard_at=at), message, at)
 
     def _roster(self, roster: wire.Roster) -> None:
+        self.joining.facts += 1
         for peer in roster.peers:
             host = self.hosts.get(peer.agent) or Host(peer.agent)
             self.hosts[peer.agent] = replace(
@@ -125,7 +134,27 @@ class Cluster:
         elif link.state == "up" and before is not None:
             self.events.append(LoggedEvent(at, "info", "back", host.agent, f"{host.label} is back"))
 
+    def _follow_stalls(self, agent: str, at: float) -> None:
+        """Tell that a run stands still, and why as far as is known; and that it goes on."""
+        host = self.hosts[agent]
+        run = run_of(host)
+        episode = self.episodes.get(run)
+        if episode is None and host.pulse.stall is None:
+            return
+        episode = episode or Episode(at, at - LOOK_EVERY)
+        if not episode.is_due(at):
+            return
+        found = diagnose(self, run, at)
+        if found is not None:
+            self.episodes[run] = after = episode.looked(at, found)
+            if after.told is not episode.told:
+                self.events.append(LoggedEvent(at, found.severity, "stalled", found.about, found.text))
+        elif self.episodes.pop(run, None) is not None and episode.told is not None and not is_over(host):
+            self.events.append(LoggedEvent(at, "info", "goes on", agent, episode.end(at)))
+
     def _hello(self, host: Host, hello: wire.Hello, _at: float) -> Host:
+        if hello != host.hello:
+            self.joining.facts += 1
         return replace(
             host,
             hello=hello,
@@ -144,6 +173,8 @@ class Cluster:
             rejected=self.rejected.copy(),
             history={agent: samples.copy() for agent, samples in self.history.items()},
             past_arrays={agent: past.copy() for agent, past in self.past_arrays.items()},
+            episodes=dict(self.episodes),
+            joining=self.joining.frozen(),
         )
 
     def _pulse(self, host: Host, pulse: wire.Pulse, at: float) -> Host:
@@ -183,6 +214,8 @@ class Cluster:
 
     def _shared(self, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Mesh, ...]:
         # Equal meshes become one object: a thousand hosts report the same mesh of thousands of devices.
+        if meshes:
+            self.joining.facts += 1
         return tuple(self.known_meshes.setdefault(mesh, mesh) for mesh in meshes)
 
     def _remember_arrays(self, agent: str, arrays: wire.Arrays) -> None:
@@ -195,14 +228,22 @@ class Cluster:
         inventories = host.inventories
         if not programs.rest and not loaded.issuperset(inventories):
             inventories = MappingProxyType({key: inventories[key] for key in inventories if key in loaded})
+            self.joining.facts += 1
         return replace(host, programs=programs, inventories=inventories)
 
     def _inventory(self, host: Host, inventory: wire.Inventory, _at: float) -> Host:
         key = inventory.program, inventory.fingerprint
+        inventory = self.joining.shared(inventory)
         return replace(host, inventories=MappingProxyType({**host.inventories, key: inventory}))
 
-    def _window(self, host: Host, window: wire.Window, _at: float) -> Host:
-        return replace(host, window=window)
+    def _window(self, host: Host, window: wire.Window, at: float) -> Host:
+        self.hosts[host.agent] = host = replace(host, window=window)
+        changes = self.joining.take(
+            host.agent, run_of(host), window, lambda key: layout.layouts(self).get(key)
+        )
+        for severity, agent, text in words.of_changes(changes, self):
+            self.events.append(LoggedEvent(at, severity, "straggler", agent, text))
+        return host
 
     def _stacks(self, host: Host, stacks: wire.Stacks, _at: float) -> Host:
         return replace(host, stacks=stacks)
@@ -288,6 +329,10 @@ def _check(message: wire.Message) -> None:
         if len(message.counts) != len(message.groups):
             raise wire.Unreadable("array groups without counts")
         _check_census(message, message.meshes, message.shardings, message.groups)
+    elif isinstance(message, wire.Inventory):
+        groups.check(message)
+    elif isinstance(message, wire.Window):
+        joining.check(message)
 
 
 def _check_census(

@@ -333,6 +333,16 @@ def _program_of(function: str) -> str:
     return names.program_of(function)
 
 
+def launches_per_second(host: Host, program: str) -> float | None:
+    """How often a process launched a program lately; None where its launches are not seen."""
+    rates = (
+        _rate(host, function, count)
+        for function, count in host.launches.items()
+        if _program_of(function) == program
+    )
+    return _most(rates)
+
+
 def _most(values: Iterable[Figure | None]) -> Figure | None:
     return max((value for value in values if value is not None), default=None)
 

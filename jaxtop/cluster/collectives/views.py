@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxtop.cluster.collectives.joining import arrivals_of
+from jaxtop.cluster.collectives.layout import layouts
+from jaxtop.cluster.collectives.verdict import MISSING, is_enough
+from jaxtop.cluster.programs import launches_per_second
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Sequence
 
+    from jaxtop import wire
+    from jaxtop.cluster.collectives.joining import Named
+    from jaxtop.cluster.collectives.layout import Grouped, Layout, ProgramKey
+    from jaxtop.cluster.collectives.timing import Timing
     from jaxtop.cluster.fold import Cluster
+    from jaxtop.cluster.views import MeshView
+
+# What a name of HLO begins with; the longer ones first where one begins like another.
+KINDS = (
+    "ragged-all-to-all",
+    "all-reduce",
+    "all-gather",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+)
+# Of the processes of a program so many are asked how often they launch it.
+MOST_ASKED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +52,11 @@ class Straggler:
 class CollectiveView:
     """A collective operation of a program, over all processes that run it; None where unknown.
 
-    `bytes` and `busbw` follow the definitions of nccl-tests. `samples` counts the instances that were measured
-    at all participants of a group; times are over these. `wait_us` is the median of the longest wait in a
-    group, `waits_us` the median wait of each device.
+    `bytes` and `busbw` follow the definitions of nccl-tests. `samples` counts the instances that were told by
+    all participants of a group; `p50_us` and `p99_us` are over these, each as long as it was for the one
+    that came first, waiting included; `transfer_us` is the median of what is left without waiting. `wait_us`
+    is the median, launch by launch, of the longest wait in a group: of the group that waits most, and in a
+    loop of the round in which it did. `waits_us` is the median wait of each device.
     """
 
     run: str
@@ -55,17 +83,235 @@ class CollectiveView:
     straggler: Straggler | None = None
     is_enough: bool = False  # whether there are samples enough for a verdict
     waits_us: Mapping[int, int] = field(default_factory=dict)
+    is_async: bool = False
+    mesh: MeshView | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What tells it from all others."""
         return self.run, self.program, self.fingerprint, self.op
 
+    @property
+    def us_per_second(self) -> float | None:
+        """How much of each second it takes on the device that is longest in it."""
+        return None if self.p50_us is None or self.per_second is None else self.p50_us * self.per_second
 
+
+class _Measured(NamedTuple):
+    """What the timings of a collective come to."""
+
+    timings: tuple[Timing, ...]
+    named: tuple[Named, ...]
+    samples: int
+    p50: int | None
+    p99: int | None
+    transfer: int | None
+    wait: int | None
+    is_enough: bool
+    waits: Mapping[int, int]
+
+
+@dataclass(slots=True)
 class KnownCollectives:
     """What was derived already, for whoever asks again."""
 
+    told: tuple[Any, ...] = ()
+    measured: dict[tuple[Any, ...], _Measured] = field(default_factory=dict)
+    views: list[CollectiveView] = field(default_factory=list)
+
 
 def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list[CollectiveView]:
-    """All collectives of all runs, those that take most of the time first."""
-    raise NotImplementedError
+    """All collectives of all runs, those that take most time first, then those never timed, by bytes."""
+    known = KnownCollectives() if known is None else known
+    joining, of_programs = cluster.joining, layouts(cluster)
+    keys = [*of_programs, *(key for key in joining.seen if key not in of_programs)]
+    rates = {key: rate_of(cluster, key) for key in keys}
+    # By identity, so that a paused picture of the cluster is not taken for the one that goes on.
+    told = (id(joining), joining.changes, joining.facts, rates)
+    if told == known.told:
+        return known.views
+    measured: dict[tuple[Any, ...], _Measured] = {}
+    views = []
+    for key in keys:
+        seen = joining.seen.get(key)
+        layout = of_programs.get(key)
+        timings = seen.timings if seen else {}
+        for op in {**(layout.of_op if layout else {}), **timings}:
+            of_op = timings.get(op, ())
+            named = seen.named.get(op, ()) if seen else ()
+            found = known.measured.get((*key, op))
+            if found is None or found.timings is not of_op or found.named is not named:
+                found = _measured(of_op, named)
+            measured[*key, op] = found
+            views.append(_view(cluster, layout, (*key, op), found, rates[key]))
+    views.sort(
+        key=lambda view: (-(view.us_per_second or 0), -(view.p50_us or 0), -(view.bytes or 0), view.key[1:])
+    )
+    known.told, known.measured, known.views = told, measured, views
+    return views
+
+
+def rate_of(cluster: Cluster, key: ProgramKey) -> float | None:
+    """How often a program is launched each second, by some of those who run it."""
+    layout, seen = layouts(cluster).get(key), cluster.joining.seen.get(key)
+    agents = layout.agents if layout else tuple(seen.told) if seen else ()
+    asked = agents[:: max(1, len(agents) // MOST_ASKED)]
+    rates = [launches_per_second(cluster.hosts[agent], key[1]) for agent in asked if agent in cluster.hosts]
+    return max((rate for rate in rates if rate is not None), default=None)
+
+
+def _view(
+    cluster: Cluster, layout: Layout | None, key: tuple[Any, ...], found: _Measured, rate: float | None
+) -> CollectiveView:
+    run, program, fingerprint, op = key
+    told: wire.Collective | None = layout.of_op.get(op) if layout else None
+    grouped = layout.groups_of(op) if layout else None
+    axes = grouped.axes if grouped else None
+    size = max(map(len, grouped.device_ids), default=None) if grouped else _size(layout, told)
+    kind = told.kind if told else kind_of(op)
+    times = told.times if told else None
+    return CollectiveView(
+        run=run,
+        program=program,
+        fingerprint=fingerprint,
+        op=op,
+        kind=kind,
+        source=told.source if told else "",
+        shape=told.shape if told else "",
+        axes=axes.names if axes else None,
+        is_whole_axes=axes is not None and axes.is_whole,
+        groups=grouped.device_ids if grouped else (),
+        group_size=size,
+        crosses_hosts=grouped.crosses_hosts if grouped else None,
+        bytes=told.bytes if told else None,
+        times=times,
+        per_second=None if rate is None or times is None else rate * times,
+        samples=found.samples,
+        p50_us=found.p50,
+        p99_us=found.p99,
+        transfer_us=found.transfer,
+        wait_us=found.wait,
+        busbw_bytes_per_s=busbw(kind, told.bytes if told else None, size, found.transfer),
+        straggler=_straggler(cluster, grouped, found),
+        is_enough=found.is_enough,
+        waits_us=found.waits,
+        is_async=told is not None and told.is_async,
+        mesh=layout.mesh if layout else None,
+    )
+
+
+def kind_of(op: str) -> str:
+    """What an op's name says of its kind; "?" where it says nothing."""
+    return next((kind for kind in KINDS if op.startswith(kind)), "?")
+
+
+def busbw(kind: str, size: int | None, members: int | None, transfer_us: int | None) -> int | None:
+    """Bytes per second over the bus by nccl-tests' definitions."""
+    if size is None or not members or not transfer_us:
+        return None
+    factor = {
+        "all-reduce": 2 * (members - 1) / members,
+        "all-gather": (members - 1) / members,
+        "reduce-scatter": (members - 1) / members,
+        "all-to-all": (members - 1) / members,
+        "ragged-all-to-all": (members - 1) / members,
+    }.get(kind, 1.0)
+    return round(size * factor * 1_000_000 / transfer_us)
+
+
+def _size(layout: Layout | None, told: wire.Collective | None) -> int | None:
+    """How many take part, which the program tells even where nobody knows who they are."""
+    if layout is None or layout.inventory is None or told is None or told.groups is None:
+        return None
+    return max(layout.inventory.groups[told.groups].sizes, default=None)
+
+
+def _measured(timings: tuple[Timing, ...], named: tuple[Named, ...]) -> _Measured:
+    longest = sorted(chain.from_iterable(each.longest for each in timings))
+    shortest = [each for timing in timings for each in timing.shortest]
+    teams = timings[-1].grouped.teams if timings and timings[-1].grouped else ()
+    return _Measured(
+        timings,
+        named,
+        sum(each.instances for each in timings),
+        longest[(len(longest) - 1) // 2] if longest else None,
+        longest[-1 - len(longest) // 100] if longest else None,
+        round(median(shortest)) if shortest else None,
+        _longest_wait(timings),
+        bool(teams) and is_enough(arrivals_of(timings, 0)),
+        Waits(timings),
+    )
+
+
+def _longest_wait(timings: Sequence[Timing]) -> int | None:
+    """Of each group the median of its longest waits, and of these the most."""
+    most = None
+    for of_group in zip(*(each.waits for each in timings if each.grouped is not None), strict=True):
+        known = [wait for wait in of_group if wait != MISSING]
+        if known:
+            wait = median(known)
+            most = wait if most is None or wait > most else most
+    return None if most is None else round(most)
+
+
+class Waits(Mapping[int, int]):
+    """The median wait of each device, derived when somebody looks: there may be thousands."""
+
+    __slots__ = ("_found", "_timings")
+
+    def __init__(self, timings: Sequence[Timing]) -> None:
+        self._timings = timings
+        self._found: dict[int, int] | None = None
+
+    def _all(self) -> dict[int, int]:
+        if self._found is None:
+            self._found = waits_of(self._timings)
+        return self._found
+
+    def __getitem__(self, device_id: int) -> int:
+        return self._all()[device_id]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+def waits_of(timings: Sequence[Timing]) -> dict[int, int]:
+    """The median wait of each device over the launches whose waits are kept one by one."""
+    grouped = timings[-1].grouped if timings else None
+    if grouped is None:
+        return {}
+    columns = [each.by_device for each in timings if each.by_device is not None]
+    found = {}
+    for device_id, waits in zip(
+        chain.from_iterable(grouped.device_ids), zip(*columns, strict=True), strict=True
+    ):
+        known = sorted(wait for wait in waits if wait != MISSING)
+        if known:
+            found[device_id] = known[(len(known) - 1) // 2]
+    return found
+
+
+def _straggler(cluster: Cluster, grouped: Grouped | None, found: _Measured) -> Straggler | None:
+    """The one who is latest, if there are several; of a process the device that waits least."""
+    if not found.named or grouped is None:
+        return None
+    late = max(found.named, key=lambda each: each.verdict.late_us)
+    host = cluster.hosts.get(late.unit.agent)
+    device_id = late.unit.device_id
+    if device_id is None:
+        own = {device.id for device in host.hello.devices} if host and host.hello else set()
+        team = grouped.teams[late.team] if late.team < len(grouped.teams) else None
+        members = [
+            grouped.device_ids[number][place]
+            for number, row in (team.rows if team else ())
+            for place, unit in enumerate(row)
+            if grouped.device_ids[number][place] in own and unit >= 0
+        ]
+        if not members:
+            return None
+        device_id = min(members, key=lambda each: found.waits.get(each, MISSING))
+    share, late_us = late.verdict.share, late.verdict.late_us
+    return Straggler(late.unit.agent, host.process_index if host else None, device_id, share, late_us)

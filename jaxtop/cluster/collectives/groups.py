@@ -1,0 +1,87 @@
+"""Who takes part with whom: from places in a program's device assignment to devices."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@lru_cache(maxsize=1024)
+def expand(groups: wire.ReplicaGroups) -> Groups:
+    """The places of each group. Groups that share a place, as the pairs of a permute do, are one."""
+    places = wire.unpack_runs(groups.members)
+    if any(size <= 0 for size in groups.sizes):
+        raise wire.Unreadable("a replica group of nobody")
+    if len(groups.sizes) == 1:
+        size = groups.sizes[0]
+        if len(places) % size:
+            raise wire.Unreadable("replica groups that do not come out even")
+        found: Groups = tuple(places[start : start + size] for start in range(0, len(places), size))
+    else:
+        if sum(groups.sizes) != len(places):
+            raise wire.Unreadable("replica groups with more or fewer members than they say")
+        rest = iter(places)
+        found = tuple(tuple(next(rest) for _ in range(size)) for size in groups.sizes)
+    return found if len(set(places)) == len(places) else _joined(found)
+
+
+def _joined(groups: Groups) -> Groups:
+    """Sets of places that hang together."""
+    leader: dict[int, int] = {}
+
+    def lead(place: int) -> int:
+        while leader.setdefault(place, place) != place:
+            leader[place] = place = leader[leader[place]]
+        return place
+
+    for group in groups:
+        for place in group:
+            leader[lead(place)] = lead(group[0])
+    found: dict[int, list[int]] = {}
+    for place in leader:
+        found.setdefault(lead(place), []).append(place)
+    return tuple(tuple(members) for members in found.values())
+
+
+def assignment(
+    devices: int, told: Sequence[tuple[int, ...]], meshes: Iterable[tuple[int, ...]]
+) -> tuple[int, ...] | None:
+    """Which device stands at each place, from what each process says of its own; None where it is not sure.
+
+    A program's assignment has the order of its mesh. So the first of these orders is believed in which the
+    devices of every process stand as that process says.
+    """
+    if len(told) == 1 and len(told[0]) == devices:
+        return told[0]
+    if not told:
+        return None
+    return next((order for order in meshes if len(order) == devices and _agrees(order, told)), None)
+
+
+def _agrees(order: tuple[int, ...], told: Sequence[tuple[int, ...]]) -> bool:
+    place = {device: i for i, device in enumerate(order)}
+    if len(place) != len(order):
+        return False
+    for own in told:
+        places = [place.get(device, -1) for device in own]
+        if not places or places[0] < 0 or any(a >= b for a, b in pairwise(places)):
+            return False
+    return True
+
+
+def check(inventory: wire.Inventory) -> None:
+    """What types cannot say: groups come out even, and collectives point to groups that are there."""
+    wire.unpack_ids(inventory.local_ids)
+    for each in inventory.groups:
+        expand(each)
+    for collective in inventory.collectives:
+        if collective.groups is not None and not 0 <= collective.groups < len(inventory.groups):
+            raise wire.Unreadable("a collective among groups that are not there")
