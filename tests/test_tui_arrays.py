@@ -262,7 +262,7 @@ def vars_of(struct):
 
 class TestFilter:
     async def typed(self, stage, text):
-        line = stage.app.query_one("FilteredTree Input", Input)
+        line = stage.app.query_one("#screen-4 FilteredTable Input", Input)
         if not line.has_focus:
             await stage.press("slash")
         line.value = text
@@ -270,7 +270,7 @@ class TestFilter:
         await stage.pilot.pause()
 
     def count(self, stage):
-        return str(stage.app.query_one("FilteredTree #count", Static).content)
+        return str(stage.app.query_one("#screen-4 FilteredTable #count", Static).content)
 
     def test_conditions_leave_matches_and_the_branches_above_them(self):
         async def act(stage):

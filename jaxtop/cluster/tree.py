@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -215,13 +215,23 @@ def form(view: ArrayView) -> str:
     return f"{view.dtype}[{', '.join(map(str, view.shape))}]"
 
 
+class _Branch(Protocol):
+    @property
+    def is_branch(self) -> bool: ...
+    @property
+    def children(self) -> Sequence[Any]: ...
+
+
+AnyNode = TypeVar("AnyNode", bound=_Branch)
+
+
 def flatten(
-    nodes: Sequence[Node],
-    is_open: Callable[[Node], bool],
-    in_order: Callable[[Sequence[Node]], Sequence[Node]],
-) -> list[Node]:
+    nodes: Sequence[AnyNode],
+    is_open: Callable[[AnyNode], bool],
+    in_order: Callable[[Sequence[AnyNode]], Sequence[AnyNode]],
+) -> list[AnyNode]:
     """The nodes that are seen, from top to bottom; siblings in their order."""
-    found: list[Node] = []
+    found: list[AnyNode] = []
     left = [*reversed(in_order(nodes))]
     while left:
         node = left.pop()

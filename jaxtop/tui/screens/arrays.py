@@ -16,7 +16,8 @@ from jaxtop.tui.renderables.table import NOTHING, Column, figure
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.devices import gauge
 from jaxtop.tui.widgets.array_pane import ArrayPane
-from jaxtop.tui.widgets.tree_table import FilteredTree, TreeTable
+from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
+from jaxtop.tui.widgets.tree_table import TreeTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -123,7 +124,7 @@ class ArraysView(View):
     TITLE: ClassVar[str] = "Arrays"
     DEFAULT_CSS = """
     ArraysView { layout: horizontal; }
-    ArraysView FilteredTree { width: 1fr; height: 1fr; }
+    ArraysView FilteredTable { width: 1fr; height: 1fr; }
     ArraysView #array { width: 40; height: 1fr; padding: 0 1; border-left: solid $panel; }
     ArraysView.-wide #array { width: 58; }
     ArraysView.-below { layout: vertical; }
@@ -146,7 +147,7 @@ class ArraysView(View):
         )
 
     def compose(self) -> ComposeResult:
-        yield FilteredTree(self.table)
+        yield FilteredTable(self.table, CONDITIONS.format("bytes>1G & role=optimizer | !shape~1024"))
         yield ArrayPane(id="array")
 
     def on_mount(self) -> None:
@@ -200,7 +201,7 @@ class ArraysView(View):
         message.stop()
         self._show_pane()
 
-    def on_tree_table_arranged(self, message: TreeTable.Arranged) -> None:
+    def on_folding_table_arranged(self, message: TreeTable.Arranged) -> None:
         """What is under the cursor may be something else now."""
         message.stop()
         self._show_pane()

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Generic
 
+from textual import on
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
 
 from jaxtop.tui.renderables.table import Row
+from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from jaxtop.tui.widgets.table import Table
+CONDITIONS = "words, or conditions: {}"
 
 
 class FilterInput(Input):
@@ -51,6 +53,7 @@ class FilteredTable(Vertical, Generic[Row]):
     FilteredTable #filter FilterInput { width: 1fr; padding: 0; }
     FilteredTable #filter FilterInput, FilteredTable #filter FilterInput:focus { background: $surface; }
     FilteredTable #filter #count { padding: 0 1; color: $foreground; }
+    FilteredTable #filter #count.wrong { color: $error; }
     FilteredTable #filter Clear { padding: 0 1; }
     FilteredTable #filter Clear:hover { color: $foreground; }
     """
@@ -120,3 +123,11 @@ class FilteredTable(Vertical, Generic[Row]):
         """Say how many are shown."""
         message.stop()
         self._count.update(f"{message.shown:,} of {message.total:,}")
+        self._count.remove_class("wrong")
+
+    @on(Table.Refused)
+    def _tell_mistake(self, message: Table.Refused) -> None:
+        """Say what is wrong where otherwise the matches are counted; the rows stay."""
+        message.stop()
+        self._count.update(f"✗ {message.wrong}")
+        self._count.add_class("wrong")

@@ -9,6 +9,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 
+from jaxtop.tui.expressions import Wrong
 from jaxtop.tui.palette import DARK, PALETTES, Palette
 from jaxtop.tui.renderables import table as draw
 from jaxtop.tui.renderables.table import Column, Row
@@ -57,6 +58,13 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
     class Chosen(Moved):
         """The person wants to see more of a row."""
 
+    class Refused(Message):
+        """What was typed as a filter means nothing."""
+
+        def __init__(self, wrong: Wrong) -> None:
+            super().__init__()
+            self.wrong = wrong
+
     class Counted(Message):
         """As many rows are shown, of all there are."""
 
@@ -75,6 +83,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         sort: str | None = None,
         tone: Callable[[Row, Palette], str | None] | None = None,
         follows_top: bool = False,
+        understand: Callable[[str], Callable[[Any], bool]] | None = None,
     ) -> None:
         """A table without rows.
 
@@ -86,6 +95,8 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
             sort: The key of the column to sort by; otherwise the order is that of the rows given.
             tone: The colour of a row's cells that have none of their own.
             follows_top: On the first row the cursor stays on the first row, whichever it is.
+            understand: Makes a test of a row from what is typed as a filter, or raises Wrong; otherwise
+                words are looked for in what is written.
         """
         super().__init__()
         self._columns = tuple(columns)
@@ -94,6 +105,8 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._pinned = pinned
         self._tone = tone
         self._follows_top = follows_top
+        self._understand = understand
+        self._test: Callable[[Any], bool] | None = None
         self._sort = self._column(sort)
         self._descending = self._sort is not None and self._sort.largest_first
         self._filter = ""
@@ -138,7 +151,18 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self.filter_by(text)
 
     def filter_by(self, text: str) -> None:
-        """Show only the rows that hold these words."""
+        """Show only the rows that hold these words or fulfil these conditions.
+
+        What means nothing leaves all as it was.
+        """
+        if self._understand is not None:
+            try:
+                self._test = self._understand(text) if text.strip() else None
+            except Wrong as wrong:
+                self.post_message(self.Refused(wrong))
+                return
+            self._counted = (-1, -1)  # said anew even if it is the same: the line may tell of a mistake
+            self._touch()
         if text != self._filter:
             self._filter = text
             self._reveal = True
@@ -205,7 +229,11 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def _ordered(self) -> list[Row]:
         """The rows to show, from top to bottom."""
-        rows = draw.matching(self._rows, self._columns, self._filter) if self._filter.strip() else self._rows
+        rows, test = self._rows, self._test
+        if test is not None:
+            rows = [row for row in rows if test(row)]
+        elif self._understand is None and self._filter.strip():
+            rows = draw.matching(rows, self._columns, self._filter)
         return draw.in_order(rows, self._sort, descending=self._descending)
 
     def _tally(self) -> tuple[int, int]:
