@@ -213,10 +213,21 @@ class TestWhichProgram:
     def test_the_inventory_says_what_is_a_collective(self):
         raw = (FOLDER / "cpu-jax-0.10.2-process-0.pb").read_bytes()
         known = dict([inventory("jit_on_each_device", "abc", "psum.15", "psum.13")])
-        wanted = traces.Wanted({"jit_on_each_device": frozenset({"psum.15", "psum.13"})})
+        wanted = traces.Wanted({"jit_on_each_device": {"psum.15": "psum.15", "psum.13": "psum.13"}})
         window = window_of(traces.read("cpu", profile(raw), wanted, {}), [0, 1], known)
         assert window.ops == ("psum.15", "psum.13")
         assert window.programs == (("jit_on_each_device", "abc"),)
+
+    def test_what_ends_a_collective_counts_under_its_name(self):
+        wanted = traces.Wanted({"jit_f": {"async-start.1": "async-start.1", "async-done.9": "async-start.1"}})
+        assert wanted.op("jit_f", "async-done.9") == "async-start.1"
+        assert wanted.op("jit_f", "all-reduce.1") is None
+        assert wanted.op("jit_unread", "all-reduce-done.1") == "all-reduce-start.1"
+
+    def test_what_an_incomplete_inventory_lacks_is_known_by_its_name(self):
+        wanted = traces.Wanted({"jit_f": {"a2a": "a2a"}}, frozenset({"jit_f"}))
+        assert wanted.op("jit_f", "a2a") == "a2a"
+        assert wanted.op("jit_f", "all-reduce.1") == "all-reduce.1"
 
     def test_programs_of_one_name_are_told_apart_by_their_operations_or_not_at_all(self):
         both = dict([inventory("jit_f", "a", "all-reduce.0"), inventory("jit_f", "b", "all-gather.0")])

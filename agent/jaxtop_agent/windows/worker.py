@@ -111,7 +111,7 @@ class Windows:
             self._board.sources[SOURCE] = state
 
     def _look(self) -> float | None:
-        inventories = _inventories(self._board)
+        inventories = self._board.inventories
         functions = {name.split("_", 1)[-1] for (name, _), each in inventories.items() if each.collectives}
         return self._pace.seconds(time.monotonic(), self._launches(), functions)
 
@@ -134,18 +134,14 @@ class Windows:
     def _read(self, topology: Topology, slot: int | None, taken: Taken) -> None:
         board = self._board
         cpu = time.thread_time()
-        inventories = _inventories(board)
-        known: dict[str, frozenset[str]] = {}
-        for (program, _), inventory in inventories.items():
-            ops = frozenset(each.op for each in inventory.collectives)
-            known[program] = known.get(program, frozenset()) | ops
+        inventories = board.inventories
         devices = [device.id for device in topology.devices]
         ordinals = {
             place if device.local_id is None else device.local_id: device.id
             for place, device in enumerate(topology.devices)
         }
         profile, taken.trace = taken.trace, None
-        seen = traces.read(topology.platform, profile, traces.Wanted(known), ordinals)
+        seen = traces.read(topology.platform, profile, _wanted(board), ordinals)
         del profile
         blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot)
         limit = rows.room(topology.process_count, len(devices))
@@ -155,9 +151,17 @@ class Windows:
         board.tell(window)
 
 
-def _inventories(board: Board) -> rows.Inventories:
-    found: rows.Inventories = getattr(board, "inventories", {})
-    return found
+def _wanted(board: Board) -> traces.Wanted:
+    """The collectives of all programs of one name together: a trace has only the name."""
+    known: dict[str, dict[str, str]] = {}
+    partial = set()
+    for key, inventory in board.inventories.items():
+        ops = known.setdefault(inventory.program, {})
+        ops.update((each.op, each.op) for each in inventory.collectives)
+        ops.update(board.ends.get(key, {}))
+        if inventory.rest or inventory.unread or inventory.why_not:
+            partial.add(inventory.program)
+    return traces.Wanted(known, frozenset(partial))
 
 
 def _step(window: Window) -> float | None:

@@ -91,10 +91,12 @@ class _Reader:
             kind = "finish"
         elif BEGIN.fullmatch(name):
             kind = "begin"
+        elif self._wanted.maybe(name):
+            kind = "part"
         elif name[:1].isupper() or any(sign in name for sign in " :([") or CONTAINER.fullmatch(name):
             kind = "other"  # the runtime's own, the script's annotations, and what only encloses operations
         else:
-            kind = "part" if self._wanted.maybe(name) else "work"
+            kind = "work"
         self._kinds[name] = kind
         return kind
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop_agent.waiting import breathe
@@ -64,10 +65,19 @@ class Seen:
 
 
 class Wanted:
-    """Which operations are collectives: by the inventories, else by their names."""
+    """Which operations are collectives: by the inventories, else by their names.
 
-    def __init__(self, known: Mapping[str, frozenset[str]]) -> None:
+    `known` leads, program by program, from each of its collectives to the name that the inventory has for it,
+    and from the operation that ends one, too. Of `partial` programs the inventory does not have them all.
+    """
+
+    def __init__(
+        self,
+        known: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        partial: frozenset[str] = frozenset(),
+    ) -> None:
         self._known = known
+        self._partial = partial
         self._all = frozenset(op for ops in known.values() for op in ops)
         self._likely: dict[str, bool] = {}
 
@@ -75,20 +85,16 @@ class Wanted:
         """Whether it is worth asking to which program this operation belongs."""
         likely = self._likely.get(name)
         if likely is None:
-            likely = name in self._all or _start_of(name) in self._all or bool(COLLECTIVE.fullmatch(name))
+            likely = name in self._all or COLLECTIVE.fullmatch(name) is not None
             self._likely[name] = likely
         return likely
 
     def op(self, module: str, name: str) -> str | None:
         """The name that the inventory has for it; None of what is no collective of this program."""
         known = self._known.get(module)
-        if known is None:
-            return _start_of(name) if COLLECTIVE.fullmatch(name) else None
-        return name if name in known else start if (start := _start_of(name)) in known else None
-
-
-def _start_of(name: str) -> str:
-    return name.replace("-done", "-start", 1)
+        if known is not None and (name in known or module not in self._partial):
+            return known.get(name)
+        return name.replace("-done", "-start", 1) if COLLECTIVE.fullmatch(name) else None
 
 
 def breathing(events: Iterable[Any]) -> Iterator[Any]:

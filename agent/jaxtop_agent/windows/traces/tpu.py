@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from jaxtop_agent.windows.traces.parts import COLLECTIVE, CONTAINER, Op, Seen, Span, Wanted, breathing, stats
+from jaxtop_agent.windows.traces.parts import CONTAINER, Op, Seen, Span, Wanted, breathing, stats
 
 PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is no core of its own
 LAUNCHES, OPS, IN_FLIGHT = "XLA Modules", "XLA Ops", "Async XLA Ops"
@@ -53,13 +53,14 @@ def _ops(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
         seen.events += 1
         name = _name(event)
         span = _around(int(event.start_ns), spans, starts)
-        if span is None or CONTAINER.fullmatch(name):
+        if span is None:
             continue
         start, end = int(event.start_ns), int(event.start_ns + event.duration_ns)
         op = wanted.op(span.module, name)
         if op is None:
-            seen.work(span.run, span.device, start, end)
-        elif not _is_start(name):
+            if not CONTAINER.fullmatch(name):
+                seen.work(span.run, span.device, start, end)
+        elif "-start" not in name:
             seen.ops.append(Op(span.module, span.run, span.device, op, start, end))
 
 
@@ -75,10 +76,6 @@ def _in_flight(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None
 def _name(event: Any) -> str:
     match = OP.match(event.name)
     return match[1] if match else ""
-
-
-def _is_start(name: str) -> bool:
-    return "-start" in name and bool(COLLECTIVE.fullmatch(name))
 
 
 def _around(at: int, spans: list[Span], starts: list[int]) -> Span | None:
