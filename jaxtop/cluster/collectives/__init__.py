@@ -1,5 +1,26 @@
 """The collectives of the whole cluster: what they cost, on which axis of which mesh, and who is late."""
 
+from jaxtop.cluster.collectives.sums import (
+    AxisTraffic,
+    Lateness,
+    StepShare,
+    axis_traffic,
+    lateness_of_hosts,
+    step_shares,
+    waits,
+)
 from jaxtop.cluster.collectives.views import CollectiveView, KnownCollectives, Straggler, collectives
 
-__all__ = ["CollectiveView", "KnownCollectives", "Straggler", "collectives"]
+__all__ = [
+    "AxisTraffic",
+    "CollectiveView",
+    "KnownCollectives",
+    "Lateness",
+    "StepShare",
+    "Straggler",
+    "axis_traffic",
+    "collectives",
+    "lateness_of_hosts",
+    "step_shares",
+    "waits",
+]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from jaxtop import wire
-from jaxtop.cluster.collectives.timing import Timing, Told, timed, timed_alone
+from jaxtop.cluster.collectives.timing import Timing, Told, silent_places, timed, timed_alone
 from jaxtop.cluster.collectives.verdict import (
     AT_LEAST_US,
     AT_LEAST_US_ON_CPU,
@@ -91,6 +91,8 @@ class Seen:
     timings: dict[str, tuple[Timing, ...]] = field(default_factory=dict)
     shares: tuple[Share, ...] = ()
     named: dict[str, tuple[Named, ...]] = field(default_factory=dict)
+    # Who is waited for, with the window and the layout for which that was found.
+    expected: tuple[int, Layout | None, set[str]] | None = field(default=None, repr=False, compare=False)
 
     def copy(self) -> Seen:
         return replace(
@@ -208,8 +210,13 @@ def _settle(key: ProgramKey, seen: Seen, layout: Layout | None) -> list[Change]:
 
 def _expected(seen: Seen, layout: Layout | None) -> set[str]:
     """Who takes part and tells windows; at first everybody who takes part is waited for."""
+    known = seen.expected
+    if known is not None and layout is not None and known[0] == seen.window and known[1] is layout:
+        return known[2]
     members = seen.told if layout is None or not layout.places else layout.places
-    return {agent for agent in members if seen.window - seen.told.get(agent, 0) <= WINDOWS_TO_WAIT}
+    found = {agent for agent in members if seen.window - seen.told.get(agent, 0) <= WINDOWS_TO_WAIT}
+    seen.expected = seen.window, layout, found
+    return found
 
 
 def _too_many(seen: Seen) -> list[int]:
@@ -226,6 +233,7 @@ def _close(seen: Seen, pending: Pending, layout: Layout | None, expected: set[st
     by_op: dict[str, list[Mapping[str, Durations]]] = {}
     for op, occurrence in sorted(pending.rows):
         by_op.setdefault(op, []).append(pending.rows[op, occurrence])
+    silent = silent_places(layout, expected) if layout is not None else set()
     touched = set()
     for op, rounds in by_op.items():
         before = seen.timings.get(op, ())
@@ -233,7 +241,7 @@ def _close(seen: Seen, pending: Pending, layout: Layout | None, expected: set[st
             continue
         grouped = layout.groups_of(op) if layout is not None else None
         if layout is not None and grouped is not None:
-            timing = timed(Told(layout, grouped, expected), rounds, pending.window, launch_us)
+            timing = timed(Told(layout, grouped, silent), rounds, pending.window, launch_us)
         else:
             timing = timed_alone(rounds, pending.window, launch_us)
         if timing is not None:

@@ -62,6 +62,8 @@ class Layout:
     grouped: Mapping[int, Grouped] = field(default_factory=dict)
     of_op: Mapping[str, wire.Collective] = field(default_factory=dict)
     is_cpu: bool = False
+    # Where all devices of an agent stand side by side: the place of the first.
+    firsts: Mapping[str, int] = field(default_factory=dict)
 
     def groups_of(self, op: str) -> Grouped | None:
         """The groups of a collective by its name."""
@@ -132,8 +134,8 @@ def _layout(
     agents = tuple(host.agent for host in told)
     of_op = {each.op: each for each in inventory.collectives}
     natural = tuple(device.id for host in told for device in (host.hello.devices if host.hello else ()))
-    own = [ids for each in inventories if (ids := wire.unpack_ids(each.local_ids))]
-    found = assignment(inventory.devices, own, (*(mesh.device_ids for mesh, _ in meshes), natural))
+    told_ids = [ids for each in inventories if (ids := wire.unpack_ids(each.local_ids))]
+    found = assignment(inventory.devices, told_ids, (*(mesh.device_ids for mesh, _ in meshes), natural))
     if found is None:
         return Layout(key, agents, inventory, of_op=of_op)
     members = frozenset(found)
@@ -170,7 +172,12 @@ def _layout(
         for number, ids in by_number.items()
     }
     is_cpu = any(host.hello.platform == "cpu" for host in told if host.hello)
-    return Layout(key, tuple(places), inventory, found, mesh, places, grouped, of_op, is_cpu)
+    firsts = {
+        agent: own[0]
+        for agent, own in places.items()
+        if own[0] is not None and own == tuple(range(own[0], own[0] + len(own)))
+    }
+    return Layout(key, tuple(places), inventory, found, mesh, places, grouped, of_op, is_cpu, firsts)
 
 
 @lru_cache(maxsize=256)

@@ -41,29 +41,28 @@ class Timing(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Who takes part in a collective, and whose word is waited for."""
+    """Who takes part in a collective, and the places whose processes tell nothing: nobody waits for these."""
 
     layout: Layout
     grouped: Grouped
-    expected: set[str]
+    silent: set[int]
 
 
 class _Round(NamedTuple):
     longest: list[int]
     shortest: list[int]
     waits: list[int]
-    by_device: array[int]
+    by_device: list[int]
 
 
 def timed(
     told: Told, rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int
 ) -> Timing | None:
     """All rounds of a collective in a launch; None where no group is known whole."""
-    layout, grouped, expected = told
+    layout, grouped, silent = told
     best: _Round | None = None
     longest: list[int] = []
     shortest: list[int] = []
-    silent = _silent(layout, expected)
     for reports in rounds:
         found = _round(grouped.places, _by_place(layout, reports), silent)
         longest += found.longest
@@ -72,7 +71,10 @@ def timed(
             best = found
     if best is None:
         return None
+    if max(longest) >= MISSING or min(shortest) < 0:
+        return None  # no collective takes an hour, or less than no time
     every = -(-len(longest) // MOST_INSTANCES)
+    by_device = array("I", best.by_device)
     starts = list(accumulate(map(len, grouped.places), initial=0))
     return Timing(
         window,
@@ -81,8 +83,8 @@ def timed(
         array("I", longest[::every]),
         array("I", shortest[::every]),
         array("I", best.waits),
-        best.by_device,
-        tuple(_arrivals(team, starts, best.by_device) for team in grouped.teams),
+        by_device,
+        tuple(_arrivals(team, starts, by_device) for team in grouped.teams),
         grouped,
     )
 
@@ -93,7 +95,7 @@ def timed_alone(rounds: Sequence[Mapping[str, Durations]], window: int, launch_u
     for reports in rounds:
         known = [each for durations in reports.values() for each in durations if each is not None]
         if known:
-            longest.append(min(MISSING - 1, max(known)))
+            longest.append(max(0, min(MISSING - 1, max(known))))
     if not longest:
         return None
     every = -(-len(longest) // MOST_INSTANCES)
@@ -104,14 +106,18 @@ def timed_alone(rounds: Sequence[Mapping[str, Durations]], window: int, launch_u
 def _by_place(layout: Layout, reports: Mapping[str, Durations]) -> list[int | None]:
     found: list[int | None] = [None] * len(layout.assignment or ())
     for agent, durations in reports.items():
+        first = layout.firsts.get(agent)
+        if first is not None and len(durations) == len(layout.places[agent]):
+            found[first : first + len(durations)] = durations
+            continue
         for place, duration in zip(layout.places.get(agent, ()), durations, strict=False):
-            if place is not None and duration is not None:
-                found[place] = max(0, min(MISSING - 1, duration))
+            if place is not None:
+                found[place] = duration
     return found
 
 
-def _silent(layout: Layout, expected: set[str]) -> set[int]:
-    """The places whose processes have told nothing for long, or have no agent: nobody waits for these."""
+def silent_places(layout: Layout, expected: set[str]) -> set[int]:
+    """The places whose processes have told nothing for long, or have no agent."""
     awaited = {place for agent in expected for place in layout.places.get(agent, ())}
     return set(range(len(layout.assignment or ()))) - awaited
 
@@ -141,7 +147,7 @@ def _round(places: Groups, durations: list[int | None], silent: set[int]) -> _Ro
         longest.append(first)
         shortest.append(last)
         waits.append(first - last)
-    return _Round(longest, shortest, waits, array("I", chain.from_iterable(by_device)))
+    return _Round(longest, shortest, waits, list(chain.from_iterable(by_device)))
 
 
 def _most(waits: Sequence[int]) -> int:
