@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import wire
-from jaxtop_agent import origins
+from jaxtop_agent import calls, origins
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from types import FrameType
 
 MOST_THREADS, MOST_FRAMES = 64, 64
@@ -21,11 +22,13 @@ MOST_THREADS, MOST_FRAMES = 64, 64
 OUTERMOST = 16
 DEEPEST = 5_000
 MOST_BYTES = 60_000
+# The innermost place of a main thread that is inside a compiled function has this for its file.
+COMPILED = "jaxlib/<compiled>"
 LONGEST = 120
 
 
-def read(own: frozenset[int]) -> tuple[wire.Thread, ...]:
-    """The threads of Python but these; the main thread first."""
+def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thread, ...]:
+    """The threads of Python but these; the main thread first, and whether it is in one of these functions."""
     frames = sys._current_frames()
     try:
         names, main = _names()
@@ -34,9 +37,18 @@ def read(own: frozenset[int]) -> tuple[wire.Thread, ...]:
             _thread(names.get(ident, "without a name"), ident == main, frames[ident])
             for ident in order[:MOST_THREADS]
         ]
+        if main in frames and threads:
+            threads[0] = _with_launch(threads[0], calls.launch(frames[main], functions))
     finally:
         frames.clear()
     return _bounded(threads)
+
+
+def _with_launch(thread: wire.Thread, name: str | None) -> wire.Thread:
+    if name is None:
+        return thread
+    inside = wire.Place(COMPILED, thread.frames[-1].line, name[:LONGEST])
+    return wire.Thread(thread.name, thread.is_main, (*thread.frames, inside), thread.unsent)
 
 
 def _thread(name: str, is_main: bool, frame: FrameType | None) -> wire.Thread:

@@ -68,10 +68,15 @@ class Stalls:
     def stacks(self) -> wire.Stacks | None:
         """Where all threads stand; None if that cannot be told, and the source says why."""
         try:
-            return wire.Stacks(now_ms(), self.stall is not None, stacks.read(self._own_threads()))
+            threads = stacks.read(self._own_threads(), self._functions())
+            return wire.Stacks(now_ms(), self.stall is not None, threads)
         except Exception as error:
             self._break(error)
             return None
+
+    def _functions(self) -> set[str]:
+        compiled = self._board.compiled.copy().values()
+        return {*self._watched.launches(), *(each.function for each in compiled)}
 
     def _look(self, now: float) -> wire.Stacks | None:
         counts = self._watched.launches()

@@ -99,6 +99,8 @@ class Cluster:
             _check(message)
             host = self.hosts.get(agent) or Host(agent)
             self.hosts[agent] = _FOLDS[type(message)](self, replace(host, heard_at=at), message, at)
+        if agent in self.hosts:
+            self._follow_stalls(agent, at)
 
     def _roster(self, roster: wire.Roster) -> None:
         self.joining.facts += 1

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from jaxtop.cluster.host import Host
     from jaxtop.wire import Place, Stacks, Thread
 
-# JAX waits in these files of its own: for a result, for room to launch, for the other processes.
+# JAX waits in these files of its own: for a result, for room to launch, for the other processes. Inside a
+# compiled function there is no frame of Python's; the agent puts a place there.
 _WAITING = {
     "api.py",
     "array.py",
@@ -27,6 +28,7 @@ _WAITING = {
     "multihost_utils.py",
     "profiler.py",
     "pxla.py",
+    "<compiled>",
 }
 # And by way of these a program is being made.
 _MAKING = {"compiler.py", "mlir.py", "partial_eval.py"}

@@ -1,0 +1,54 @@
+"""What a frame has called that has no frame of its own: a compiled program, or a method of an array.
+
+Told from the function's code alone: where the instruction that runs stands in the source, and what was loaded
+by that name. No variable is read but the module's own, and no file.
+"""
+
+from __future__ import annotations
+
+import dis
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import FrameType
+
+# Longer functions take longer to read than the script should wait.
+MOST_CODE = 6_000
+WAITS = frozenset({"block_until_ready", "copy_to_host_async", "item", "tolist", "__array__", "device_get"})
+COMPILED = "PjitFunction"
+
+
+def launch(frame: FrameType, functions: Collection[str]) -> str | None:
+    """The compiled function, or the method of an array that waits, that this frame stands in, if any."""
+    name = _called(frame)
+    if name is None:
+        return None
+    # Of the module's variables only the type is asked: no code of the script runs.
+    is_launch = name in WAITS or name in functions or _type_name(frame.f_globals.get(name)) == COMPILED
+    return name if is_launch else None
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__
+
+
+def _called(frame: FrameType) -> str | None:
+    """The last name in what is being called: `step` in `step(x)` as in `model.run.step(x)`."""
+    code, at = frame.f_code, frame.f_lasti // 2
+    if at < 0 or len(code.co_code) > MOST_CODE:
+        return None
+    positions = list(code.co_positions())
+    line, _, column, _ = positions[at]
+    if column is None:
+        return None
+    name, is_call = None, False
+    for instruction in dis.get_instructions(code):
+        place = instruction.offset // 2
+        if place > at:
+            break
+        is_call = "CALL" in instruction.opname
+        starts_there = positions[place][0] == line and positions[place][2] == column
+        if starts_there and instruction.opname.startswith("LOAD_") and isinstance(instruction.argval, str):
+            name = instruction.argval
+    return name if is_call else None
