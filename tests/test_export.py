@@ -12,6 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from jaxtop import __version__, wire
 from jaxtop.cluster import Cluster
 from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
+from tests.made_runs import run_of
+from tests.made_windows import Made
 from tests.stories import ROSTER, census, cluster_of, hello, link, pulse, running, tell
 
 HOSTILE = 'quote" back\\slash\nnewline\r\ttab, comma; {brace="x"} # EOF \N{SNOWMAN} \x00\x1b[31m'
@@ -64,6 +66,21 @@ ARRAY = {
     "bytes_global": COUNT,
     "bytes_per_device": COUNT,
     "replication": COUNT,
+}
+COLLECTIVE = {
+    "program": TEXT,
+    "op": TEXT,
+    "kind": TEXT,
+    "axes": list,
+    "group_size": COUNT,
+    "bytes": COUNT,
+    "samples": COUNT,
+    "p50_us": COUNT,
+    "p99_us": COUNT,
+    "transfer_us": COUNT,
+    "wait_us": COUNT,
+    "busbw_gbps": FIGURE,
+    "straggler": {"process_index": COUNT, "device_id": COUNT, "share": FIGURE},
 }
 CONTRACT = {
     "schema": COUNT,
@@ -239,6 +256,52 @@ def test_hostile_names_survive_as_they_are():
         [HOSTILE],
     )
     assert document["arrays"][0]["name"] == HOSTILE
+
+
+# Collectives
+
+
+def test_collectives_are_in_the_document_with_the_one_who_comes_last():
+    measured = run_of(Made(hosts=3, devices=2, late=1), windows=5)
+    document = strictly(to_json(measured, NOW))
+    check(document["collectives"], [COLLECTIVE], "$.collectives")
+    psum = document["collectives"][0]
+    assert (psum["op"], psum["axes"], psum["crosses_hosts"]) == ("all-reduce.3", ["data"], True)
+    assert (psum["group_size"], psum["groups"], psum["bytes"]) == (3, 2, 64 << 20)
+    assert (psum["straggler"]["process_index"], psum["straggler"]["device_id"] // 2) == (1, 1)
+    assert psum["enough"] and psum["straggler"]["share"] > 0.9
+    assert [each["straggler"] for each in document["collectives"][1:]] == [None] * 5
+    (program,) = document["programs"]
+    assert (program["collectives"], program["measured_launches"]) == (6, 25)
+    assert 0 < program["exposed_share"] < program["collective_share"] < 1
+    assert [axis["axes"] for axis in document["axes"]] == [["data"], ["model"], ["data", "model"]]
+    late, others = document["hosts"][1], [document["hosts"][0], document["hosts"][2]]
+    assert late["late"]["last"] > max(host["late"]["last"] for host in others)
+    waited = [device["wait_us"] for host in others for device in host["devices"]]
+    assert min(waited) > 40_000
+    assert max(device["wait_us"] for device in late["devices"]) < 5_000
+    assert table(to_csv(measured, NOW))[0]["wait_us"] == str(waited[0])
+
+
+def test_collectives_that_were_never_timed_are_null_and_not_zero():
+    document = strictly(to_json(run_of(Made(hosts=2, devices=2), windows=0), NOW))
+    for each in document["collectives"]:
+        assert (each["samples"], each["enough"]) == (0, False)
+        figures = ("p50_us", "p99_us", "transfer_us", "wait_us", "busbw_gbps", "straggler")
+        assert {each[name] for name in figures} == {None}
+    assert document["hosts"][0]["late"] is None
+
+
+def test_collectives_are_read_by_prometheus():
+    found = metrics(to_openmetrics(run_of(Made(hosts=3, devices=2, late=1), windows=5), NOW))
+    (late,) = found["jaxtop_collective_straggler_ratio"].items()
+    assert late[1] > 0.9
+    labels = {"op": "all-reduce.3", "axes": "data", "process_index": "1"}
+    assert dict(late[0]).items() >= labels.items()
+    assert len(found["jaxtop_collective_seconds"]) == 12
+    assert len(found["jaxtop_device_wait_seconds"]) == 6
+    (share,) = found["jaxtop_program_collective_ratio"].values()
+    assert 0 < share < 1
 
 
 # CSV

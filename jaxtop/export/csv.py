@@ -37,6 +37,7 @@ COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
     ("host_rss_bytes", lambda host, _: host["rss_bytes"]),
     ("launches", lambda host, _: sum(host["launches"].values()) if host["launches"] else None),
     ("largest_free_bytes", lambda _, device: _memory(device, "largest_free_bytes")),
+    ("wait_us", lambda _, device: device.get("wait_us")),
 )
 
 

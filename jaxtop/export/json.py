@@ -9,9 +9,13 @@ import msgspec
 
 from jaxtop import __version__
 from jaxtop.cluster import Part, arrays, devices, memory, meshes, programs, runs, scaled, state_of
+from jaxtop.cluster.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jaxtop.cluster import ArrayView, Cluster, Host, HostView, MemoryView, MeshView, ProgramView, Run
+    from jaxtop.cluster.collectives import AxisTraffic, CollectiveView, Lateness, StepShare
 
 SCHEMA = 1
 
@@ -25,6 +29,10 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     """The document as plain values."""
     all_runs = runs(cluster)
     all_meshes = meshes(cluster)
+    all_collectives = collectives(cluster)
+    shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
+    late = {each.agent: each for each in lateness_of_hosts(cluster)}
+    waited = waits(all_collectives)
     by_agent: dict[str, list[MemoryView]] = {}
     for view in memory(cluster, devices(cluster, now)):
         by_agent.setdefault(view.device.agent, []).append(view)
@@ -34,7 +42,12 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         "at": timestamp(now),
         "runs": [{"id": run.id, "name": run.name, "process_count": run.process_count} for run in all_runs],
         "hosts": [
-            _host(run, view, by_agent.get(view.host.agent, []), now) for run in all_runs for view in run.hosts
+            {
+                **_host(run, view, by_agent.get(view.host.agent, []), now, waited),
+                "late": _late(late.get(view.host.agent)),
+            }
+            for run in all_runs
+            for view in run.hosts
         ],
         "unmet": [
             {"address": unmet.endpoint, "state": unmet.link.state, "text": unmet.link.text}
@@ -42,8 +55,9 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         ],
         "meshes": [_mesh(mesh) for mesh in all_meshes],
         "arrays": [_array(view, all_meshes) for view in arrays(cluster)],
-        "programs": [_program(view, cluster) for view in programs(cluster)],
-        "collectives": [],
+        "programs": [_program(view, cluster, shares) for view in programs(cluster)],
+        "collectives": [_collective(view) for view in all_collectives],
+        "axes": [_traffic(each) for each in axis_traffic(all_collectives)],
         "events": [
             {
                 "at": timestamp(event.at),
@@ -63,7 +77,13 @@ def timestamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _host(run: Run, view: HostView, own_devices: list[MemoryView], now: float) -> dict[str, Any]:
+def _host(
+    run: Run,
+    view: HostView,
+    own_devices: list[MemoryView],
+    now: float,
+    waited: Mapping[tuple[str, int], int],
+) -> dict[str, Any]:
     host = view.host
     hello, pulse = host.hello, host.pulse
     return {
@@ -99,7 +119,9 @@ def _host(run: Run, view: HostView, own_devices: list[MemoryView], now: float) -
             "dropped": None if host.pulse_at is None else pulse.cost.dropped,
             "viewers": None if host.pulse_at is None else pulse.cost.viewers,
         },
-        "devices": [_device(view) for view in own_devices],
+        "devices": [
+            {**_device(view), "wait_us": waited.get((run.id, view.device.id))} for view in own_devices
+        ],
     }
 
 
@@ -171,8 +193,15 @@ def _array(view: ArrayView, all_meshes: list[MeshView]) -> dict[str, Any]:
     }
 
 
-def _program(view: ProgramView, cluster: Cluster) -> dict[str, Any]:
+def _program(
+    view: ProgramView, cluster: Cluster, shares: Mapping[tuple[str, str, str | None], StepShare]
+) -> dict[str, Any]:
     program = view.program
+    share = shares.get((view.run, program.name, program.fingerprint))
+    inventories = (
+        cluster.hosts[agent].inventories.get((program.name, program.fingerprint)) for agent in view.agents
+    )
+    told = next((each for each in inventories if each is not None and not each.why_not), None)
     return {
         "run": view.run,
         "name": program.name,
@@ -195,5 +224,61 @@ def _program(view: ProgramView, cluster: Cluster) -> dict[str, Any]:
         "devices": program.devices,
         "hosts": [cluster.hosts[agent].process_index for agent in view.agents],
         "differs": [cluster.hosts[agent].process_index for agent in view.differs],
-        "collectives": None,
+        "collectives": None if told is None else len(told.collectives) + told.rest,
+        "unread_collectives": None if told is None else told.unread,
+        "measured_launches": 0 if share is None else share.launches,
+        "collective_share": None if share is None else share.share,
+        "exposed_share": None if share is None else share.exposed_share,
     }
+
+
+def _collective(view: CollectiveView) -> dict[str, Any]:
+    late = view.straggler
+    return {
+        "run": view.run,
+        "program": view.program,
+        "fingerprint": view.fingerprint,
+        "op": view.op,
+        "kind": view.kind,
+        "source": view.source or None,
+        "shape": view.shape or None,
+        "axes": view.axes,
+        "whole_axes": None if view.axes is None else view.is_whole_axes,
+        "groups": len(view.groups) or None,
+        "group_size": view.group_size,
+        "crosses_hosts": view.crosses_hosts,
+        "bytes": view.bytes,
+        "times": view.times,
+        "per_second": view.per_second,
+        "samples": view.samples,
+        "enough": view.is_enough,
+        "p50_us": view.p50_us,
+        "p99_us": view.p99_us,
+        "transfer_us": view.transfer_us,
+        "wait_us": view.wait_us,
+        "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),
+        "straggler": late
+        and {
+            "process_index": late.process_index,
+            "device_id": late.device_id,
+            "share": late.share,
+            "late_us": late.late_us,
+        },
+    }
+
+
+def _traffic(each: AxisTraffic) -> dict[str, Any]:
+    return {
+        "run": each.run,
+        "axes": each.axes,
+        "crosses_hosts": each.crosses_hosts,
+        "collectives": each.collectives,
+        "bytes_per_second": each.bytes_per_second,
+        "seconds_per_second": None if each.us_per_second is None else each.us_per_second / 10**6,
+    }
+
+
+def _late(each: Lateness | None) -> dict[str, Any] | None:
+    if each is None:
+        return None
+    return {"last": each.last, "instances": each.instances, "late_us": each.late_us}

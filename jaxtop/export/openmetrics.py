@@ -60,6 +60,7 @@ def _families(document: dict[str, Any]) -> list[_Family]:
     power = _Family("jaxtop_device_power_watts", "gauge", "Power draw.", "watts")
     heat = _Family("jaxtop_device_temperature_celsius", "gauge", "Temperature.", "celsius")
     part = _Family("jaxtop_device_memory_part_bytes", "gauge", "Memory by what takes it.", "bytes")
+    wait = _Family("jaxtop_device_wait_seconds", "gauge", "Wait in the collectives of a launch.", "seconds")
     for host in document["hosts"]:
         of_host: Labels = {
             "run": host["run"],
@@ -89,8 +90,10 @@ def _families(document: dict[str, Any]) -> list[_Family]:
             busy.add(of_device, device["utilization"])
             power.add(of_device, device["power_w"])
             heat.add(of_device, device["temperature_c"])
-    of_devices = [used, peak, limit, part, busy, power, heat]
-    return [state, cpu, rss, launches, steps, metric, agent_cpu, *of_devices, *_of_programs(document)]
+            wait.add(of_device, _over(device["wait_us"], 10**6))
+    of_hosts = [state, cpu, rss, launches, steps, metric, agent_cpu]
+    of_devices = [used, peak, limit, part, busy, power, heat, wait]
+    return [*of_hosts, *of_devices, *_of_programs(document), *_of_collectives(document)]
 
 
 def _of_programs(document: dict[str, Any]) -> list[_Family]:
@@ -98,6 +101,12 @@ def _of_programs(document: dict[str, Any]) -> list[_Family]:
     flops = _Family("jaxtop_program_flops", "gauge", "Operations of a launch on a device, by the compiler.")
     needs = _Family("jaxtop_program_memory_bytes", "gauge", "What a program needs of a device.", "bytes")
     differs = _Family("jaxtop_program_differs", "gauge", "Processes with another program of this name.")
+    within = _Family(
+        "jaxtop_program_collective_ratio", "gauge", "Share of a launch within collectives.", "ratio"
+    )
+    exposed = _Family(
+        "jaxtop_program_exposed_ratio", "gauge", "Share of a launch in collectives alone.", "ratio"
+    )
     counted: dict[tuple[str, str], int] = {}
     for program in document["programs"]:  # variants of a name share its count
         name = program["run"], program["name"]
@@ -112,7 +121,40 @@ def _of_programs(document: dict[str, Any]) -> list[_Family]:
         for kind in ("argument", "output", "alias", "temp", "code"):
             needs.add({**labels, "kind": kind}, program[f"{kind}_bytes"])
         differs.add(labels, len(program["differs"]))
-    return [compiles, flops, needs, differs]
+        within.add(labels, program["collective_share"])
+        exposed.add(labels, program["exposed_share"])
+    return [compiles, flops, needs, differs, within, exposed]
+
+
+def _of_collectives(document: dict[str, Any]) -> list[_Family]:
+    size = _Family("jaxtop_collective_bytes", "gauge", "Bytes, as nccl-tests count them.", "bytes")
+    rate = _Family("jaxtop_collective_rate", "gauge", "How often a second it runs.")
+    samples = _Family("jaxtop_collective_samples", "gauge", "Instances that were measured.")
+    lasts = _Family("jaxtop_collective_seconds", "gauge", "Duration for who came first.", "seconds")
+    transfer = _Family("jaxtop_collective_transfer_seconds", "gauge", "Duration without waiting.", "seconds")
+    wait = _Family("jaxtop_collective_wait_seconds", "gauge", "Longest wait in a group, median.", "seconds")
+    bus = _Family(
+        "jaxtop_collective_bus_bytes_per_second", "gauge", "Bus bandwidth, estimated.", "bytes_per_second"
+    )
+    late = _Family("jaxtop_collective_straggler_ratio", "gauge", "Share in which it came last.", "ratio")
+    for each in document["collectives"]:
+        labels: Labels = {name: each[name] for name in ("run", "program", "fingerprint", "op", "kind")}
+        labels["axes"] = None if each["axes"] is None else ",".join(each["axes"])
+        size.add(labels, each["bytes"])
+        rate.add(labels, each["per_second"])
+        samples.add(labels, each["samples"])
+        for quantile, figure in (("0.5", "p50_us"), ("0.99", "p99_us")):
+            lasts.add({**labels, "quantile": quantile}, _over(each[figure], 10**6))
+        transfer.add(labels, _over(each["transfer_us"], 10**6))
+        wait.add(labels, _over(each["wait_us"], 10**6))
+        bus.add(labels, None if each["busbw_gbps"] is None else each["busbw_gbps"] * 10**9)
+        if each["straggler"]:
+            who = {
+                "process_index": each["straggler"]["process_index"],
+                "device": each["straggler"]["device_id"],
+            }
+            late.add({**labels, **who}, each["straggler"]["share"])
+    return [size, rate, samples, lasts, transfer, wait, bus, late]
 
 
 def _over(value: float | None, unit: float) -> float | None:
