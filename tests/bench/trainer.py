@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from tests.bench import probes
+from tests.bench import probes, windowing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -242,6 +242,25 @@ class Commands:
             "grown_mb": grown,
             "bytes": {"whole": first[1], "rebuilt": renewed, "1 %": without(0.01), "all": without(1.0)},
         }
+
+    def beside_windows(self, seconds: float) -> dict[str, Any]:
+        """Steps, and the windows that were taken meanwhile."""
+        windows = windowing.Windows(self._agent)
+        try:
+            return windows.beside(lambda: self._step({}), seconds)
+        finally:
+            windows.close()
+
+    def window_gaps(self, count: int) -> list[list[float]]:
+        """The longest wait for the GIL around each of so many windows, and without one."""
+        windows = windowing.Windows(self._agent)
+        try:
+            return windows.gaps(lambda: self._step({}), self._agents_threads(), count)
+        finally:
+            windows.close()
+
+    def window_cost(self, collectives: int, launches: int) -> dict[str, float]:
+        return windowing.cost(collectives, launches)
 
     def memory(self) -> dict[str, float]:
         self._training.settle()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.bench.frame import Row
-from tests.bench.rows import app, census, commands, cpu, gil, hook, memory, steps, wire
+from tests.bench.rows import app, census, commands, cpu, gil, hook, memory, steps, windows, wire
 
 ROWS = (
     Row(
@@ -47,6 +47,13 @@ ROWS = (
         control="as many blocks without ÷ without, of the same length (A/A)",
         spread="95 % bootstrap interval of the median of paired ratios",
         measure=steps.measure,
+    ),
+    Row(
+        name="windows",
+        what="what sampled windows of the profiler cost a training process of 8 devices",
+        control="steps outside of windows against each other (A/A)",
+        spread="of steps, 95 % bootstrap interval of the median; else smallest and largest",
+        measure=windows.measure,
     ),
     Row(
         name="launch_hook",

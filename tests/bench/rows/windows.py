@@ -1,0 +1,91 @@
+"""What the sampled windows of the profiler cost a training process."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from typing import TYPE_CHECKING
+
+from tests.bench.frame import RATIO, Estimate, Figure, one, whole
+from tests.bench.processes import Trainer, Viewer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.bench.frame import Setting
+
+HOLD_BUDGET_MS = 5.0
+MOST_SHARE = 2.0
+RESAMPLES = 1000
+
+Steps = list[list[float]]
+
+
+def measure(setting: Setting) -> Iterator[Figure]:
+    seconds = setting.pick(180, 70)
+    with Trainer() as trainer:
+        trainer.do("start")
+        with Viewer():
+            trainer.do("await_viewers", viewers=1)
+            trainer.do("beside_windows", seconds=12)  # the first ones follow each other closely
+            seen = trainer.do("beside_windows", seconds=seconds)
+            gaps = trainer.do("window_gaps", count=setting.pick(8, 2))
+        trainer.do("stop")
+    inside = sum(length for _, length in seen["windows"])
+    yield Figure(
+        f"wall time within windows, {len(seen['windows'])} of them in {seconds} s",
+        one(100 * inside / seconds),
+        "%",
+        budget=MOST_SHARE,
+    )
+    if seen["windows"]:
+        yield _steps(seen["steps"], seen["windows"])
+    yield Figure(
+        "longest hold of the GIL: start, stop, reading",
+        whole([1000 * each for each, _ in gaps]),
+        "ms",
+        control=whole([1000 * each for _, each in gaps]),
+        budget=HOLD_BUDGET_MS,
+    )
+    yield from _large(setting)
+
+
+def _steps(steps: Steps, windows: Steps) -> Figure:
+    """Medians inside ÷ outside; the control takes as many steps outside, at random, for the inside."""
+    within = [took for began, took in steps if any(at <= began <= at + length for at, length in windows)]
+    without = [
+        took for began, took in steps if all(not at - 1 <= began <= at + length + 1 for at, length in windows)
+    ]
+    dice = random.Random(0)
+    usual = statistics.median(without)
+
+    def spread(of: list[float]) -> Estimate:
+        again = sorted(statistics.median(dice.choices(of, k=len(within))) / usual for _ in range(RESAMPLES))
+        return Estimate(statistics.median(of) / usual, again[RESAMPLES // 40], again[-RESAMPLES // 40])
+
+    return Figure(
+        f"step time inside ÷ outside, {len(within)} steps of {usual * 1000:.1f} ms inside",
+        spread(within),
+        RATIO,
+        control=spread(without),
+    )
+
+
+def _large(setting: Setting) -> Iterator[Figure]:
+    collectives, launches = setting.pick((5000, 1), (500, 2))
+    with Trainer() as trainer:
+        taken = [
+            trainer.do("window_cost", collectives=collectives, launches=launches)
+            for _ in range(setting.pick(3, 2))
+        ]
+    name = f"{launches} launch{'es' * (launches > 1)} of {collectives:,} collectives, 8 devices"
+    yield Figure(
+        f"time in the window ÷ without: {name}",
+        whole([each["within"] / each["without"] for each in taken]),
+        RATIO,
+    )
+    yield Figure(
+        f"reading it, CPU: {taken[0]['events']:,.0f} events",
+        whole([1000 * each["read_cpu"] for each in taken]),
+        "ms",
+    )

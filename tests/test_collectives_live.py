@@ -1,0 +1,127 @@
+"""Collectives of real processes over gloo: who is late is named, and nobody is who is not."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from contextlib import contextmanager
+
+import pytest
+
+from jaxtop import keys, wire
+from jaxtop.cluster import hosts
+from jaxtop.cluster.collectives import KnownCollectives, collectives
+from tests.support import PYTHON, ROOT, Viewer, environment, eventually, free_port, processes, snapshot
+
+pytestmark = pytest.mark.jax
+
+SCRIPT = ROOT / "tests" / "programs" / "collectives.py"
+REPEATS = range(10 if os.environ.get("JAXTOP_SOAK") else 1)
+SPREADS, LEAST_SLEEP_S = 5, 0.05
+
+
+class Watched(Viewer):
+    """A viewer of a run that asks for windows, one after the other."""
+
+    def __init__(self, home, count):
+        super().__init__()
+        self.home, self.count = home, count
+        self.known = KnownCollectives()
+        self.until(lambda: all(self.state(i) == "live" for i in range(count)), timeout=120)
+
+    def views(self):
+        return collectives(self.cluster, self.known)
+
+    def across(self):
+        """The collective that waits for whoever comes late: the first that crosses processes."""
+        return next((view for view in self.views() if view.axes == ("data",)), None)
+
+    def captured(self):
+        """Take one more window on all hosts at the same moment."""
+        before = [self.host(i).window for i in range(self.count)]
+        for host in hosts(self.cluster):
+            self.source.request(host.agent, wire.Request("capture"), lambda _: None)
+        self.until(lambda: all(self.host(i).window is not w for i, w in enumerate(before)), timeout=30)
+
+    def late(self, index, seconds):
+        for i in range(self.count):
+            (self.home / f"late-{i}").write_text(str(seconds if i == index else 0))
+
+    def spread_s(self):
+        """How far apart the processes come without anybody's doing: of the waits, the usual longest."""
+        view = self.across()
+        return view.wait_us / 1e6
+
+
+@contextmanager
+def reducing(home, count=3, devices=2):
+    """The script on so many processes, and somebody who watches them."""
+    keys.load()
+    coordinator = f"127.0.0.1:{free_port()}"
+    commands = [[PYTHON, SCRIPT, coordinator, count, i] for i in range(count)]
+    with processes(*commands, env=environment(devices, STEER=str(home))) as running:
+        eventually(
+            lambda: len(list((home / ".local/state/jaxtop/runs").glob("*.json"))) == count, timeout=120
+        )
+        watched = Watched(home, count)
+        try:
+            watched.until(lambda: watched.across() is not None, timeout=120)
+            yield watched
+            (home / "stop").touch()
+            assert [process.wait(60) for process in running] == [0] * count
+        finally:
+            watched.source.close()
+
+
+def stragglers(watched):
+    return {view.op: view.straggler.process_index for view in watched.views() if view.straggler}
+
+
+def test_without_anybody_asking_timings_come_within_two_windows(home):
+    """And `jaxtop snapshot` has them, on the right axes."""
+    with reducing(home, count=2) as watched:
+        watched.until(lambda: watched.across().samples > 0, timeout=40)
+        assert {view.axes for view in watched.views()} == {("data",), ("model",), ("data", "model")}
+        for view in watched.views():
+            assert view.crosses_hosts == ("data" in view.axes)
+            assert view.group_size == {("data",): 2, ("model",): 2, ("data", "model"): 4}[view.axes]
+            assert view.kind == "all-reduce"
+            assert view.p50_us > 0 and view.transfer_us >= 0
+        (shown,) = [each for each in snapshot("--wait", "30")[1]["collectives"] if each["axes"] == ["data"]]
+        assert shown["bytes"] == 256 * 4  # one row of the half that each device has
+        assert shown["program"] == "jit_step"
+
+
+@pytest.mark.parametrize("_", REPEATS)
+def test_where_nobody_is_late_nobody_is_named(home, _):
+    with reducing(home) as watched:
+        for _ in range(8):
+            watched.captured()
+            assert stragglers(watched) == {}
+        assert watched.across().is_enough
+
+
+def test_a_process_that_comes_late_is_named_and_so_is_the_next_one(home):
+    with reducing(home) as watched:
+        for _ in range(4):
+            watched.captured()
+        sleep = max(SPREADS * watched.spread_s(), LEAST_SLEEP_S)
+        for culprit in (1, 2):
+            watched.late(culprit, sleep)
+            watched.look(1)
+            for _ in range(3):  # windows until the verdict must be there
+                watched.captured()
+            named = watched.across()
+            assert stragglers(watched).get(named.op) == culprit
+            assert named.straggler.share >= (0.9 if culprit == 1 else 0.5)
+        for _ in range(5):
+            watched.captured()
+        named = watched.across()
+        assert named.straggler.share >= 0.9
+        others = [
+            wait
+            for device, wait in named.waits_us.items()
+            if device not in {each.id for each in watched.host(2).hello.devices}
+        ]
+        assert statistics.median(others) / 1e6 == pytest.approx(sleep, rel=0.25)
+        assert [event.kind for event in watched.cluster.events].count("straggler") >= 2
