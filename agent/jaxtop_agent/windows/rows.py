@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.wire import Launch, Timed, Window
 from jaxtop_agent.waiting import breathe
-from jaxtop_agent.windows.traces.parts import length, merged, shared
+from jaxtop_agent.windows.traces.parts import breathing, length, merged, shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,7 +104,7 @@ def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
     for span in seen.spans:
         spans[span.module, span.run].append(span)
     ops: defaultdict[tuple[int, int], list[Op]] = defaultdict(list)
-    for op in seen.ops:
+    for op in breathing(seen.ops):
         ops[op.run, op.device].append(op)
     found = []
     for (module, run), parts in spans.items():

@@ -13,8 +13,8 @@ RAREST = 9  # every 2^9 slots, which is half an hour
 # What windows may take: of a core, and of the time.
 CPU_SHARE = 0.002
 TIME_SHARE = 0.02
-# How much longer a step takes within a window, as measured; it counts like CPU of ours.
-SLOWDOWN = 0.05
+# By how much steps take longer within a window, as measured on CPUs: so much of its time, or by event.
+SLOWDOWN, SLOWDOWN_AN_EVENT_S = 0.05, 1e-6
 
 STEPS, SPARE_S = 2.5, 0.06
 SHORTEST_S, LONGEST_S = 0.08, 3.0
@@ -101,7 +101,7 @@ class Schedule:
         """Take in what a window was like; the dearest of late counts, and is slowly forgotten."""
         self._windows += 1
         self._first = max(0, self._first - 1)
-        cost = result.cpu + SLOWDOWN * result.seconds
+        cost = result.cpu + max(SLOWDOWN * result.seconds, SLOWDOWN_AN_EVENT_S * result.events)
         self._cost = max(cost, self._cost * 0.7)
         self._seconds = max(result.seconds, self._seconds * 0.7)
         density = result.events / max(result.seconds, 0.001)

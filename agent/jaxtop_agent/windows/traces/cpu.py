@@ -134,7 +134,7 @@ class _Reader:
     def finish(self) -> Seen:
         """Put together what came from several threads."""
         seen = self._seen
-        for part in self._parts:
+        for part in breathing(self._parts):
             end: int | None = part.end
             if part.event is not None:
                 said = stats(part.event)
