@@ -32,6 +32,7 @@ _WAITING = {
 }
 # And by way of these a program is being made.
 _MAKING = {"compiler.py", "mlir.py", "partial_eval.py"}
+LONGEST_NAME = 60
 # Code that is in no file, and yet the user's own.
 _SPOKEN = ("<string>", "<stdin>", "<ipython")
 
@@ -70,7 +71,7 @@ def stack_groups(cluster: Cluster, run: str | None = None) -> list[StackGroup]:
 
 def groups_of(hosts: Iterable[Host]) -> list[StackGroup]:
     """These hosts of one run, whose stacks are known, by where they stand."""
-    by_stand: dict[tuple[Place, ...], list[Host]] = {}
+    by_stand: dict[tuple[object, ...], list[Host]] = {}
     for host in hosts:
         by_stand.setdefault(_stand(main_frames(host.stacks)), []).append(host)
     groups = [_group(members) for members in by_stand.values()]
@@ -79,7 +80,9 @@ def groups_of(hosts: Iterable[Host]) -> list[StackGroup]:
 
 def place_text(place: Place | None) -> str:
     """A line as a person would say it."""
-    return "a place that is not known" if place is None else f"{place.file}:{place.line} {place.function}"
+    if place is None:
+        return "a place that is not known"
+    return f"{place.file[-LONGEST_NAME:]}:{place.line} {place.function[:LONGEST_NAME]}"
 
 
 def main_frames(stacks: Stacks) -> tuple[Place, ...]:
@@ -93,7 +96,7 @@ def _group(hosts: list[Host]) -> StackGroup:
     first = hosts[0]
     frames = main_frames(first.stacks)
     inner = frames[_inside(frames) :]
-    making = any(_is_of_jax(frame, _MAKING) for frame in frames)
+    making = _is_making(frames)
     return StackGroup(
         run=run_of(first),
         agents=tuple(host.agent for host in hosts),
@@ -105,12 +108,16 @@ def _group(hosts: list[Host]) -> StackGroup:
     )
 
 
-def _stand(frames: tuple[Place, ...]) -> tuple[Place, ...]:
+def _stand(frames: tuple[Place, ...]) -> tuple[object, ...]:
     """What two hosts must have alike: all frames, but how far it went on inside JAX is no difference."""
     end = _inside(frames)
     if end and any(map(_is_jax, frames[end:])):
-        return frames[:end]
+        return frames[:end], _is_making(frames)
     return frames
+
+
+def _is_making(frames: tuple[Place, ...]) -> bool:
+    return any(_is_of_jax(frame, _MAKING) for frame in frames)
 
 
 def _inside(frames: tuple[Place, ...]) -> int:

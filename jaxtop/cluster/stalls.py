@@ -46,7 +46,7 @@ MISSED_WITHIN = 20.0
 COMPILES_FOR = 2.0
 # JAX launches ahead of the devices, but not without end: hosts that are farther apart were not counted alike.
 FARTHEST = 64
-MOST_PLACES = 3
+MOST_PLACES, LONGEST_NAME = 3, 60
 
 
 class Certainty(IntEnum):
@@ -112,7 +112,7 @@ class _Case:
         behind = self._behind()
         if odd := behind or self._elsewhere():
             return self._told(odd, is_behind=bool(behind))
-        if not self._groups:
+        if not self._are_all_seen:
             return [], Certainty.STANDS, self._since()
         return [], Certainty.PLACES, f"{self._since()}: {self._everywhere()}"
 
@@ -130,7 +130,7 @@ class _Case:
             text = f"{self._waiting_text(waiting)}; {said}"
         else:
             text = f"{self._standing(waiting)}; {said}"
-        return odd, Certainty.WHY if places else Certainty.WHO, text
+        return odd, Certainty.WHY if places and self._are_all_seen else Certainty.WHO, text
 
     # Who it is
 
@@ -180,6 +180,11 @@ class _Case:
     @cached_property
     def _groups(self) -> list[StackGroup]:
         return groups_of(host for host in self.heard if self._has_stacks_of_now(host))
+
+    @cached_property
+    def _are_all_seen(self) -> bool:
+        """Whether the stacks of all that stand still have come."""
+        return sum(len(group.agents) for group in self._groups) == len(self.stalled)
 
     def _has_stacks_of_now(self, host: Host) -> bool:
         stall, stacks = host.pulse.stall, host.stacks
@@ -233,6 +238,7 @@ class _Case:
         """The program that they wait in, and the collective if there is only one that it can be."""
         program = program_of(self.function)
         known = [each for (name, _), each in host.inventories.items() if name == program]
+        program = program[:LONGEST_NAME]
         if len(known) == 1 and len(known[0].collectives) == 1 and not known[0].rest and not known[0].unread:
             return f"{program} ({known[0].collectives[0].op})"
         return program
@@ -250,7 +256,7 @@ class _Case:
 
     def _compiling_text(self) -> str:
         first = max(self._compilers, key=self._compiles_for)
-        what = min(first.pulse.compiling, key=lambda each: each.since_ms).function
+        what = min(first.pulse.compiling, key=lambda each: each.since_ms).function[:LONGEST_NAME]
         many = len(self._compilers) > 1
         return (
             f"{named(self._compilers)} {'compile' if many else 'compiles'} {what} "

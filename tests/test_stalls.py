@@ -1,0 +1,337 @@
+"""Who holds up whom: told from pulses, links and stacks, once, and in words that fit into a line."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.cluster import Cluster, diagnose, stack_groups
+from tests.stories import hello, link, pulse, tell
+
+MAIN = wire.Place("train.py", 91, "main")
+STEP = (MAIN, wire.Place("jaxlib/<compiled>", 91, "step"))
+VALUE = (
+    MAIN,
+    wire.Place("jax/_src/array.py", 600, "__float__"),
+    wire.Place("jax/_src/array.py", 9, "_value"),
+)
+LOADER = (MAIN, wire.Place("train.py", 88, "load_batch"))
+SAVING = (MAIN, wire.Place("save.py", 7, "save"))
+TRACING = (MAIN, wire.Place("jax/_src/interpreters/partial_eval.py", 9, "trace"))
+BEGAN = 100.0
+
+
+class Run:
+    """Hosts of a run that send a pulse each second; `stand` says since when, and where, some stand still."""
+
+    def __init__(self, hosts: int = 8) -> None:
+        self.cluster = Cluster()
+        self.now = BEGAN
+        self.stands: dict[int, tuple[wire.Place, ...] | None] = {}
+        self.launches = dict.fromkeys(range(hosts), 50)
+        self.compiling: dict[int, str] = {}
+        self.silent: set[int] = set()
+        for i in range(hosts):
+            self.say(i, link("up"), hello(i, process_count=hosts, started_ms=1))
+
+    def say(self, index: int, *messages: wire.Message) -> None:
+        tell(self.cluster, *((self.now, f"r1-{index}", message) for message in messages))
+
+    def stand(self, *indices: int, at: tuple[wire.Place, ...] | None) -> None:
+        self.stands |= dict.fromkeys(indices, at)
+
+    def go_on(self, seconds: int = 8) -> None:
+        for _ in range(seconds):
+            self.now += 1
+            at_ms = int(self.now * 1000)
+            for i in set(self.launches) - self.silent:
+                stall = wire.Stall("step", int(BEGAN * 1000) - 6000, 1000) if i in self.stands else None
+                if stall and self.stands[i]:
+                    thread = wire.Thread("MainThread", True, self.stands[i])
+                    self.say(i, wire.Stacks(at_ms, True, (thread,)))
+                name = self.compiling.get(i)
+                compiling = (wire.Compiling(name, int(BEGAN * 1000)),) if name else ()
+                counts = {"step": self.launches[i]}
+                self.say(i, pulse(at_ms=at_ms, launches=counts, stall=stall, compiling=compiling))
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        of_stalls = ("stalled", "goes on")
+        return [(event.severity, event.text) for event in self.cluster.events if event.kind in of_stalls]
+
+    @property
+    def text(self) -> str:
+        (only,) = self.told
+        return only[1]
+
+    def diagnosis(self):
+        return diagnose(self.cluster, "r1", self.now)
+
+
+# Who it is
+
+
+@pytest.mark.parametrize("where", [STEP, VALUE])
+def test_the_host_that_has_not_launched_what_others_wait_in_is_named_with_its_line(where):
+    run = Run()
+    run.stand(*range(7), at=where)
+    run.stand(7, at=LOADER)
+    run.launches[7] -= 1
+    run.go_on()
+    assert run.told == [
+        ("critical", "hosts 0–6 wait in jit_step; host 7 has not launched it: train.py:88 load_batch")
+    ]
+    assert run.diagnosis().odd == ("r1-7",)
+    assert run.diagnosis().waiting == tuple(f"r1-{i}" for i in range(7))
+
+
+def test_where_launches_tell_nothing_stacks_do():
+    run = Run()
+    run.stand(*range(7), at=STEP)
+    run.stand(7, at=LOADER)
+    run.go_on()
+    assert run.text == "hosts 0–6 wait in jit_step; host 7 stands at train.py:88 load_batch"
+
+
+def test_it_may_be_most_of_them_that_hold_up_one():
+    run = Run()
+    run.stand(*range(7), at=LOADER)
+    run.stand(7, at=STEP)
+    run.go_on()
+    assert run.text == "host 7 waits in jit_step; hosts 0–6 stand at train.py:88 load_batch"
+    assert len(run.diagnosis().odd) == 7
+
+
+def test_hosts_that_were_counted_from_different_moments_are_not_told_apart_by_launches():
+    run = Run(3)
+    run.stand(0, 1, at=STEP)
+    run.stand(2, at=LOADER)
+    run.launches[2] += 20  # its agent began earlier: by the counters the others are behind
+    run.go_on()
+    assert run.diagnosis().odd == ("r1-2",)
+
+
+def test_where_nobody_is_seen_to_wait_those_that_stand_elsewhere_than_most_are_named():
+    run = Run(5)
+    run.stand(0, 1, 2, at=(MAIN,))
+    run.stand(3, at=LOADER)
+    run.stand(4, at=SAVING)
+    run.go_on()
+    assert (
+        run.text
+        == "hosts 0–2 stand at train.py:91 main; hosts 3–4 stand at train.py:88 load_batch, save.py:7 save"
+    )
+
+
+@pytest.mark.parametrize(("where", "words"), [(STEP, "train.py:91 main"), (LOADER, "train.py:88 load_batch")])
+def test_where_all_stand_alike_it_says_that_it_cannot_tell(where, words):
+    run = Run()
+    run.stand(*range(8), at=where)
+    run.go_on()
+    assert run.text.endswith(f"all stand at {words}; which one holds up the others cannot be told")
+    assert run.diagnosis().odd == ()
+
+
+def test_of_two_that_stand_apart_and_do_not_wait_neither_is_named():
+    run = Run(2)
+    run.stand(0, at=SAVING)
+    run.stand(1, at=LOADER)
+    run.go_on()
+    assert run.diagnosis().odd == () and "cannot be told" in run.text
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("dead", "has died"),
+        ("closed", "has died"),
+        ("silent", "is stopped"),
+        ("deaf", "is blocked"),
+        ("unreachable", "cannot be reached"),
+    ],
+)
+def test_a_host_that_is_lost_is_the_cause(state, words):
+    run = Run(4)
+    run.silent.add(2)
+    run.say(2, link(state))
+    run.stand(0, 1, 3, at=STEP)
+    run.go_on()
+    assert run.told == [("critical", f"hosts 0–1, 3 wait in jit_step; host 2 {words}")]
+    assert run.diagnosis().odd == ("r1-2",)
+
+
+def test_a_host_that_was_lost_long_before_is_not_the_cause():
+    run = Run(4)
+    run.silent.add(2)
+    run.say(2, link("dead"))
+    run.go_on(5)
+    run.now += 60
+    for i in (0, 1, 3):
+        stall = wire.Stall("step", int((run.now - 6) * 1000), 1000)
+        thread = wire.Thread("MainThread", True, LOADER if i == 3 else STEP)
+        at_ms = int(run.now * 1000)
+        run.say(i, wire.Stacks(at_ms, True, (thread,)), pulse(at_ms=at_ms, stall=stall))
+    assert run.diagnosis().odd == ("r1-3",)
+
+
+def test_a_process_that_ended_in_order_is_not_missed():
+    run = Run(2)
+    run.say(1, wire.Bye(0, "ended"), link("closed"))
+    run.silent.add(1)
+    run.stand(0, at=LOADER)
+    run.go_on()
+    assert "host 1" not in run.text
+
+
+def test_compiling_is_not_hanging():
+    """It is named with its duration, and alarms nobody."""
+    run = Run(3)
+    run.compiling[1] = "evaluate"
+    run.stand(0, 2, at=STEP)
+    run.go_on()
+    ((severity, text),) = run.told
+    assert severity == "warning" and text.startswith("host 1 compiles evaluate for ")
+    assert text.endswith(" s: the others wait")
+
+
+def test_a_process_alone_is_told_with_its_line():
+    run = Run(1)
+    run.stand(0, at=LOADER)
+    run.go_on(6)
+    assert run.told == [
+        ("warning", "nothing launched for 12 s (usually every 1.0 s): stands at train.py:88 load_batch")
+    ]
+
+
+def test_without_stacks_it_is_still_told_that_it_stands():
+    run = Run(3)
+    run.stand(0, 1, 2, at=None)
+    run.go_on()
+    assert run.text.startswith("nothing launched by hosts 0–2 for ")
+
+
+def test_the_collective_is_named_if_it_can_be_only_one():
+    run = Run(3)
+    run.stand(0, 1, at=STEP)
+    run.stand(2, at=LOADER)
+    group = wire.ReplicaGroups((3,), ((0, 3, 1),))
+    psum = wire.Collective("all-reduce.3", "all-reduce", "f32[]", 4, 0)
+    one = wire.Inventory(1, "jit_step", "f", 3, groups=(group,), collectives=(psum,))
+    run.say(0, one)
+    run.go_on()
+    assert run.text.startswith("hosts 0–1 wait in jit_step (all-reduce.3); ")
+    run.say(0, wire.Inventory(1, "jit_step", "f", 3, groups=(group,), collectives=(psum, psum)))
+    assert "all-reduce" not in run.diagnosis().text
+
+
+# How often
+
+
+def test_it_is_told_once_and_that_it_goes_on_once():
+    run = Run(3)
+    run.stand(0, 1, at=STEP)
+    run.stand(2, at=LOADER)
+    run.go_on(60)
+    run.stands.clear()
+    run.go_on(20)
+    assert [severity for severity, _ in run.told] == ["critical", "info"]
+    assert "go on" in run.told[1][1]
+    assert run.diagnosis() is None and not run.cluster.episodes
+
+
+def test_it_is_told_again_when_more_is_known():
+    run = Run(3)
+    run.stand(0, 1, 2, at=None)
+    run.go_on(10)
+    run.stand(0, 1, at=STEP)
+    run.stand(2, at=LOADER)
+    run.go_on(30)
+    run.silent.add(2)
+    run.say(2, link("dead"))
+    run.go_on(10)
+    texts = [text for _, text in run.told]
+    assert len(texts) == 3
+    assert "load_batch" in texts[1] and "has died" in texts[2]
+
+
+def test_a_run_that_stands_for_a_moment_is_not_told():
+    """Hosts notice one after the other; before all have, nobody is blamed."""
+    run = Run(3)
+    run.stand(0, at=STEP)
+    run.go_on(1)
+    run.stands.clear()
+    run.go_on(10)
+    assert run.told == []
+
+
+def test_live_and_replay_tell_the_same():
+    first, again = Run(3), Run(3)
+    for run in (first, again):
+        run.stand(0, 1, at=STEP)
+        run.stand(2, at=LOADER)
+        run.go_on(20)
+        run.stands.clear()
+        run.go_on(5)
+    assert first.cluster == again.cluster and first.told == again.told
+
+
+def test_a_thousand_hosts_are_one_line_and_looked_at_once_a_second(monkeypatch):
+    run = Run(1024)
+    looks = []
+    monkeypatch.setattr("jaxtop.cluster.fold.diagnose", lambda *facts: looks.append(1) or diagnose(*facts))
+    odd = tuple(range(3, 1024, 5))
+    run.stand(*(i for i in range(1024) if i not in odd), at=STEP)
+    run.stand(*odd, at=LOADER)
+    begun = time.monotonic()
+    run.go_on(4)
+    print("seconds for each second of 1,024 hosts:", (time.monotonic() - begun) / 4)
+    assert len(looks) == 4
+    assert len(run.text) < 300 and "more" in run.text
+
+
+# Where they stand
+
+
+def test_hosts_are_grouped_by_where_they_stand_and_not_by_how_deep_inside_jax():
+    run = Run(4)
+    run.stand(0, at=VALUE)
+    run.stand(1, at=VALUE[:2])
+    run.stand(2, at=LOADER)
+    run.stand(3, at=TRACING)
+    run.go_on(1)
+    groups = stack_groups(run.cluster, "r1")
+    assert [(group.agents, group.text, group.is_waiting, group.is_making) for group in groups] == [
+        (("r1-0", "r1-1"), "train.py:91 main", True, False),
+        (("r1-2",), "train.py:88 load_batch", False, False),
+        (("r1-3",), "train.py:91 main", False, True),
+    ]
+    assert stack_groups(run.cluster) == groups and stack_groups(run.cluster, "r2") == []
+
+
+def test_what_python_and_libraries_do_inside_is_not_the_place():
+    run = Run(1)
+    inside = (
+        wire.Place("torch/utils/data/dataloader.py", 5, "get"),
+        wire.Place("python3.11/queue.py", 171, "get"),
+    )
+    run.stand(0, at=(*LOADER, *inside))
+    run.go_on(1)
+    (group,) = stack_groups(run.cluster)
+    assert (group.text, group.is_waiting) == ("train.py:88 load_batch", False)
+
+
+def test_a_program_that_is_installed_has_a_place_too():
+    run = Run(1)
+    run.stand(
+        0,
+        at=(
+            wire.Place("python3.11/runpy.py", 1, "run"),
+            wire.Place("maxtext/train.py", 5, "loop"),
+            *VALUE[1:],
+        ),
+    )
+    run.go_on(1)
+    (group,) = stack_groups(run.cluster)
+    assert (group.text, group.is_waiting) == ("maxtext/train.py:5 loop", True)
