@@ -312,6 +312,15 @@ class TestSchedule:
         schedule.learn(result(seconds=0.1, events=4000, step=0.03))
         assert schedule.length(None) <= 0.06
 
+    def test_where_no_step_fits_windows_end_until_somebody_comes_anew(self):
+        schedule = Schedule(most_events=2000)
+        schedule.length(0.5)  # by the hook: no window ever held a step
+        for _ in range(4):
+            schedule.learn(result(seconds=0.1, events=4000, launches=0, step=None))
+        assert schedule.is_too_dense
+        schedule.begin()
+        assert not schedule.is_too_dense
+
     def test_the_hook_tells_the_pace_of_what_has_collectives(self):
         pace = Pace()
         pace.seconds(0.0, {"add": 0, "step": 0, "eval": 0}, set())

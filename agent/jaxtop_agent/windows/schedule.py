@@ -23,10 +23,10 @@ LONGEST_FIRST_S = 0.3
 REQUESTED_S = 1.0
 # A window on request begins on a beat: a viewer's requests do not reach all hosts in the same instant.
 BEAT_S, AHEAD_S = 0.5, 0.2
-# Events a second take what an event of 50 bytes takes to collect: 3 µs.
-MOST_EVENTS = 40_000
-# Where stopping holds the GIL, it may do so for a few milliseconds, unless a person asked for it.
-MOST_EVENTS_UNDER_GIL = 2_000
+# An event (50 bytes) takes 3 µs to collect, and 0.4 µs under the GIL when the trace is dropped; where stopping
+# holds the GIL, too, 3 µs. So it is held for 5 ms; a person who asks for a window may have it for longer.
+MOST_EVENTS, MOST_EVENTS_UNDER_GIL = 12_000, 2_000
+MOST_EVENTS_ASKED = 40_000
 
 
 class Result(NamedTuple):
@@ -48,13 +48,16 @@ class Schedule:
         self._seconds = 0.0
         self._events_per_s = 0.0
         self._step_s: float | None = None
+        self._by_hook_s: float | None = None
         self._guess_s = SHORTEST_S
         self._windows = 0
         self._first = FIRST_WINDOWS
 
     def begin(self) -> None:
-        """Somebody came: the first windows follow each other closely."""
+        """Somebody came: the first windows follow each other closely, and learn anew how dense a trace is."""
         self._first = FIRST_WINDOWS
+        self._events_per_s = 0.0
+        self._windows = 0
 
     @property
     def level(self) -> int:
@@ -79,6 +82,7 @@ class Schedule:
 
     def length(self, launch_s: float | None, *, requested: bool = False) -> float:
         """How long the next window is to be; `launch_s` is how far apart launches are by the hook."""
+        self._by_hook_s = launch_s or self._by_hook_s
         step = self._step_s or launch_s
         wanted = SHORTEST_S if step is None else STEPS * step + SPARE_S
         wanted = max(wanted, self._guess_s)
@@ -86,16 +90,17 @@ class Schedule:
             wanted = min(wanted, REQUESTED_S if requested else LONGEST_FIRST_S)
         most = LONGEST_S
         if self._events_per_s:
-            events = MOST_EVENTS if requested else self._most_events
+            events = MOST_EVENTS_ASKED if requested else self._most_events
             most = min(most, events / self._events_per_s)
         return min(max(SHORTEST_S, wanted), max(most, SHORTEST_S / 4))
 
     @property
     def is_too_dense(self) -> bool:
         """Whether no window that holds a step stays within bounds."""
-        if self._step_s is None or not self._events_per_s:
+        step = self._step_s or self._by_hook_s
+        if step is None or self._first > 0:
             return False
-        return self._most_events / self._events_per_s < self._step_s
+        return self._most_events < self._events_per_s * step
 
     def learn(self, result: Result) -> None:
         """Take in what a window was like; the dearest of late counts, and is slowly forgotten."""

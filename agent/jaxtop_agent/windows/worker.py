@@ -98,13 +98,10 @@ class Windows:
     def _is_sampled(self, topology: Topology) -> bool:
         assert self._profiler is not None
         why_not = policy.why_not_sampled(self._policy, topology.platform, self._profiler)
-        self._say(why_not or self._trouble() or "on")
+        if why_not is None and self._schedule.is_too_dense:
+            why_not = f"{policy.ON_REQUEST}: the trace of one step is too large to be taken by itself"
+        self._say(why_not or "on")
         return why_not is None
-
-    def _trouble(self) -> str | None:
-        if self._schedule.is_too_dense:
-            return f"{policy.ON_REQUEST}: one step is too large a trace for this version of JAX"
-        return None
 
     def _say(self, state: str) -> None:
         if self._board.sources.get(SOURCE) != state:
