@@ -23,8 +23,8 @@ LONGEST_FIRST_S = 0.3
 REQUESTED_S = 1.0
 # A window on request begins on a beat: a viewer's requests do not reach all hosts in the same instant.
 BEAT_S, AHEAD_S = 0.5, 0.2
-# An event (50 bytes) takes 3 µs to collect, and 0.4 µs under the GIL when the trace is dropped; where stopping
-# holds the GIL, too, 3 µs. So it is held for 5 ms; a person who asks for a window may have it for longer.
+# An event takes 3 µs to collect, and 0.4 µs under the GIL when the trace is dropped; where stopping holds the
+# GIL, too, 3 µs. So it is held for 5 ms; a person who asks for a window may have it for longer.
 MOST_EVENTS, MOST_EVENTS_UNDER_GIL = 12_000, 2_000
 MOST_EVENTS_ASKED = 40_000
 
