@@ -300,9 +300,8 @@ def _figures(members: list[Host]) -> _Figures:
         for function, count in host.launches.items():
             name = _program_of(function)
             launches[name] = max(count, launches.get(name, 0))
-            rate = _rate(host, function, count)
-            if rate is not None:
-                rates[name] = max(rate, rates.get(name, 0.0))
+        for name, rate in launches_per_second(host).items():
+            rates[name] = max(rate, rates.get(name, 0.0))
         for name, count in host.programs.compiles.items():
             compiles[name] = max(count, compiles.get(name, 0))
         recompiling.update(host.programs.recompiling)
@@ -333,14 +332,15 @@ def _program_of(function: str) -> str:
     return names.program_of(function)
 
 
-def launches_per_second(host: Host, program: str) -> float | None:
-    """How often a process launched a program lately; None where its launches are not seen."""
-    rates = (
-        _rate(host, function, count)
-        for function, count in host.launches.items()
-        if _program_of(function) == program
-    )
-    return _most(rates)
+def launches_per_second(host: Host) -> dict[str, float]:
+    """How often a process launched each program lately, as far as its launches are seen."""
+    rates: dict[str, float] = {}
+    for function, count in host.launches.items():
+        rate = _rate(host, function, count)
+        if rate is not None:
+            name = _program_of(function)
+            rates[name] = max(rate, rates.get(name, 0.0))
+    return rates
 
 
 def _most(values: Iterable[Figure | None]) -> Figure | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jaxtop import wire
-    from jaxtop.cluster.collectives.joining import Named
+    from jaxtop.cluster.collectives.joining import Joining, Named
     from jaxtop.cluster.collectives.layout import Grouped, Layout, ProgramKey
     from jaxtop.cluster.collectives.timing import Timing
     from jaxtop.cluster.fold import Cluster
@@ -115,6 +115,7 @@ class _Measured(NamedTuple):
 class KnownCollectives:
     """What was derived already, for whoever asks again."""
 
+    joining: Joining | None = None
     told: tuple[Any, ...] = ()
     measured: dict[tuple[Any, ...], _Measured] = field(default_factory=dict)
     views: list[CollectiveView] = field(default_factory=list)
@@ -125,10 +126,11 @@ def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list
     known = KnownCollectives() if known is None else known
     joining, of_programs = cluster.joining, layouts(cluster)
     keys = [*of_programs, *(key for key in joining.seen if key not in of_programs)]
-    rates = {key: rate_of(cluster, key) for key in keys}
-    # By identity, so that a paused picture of the cluster is not taken for the one that goes on.
-    told = (id(joining), joining.changes, joining.facts, rates)
-    if told == known.told:
+    asked: dict[str, Mapping[str, float]] = {}
+    rates = {key: _rate_of(cluster, key, asked) for key in keys}
+    told = (joining.changes, joining.facts, rates)
+    # A paused picture of the cluster is not the one that goes on.
+    if joining is known.joining and told == known.told:
         return known.views
     measured: dict[tuple[Any, ...], _Measured] = {}
     views = []
@@ -147,17 +149,21 @@ def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list
     views.sort(
         key=lambda view: (-(view.us_per_second or 0), -(view.p50_us or 0), -(view.bytes or 0), view.key[1:])
     )
-    known.told, known.measured, known.views = told, measured, views
+    known.joining, known.told, known.measured, known.views = joining, told, measured, views
     return views
 
 
-def rate_of(cluster: Cluster, key: ProgramKey) -> float | None:
+def _rate_of(cluster: Cluster, key: ProgramKey, asked: dict[str, Mapping[str, float]]) -> float | None:
     """How often a program is launched each second, by some of those who run it."""
     layout, seen = layouts(cluster).get(key), cluster.joining.seen.get(key)
     agents = layout.agents if layout else tuple(seen.told) if seen else ()
-    asked = agents[:: max(1, len(agents) // MOST_ASKED)]
-    rates = [launches_per_second(cluster.hosts[agent], key[1]) for agent in asked if agent in cluster.hosts]
-    return max((rate for rate in rates if rate is not None), default=None)
+    found = []
+    for agent in agents[:: max(1, len(agents) // MOST_ASKED)]:
+        if agent not in asked:
+            asked[agent] = launches_per_second(cluster.hosts[agent]) if agent in cluster.hosts else {}
+        if key[1] in asked[agent]:
+            found.append(asked[agent][key[1]])
+    return max(found, default=None)
 
 
 def _view(
