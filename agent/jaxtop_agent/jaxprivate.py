@@ -137,6 +137,18 @@ def instructions(computation: Any) -> list[Any]:
     return list(_find(computation, "instructions")())
 
 
+def opcodes(names: frozenset[str], instruction: Any) -> frozenset[Any]:
+    """What an instruction's `opcode` is if it is one of these, which are named as in texts."""
+    kind = type(instruction.opcode)
+    if kind is str:
+        return names
+    members = ("k" + "".join(part.capitalize() for part in name.split("-")) for name in names)
+    found = frozenset(getattr(kind, member) for member in members if hasattr(kind, member))
+    if not found:
+        raise Missing("operations have other names than those known here")
+    return found
+
+
 def module_text(module: Any, *, brief: bool) -> str:
     """The text of a whole module, written with the GIL held: 15 µs a computation, 6 µs if brief."""
     if not brief:

@@ -131,9 +131,13 @@ def _reading(executable: Any, total: int | None) -> Reading:
 
 
 def _add(module: Module, computations: list[Any], opcodes: frozenset[str], pace: _Pace) -> None:
+    wanted: frozenset[Any] = frozenset()
     for computation in computations:
-        for number, instruction in enumerate(jaxprivate.instructions(computation)):
-            if instruction.opcode in opcodes:
+        listed = jaxprivate.instructions(computation)
+        if listed and not wanted:
+            wanted = jaxprivate.opcodes(opcodes, listed[0])
+        for number, instruction in enumerate(listed):
+            if instruction.opcode in wanted:
                 module.add(computation.name, instruction.to_string())
             if not number % BETWEEN_LOOKS:
                 pace()

@@ -1,0 +1,49 @@
+"""Texts of compiled programs for tests, and what is asserted of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop_agent.collectives import hlo
+
+if TYPE_CHECKING:
+    from jaxtop_agent.collectives import groups
+
+DATA = Path(__file__).parent / "data" / "hlo"
+DATA_GROUPS = ((0, 2, 4, 6), (1, 3, 5, 7))
+MODEL_GROUPS = ((0, 1), (2, 3), (4, 5), (6, 7))
+EVERYBODY = (tuple(range(8)),)
+
+
+def text(name: str, version: str) -> str:
+    return (DATA / f"{name}-jax-{version}.hlo").read_text()
+
+
+def module(*entry: str, devices: str = "num_partitions=8", before: str = "") -> str:
+    body = "\n".join(f"  {line}" for line in entry)
+    return f"HloModule jit_step, is_scheduled=true, {devices}\n\n{before}ENTRY %main {{\n{body}\n}}\n"
+
+
+def members(packed: wire.ReplicaGroups) -> groups.Groups:
+    ids = wire.unpack_runs(packed.members)
+    sizes = packed.sizes * (len(ids) // packed.sizes[0]) if len(packed.sizes) == 1 else packed.sizes
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    return tuple(ids[end - size : end] for end, size in zip(ends, sizes, strict=True))
+
+
+def told(reading: hlo.Reading) -> list[tuple]:
+    """What is asserted of each: kind, source, bytes, groups, times."""
+    places = [
+        None if each.groups is None else members(reading.groups[each.groups]) for each in reading.collectives
+    ]
+    found = zip(reading.collectives, places, strict=True)
+    return sorted(((c.kind, c.source, c.bytes, place, c.times) for c, place in found), key=str)
+
+
+def only(*entry: str, **more: str) -> tuple[wire.Collective, hlo.Reading]:
+    reading = hlo.read(module(*entry, **more))
+    (collective,) = reading.collectives
+    assert reading.unread == 0
+    return collective, reading
