@@ -16,7 +16,9 @@ TIME_SHARE = 0.02
 # By how much steps take longer within a window, as measured on CPUs: so much of its time, or by event.
 SLOWDOWN, SLOWDOWN_AN_EVENT_S = 0.05, 1e-6
 
+# Whole steps are what counts. A verdict wants several: of short steps more of them fit into a window.
 STEPS, SPARE_S = 2.5, 0.06
+MORE_STEPS, MORE_STEPS_S = 5.5, 0.75
 SHORTEST_S, LONGEST_S = 0.08, 3.0
 # The first one only learns how much a trace weighs here.
 LONGEST_FIRST_S = 0.3
@@ -84,7 +86,9 @@ class Schedule:
         """How long the next window is to be; `launch_s` is how far apart launches are by the hook."""
         self._by_hook_s = launch_s or self._by_hook_s
         step = self._step_s or launch_s
-        wanted = SHORTEST_S if step is None else STEPS * step + SPARE_S
+        wanted = SHORTEST_S
+        if step is not None:
+            wanted = max(STEPS * step, min(MORE_STEPS * step, MORE_STEPS_S)) + SPARE_S
         wanted = max(wanted, self._guess_s)
         if not self._windows:
             wanted = min(wanted, REQUESTED_S if requested else LONGEST_FIRST_S)
