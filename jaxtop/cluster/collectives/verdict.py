@@ -7,6 +7,7 @@ what counts, and one that is late must be so in each of the last few.
 
 from __future__ import annotations
 
+from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,7 +76,9 @@ def verdict(
     slack = STAYS if suspect == named else 1.0
     mark = slack * max(at_least_us, OF_LAUNCH * median(each.launch_us for each in recent))
     leads = [[_lead(each.waits, suspect) for each in window] for window in windows]
-    agreeing = next((i for i, each in enumerate(reversed(leads)) if median(each) < mark / 2), len(leads))
+    # Once named, one odd window among them is forgiven.
+    odd = [i for i, each in enumerate(reversed(leads)) if median(each) < mark / 2]
+    agreeing = next(iter(odd[suspect == named :]), len(leads))
     if agreeing < must:
         return None
     agreeing = min(agreeing, MOST_WINDOWS)
@@ -128,17 +131,20 @@ def spread(launches: Sequence[Arrivals], suspect: int | None = None) -> float:
 
 
 def _usual(earlier: Sequence[Sequence[Arrivals]]) -> float:
-    """By how much the last one led in the worst of these windows; 0 where it was mostly the same one."""
-    last = [last_of(each.waits) for window in earlier for each in window]
-    if not last or max(map(last.count, set(last))) >= SHARE * len(last):
-        return 0.0
-    return max(_led(window) for window in earlier)
+    """By how much the last one led in the worst of these windows, where it was now this one, now that.
+
+    Who led in several on end was late, and is so no longer: that says nothing of what is usual.
+    """
+    by_leader = groupby(map(_led, earlier), key=lambda each: each[0])
+    turns = [[lead for _, lead in turn] for _, turn in by_leader]
+    return max((lead for turn in turns if len(turn) < RECENT_WINDOWS for lead in turn), default=0.0)
 
 
-def _led(window: Sequence[Arrivals]) -> float:
+def _led(window: Sequence[Arrivals]) -> tuple[int, float]:
+    """Who led in it, and by how much."""
     last = [last_of(each.waits) for each in window]
     first = max(dict.fromkeys(last), key=last.count)
-    return median(_lead(each.waits, first) for each in window)
+    return first, median(_lead(each.waits, first) for each in window)
 
 
 def _lead(waits: Sequence[int], unit: int) -> int:
