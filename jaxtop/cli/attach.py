@@ -40,7 +40,7 @@ def watch(open_source: Callable[[], LiveSource | None]) -> None:
     follower = Follower(open_source)
     follower.start()
     try:
-        failure = JaxtopApp(follower).run()
+        failure = JaxtopApp(follower, ask=follower.ask).run()
     finally:
         follower.stop()
     if failure:

@@ -6,10 +6,11 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.cli.asking import Asking
 from jaxtop.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtop.sources import LiveSource
 
@@ -24,6 +25,7 @@ class Follower:
     def __init__(self, open_source: Callable[[], LiveSource | None]) -> None:
         self._open = open_source
         self._frames: deque[Any] = deque(maxlen=MOST_FRAMES)
+        self._asked: deque[Asking] = deque()
         self._source: LiveSource | None = None
         self._failure: str | None = None
         self._stopping = threading.Event()
@@ -52,6 +54,12 @@ class Follower:
         """What was received and could not be read, with how often."""
         return dict(self._source.rejected) if self._source else {}
 
+    def ask(self, what: str, agents: Sequence[str]) -> Asking:
+        """Ask these agents for something; their answers come as frames, who answered is counted."""
+        asking = Asking(what, agents)
+        self._asked.append(asking)
+        return asking
+
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
@@ -66,8 +74,16 @@ class Follower:
             self._failure = f"following the run failed: {type(error).__name__}: {error}"
 
     def _follow(self, source: LiveSource) -> None:
+        asking: list[Asking] = []
         try:
             while not self._stopping.is_set():
+                while self._asked:
+                    asking.append(self._asked.popleft())
+                for each in asking:
+                    each.advance(source)
                 self._frames.extend(source.poll(POLL))
+                asking = [each for each in asking if not each.is_done]
         finally:
             source.close()
+            for each in asking:
+                each.give_up()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import zmq
@@ -33,6 +33,7 @@ class _Open:
     until: float
     answered: Answered
     noticed: Callable[[Change], None]
+    also: list[Answered] = field(default_factory=list)
 
 
 def _ignore(_: Change) -> None:
@@ -63,10 +64,13 @@ class Questions:
         answered: Answered,
         noticed: Callable[[Change], None] = _ignore,
     ) -> None:
-        """Ask; the same question to the same agent is not asked twice at a time."""
-        if not any(each.socket.endpoint == endpoint and each.what == request.what for each in self._open):
-            socket = Question(self._context, self._keys, self._server, endpoint, wire.encode(request))
-            self._open.append(_Open(socket, request.what, now + ANSWER_WITHIN, answered, noticed))
+        """Ask; the same question to the same agent is not asked twice at a time, but all hear the reply."""
+        for each in self._open:
+            if each.socket.endpoint == endpoint and each.what == request.what:
+                each.also.append(answered)
+                return
+        socket = Question(self._context, self._keys, self._server, endpoint, wire.encode(request))
+        self._open.append(_Open(socket, request.what, now + ANSWER_WITHIN, answered, noticed))
 
     def wait_with(self, poller: zmq.Poller) -> None:
         """Let answers wake this poller."""
@@ -83,7 +87,10 @@ class Questions:
             if parts is not None or now >= each.until:
                 self._open.remove(each)
                 each.socket.close()
-                each.answered(*self._read(parts or [], now))
+                reply, frames = self._read(parts or [], now)
+                each.answered(reply, frames)
+                for also in each.also:
+                    also(reply, [])  # the messages were handed over already
 
     def close(self) -> None:
         """Give up all."""

@@ -12,10 +12,13 @@ from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.cluster import Cluster, KnownPrograms
 from jaxtop.cluster.arrays import Merged
+from jaxtop.cluster.collectives import KnownCollectives
 from jaxtop.tui import headline
+from jaxtop.tui.asking import NOBODY, Question, processes
 from jaxtop.tui.help import Help
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette
+from jaxtop.tui.renderables.reading import OVER
 from jaxtop.tui.screens import all_screens
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.key_bar import KeyBar
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from jaxtop.cluster.views import Known
+    from jaxtop.tui.asking import Ask, What
 
 PAINTS_PER_SECOND = 4
 SMALLEST = (60, 16)
@@ -74,20 +78,32 @@ class JaxtopApp(App[str]):
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("colon,ctrl+p", "command_palette", "Palette", key_display=":", show=False),
         Binding("space", "pause", "Pause"),
+        Binding("c", "capture", "Capture collectives now", show=False),
+        Binding("p", "stacks", "Ask for stacks", show=False),
         Binding("z", "jump", "Jump", show=False),
         Binding("t", "theme", "Theme", show=False),
         Binding("M", "maximise", "Maximise", show=False),
         Binding("escape", "return", "Back", show=False),
     ]
 
-    def __init__(self, feed: Feed, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, feed: Feed, clock: Callable[[], float] = time.time, *, ask: Ask | None = None) -> None:
+        """The app on these frames.
+
+        Args:
+            feed: Where the frames come from.
+            clock: What time it is.
+            ask: Asks processes for something; None where there is nobody to ask.
+        """
         super().__init__()
         self._feed = feed
         self._clock = clock
+        self._ask = ask
+        self._questions: list[Question] = []
         self._cluster = Cluster()
         self._known: Known = {}
         self._merged = Merged()
         self._known_programs = KnownPrograms()
+        self._known_collectives = KnownCollectives()
         self._frozen: Moment | None = None
         self._selection: Selection = NOTHING
         self._header = _Line(id="header")
@@ -138,7 +154,14 @@ class JaxtopApp(App[str]):
         """What is shown: now, or the moment at which the view was paused."""
         if self._frozen is not None:
             return self._frozen
-        return Moment(self._cluster, self._clock(), self._known, self._merged, self._known_programs)
+        return Moment(
+            self._cluster,
+            self._clock(),
+            self._known,
+            self._merged,
+            self._known_programs,
+            self._known_collectives,
+        )
 
     def _paint(self) -> None:
         """Take in what arrived, and show it; while paused only the taking in goes on."""
@@ -150,6 +173,7 @@ class JaxtopApp(App[str]):
         if failure is not None:
             self.exit(failure)
             return
+        self._tell_outcomes()
         moment = self.moment
         self._paint_lines(moment)
         if self._frozen is None and self.screen is self.screen_stack[0]:
@@ -161,7 +185,8 @@ class JaxtopApp(App[str]):
         clock = time.strftime("%H:%M:%S", time.localtime(moment.now))
         width = self.size.width
         self._header.read(headline.header(moment, mode, clock, width, self.palette))
-        self._facts.read(headline.facts(moment, self._feed.rejected(), width, self.palette))
+        asking = [question.progress for question in self._questions]
+        self._facts.read(headline.facts(moment, self._feed.rejected(), width, self.palette, asking))
 
     def _since(self, moment: Moment) -> str:
         from jaxtop.tui.text import age  # kept beside its one use
@@ -220,6 +245,36 @@ class JaxtopApp(App[str]):
         """Stop the view; the cluster is followed all the same."""
         self._frozen = None if self._frozen else Moment(self._cluster.frozen(), self._clock())
         self._paint()
+
+    def action_capture(self) -> None:
+        """Have all processes take a window of the profiler now."""
+        self._put("capture")
+
+    def action_stacks(self) -> None:
+        """Ask all processes where they stand, and show it."""
+        self._put("stacks")
+        if self._view.KEY != "9":
+            self.action_screen("9")
+
+    def _put(self, what: What) -> None:
+        """Ask whoever may be there, once at a time."""
+        states = self.moment.states
+        agents = [agent for agent, state in states.items() if state not in OVER]
+        if self._ask is None:
+            self.notify(NOBODY, severity="warning")
+        elif not agents:
+            self.notify("there is no process to ask", severity="warning")
+        elif not any(question.what == what for question in self._questions):
+            self._questions.append(Question(what, self._ask(what, agents)))
+            self.notify(f"asking {processes(len(agents))}", timeout=2)
+            self._paint_lines(self.moment)
+
+    def _tell_outcomes(self) -> None:
+        for question in [each for each in self._questions if not each.is_open]:
+            self._questions.remove(question)
+            said, is_good = question.outcome
+            paused = "; the view is paused" if self._frozen is not None else ""
+            self.notify(said + paused, severity="information" if is_good else "warning")
 
     def action_help(self) -> None:
         """Show the keys that work here."""

@@ -11,6 +11,8 @@ from jaxtop.tui import text
 from jaxtop.tui.renderables.reading import PAST
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
@@ -93,13 +95,20 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     return parts
 
 
-def facts(moment: Moment, rejected: dict[str, int], width: int, palette: Palette) -> Text:
-    """Troubles first; without any, what the run is made of."""
+def facts(
+    moment: Moment,
+    rejected: dict[str, int],
+    width: int,
+    palette: Palette,
+    asking: Sequence[str] = (),
+) -> Text:
+    """What is being asked, then troubles; without any, what the run is made of."""
     line = Text(no_wrap=True)
     skipped = [
         ("#", f"{count} messages skipped: {what}", palette.warning) for what, count in rejected.items()
     ]
     found = [
+        *(("?", words, palette.theme.accent or palette.warning) for words in asking),
         *_troubles(moment, palette),
         *_programs(moment, palette),
         *skipped,

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jaxtop.cluster.collectives import waits
 from jaxtop.cluster.tree import form
 from jaxtop.tui import text
-from jaxtop.tui.renderables.slices import slices_of
+from jaxtop.tui.renderables.slices import Signs, slices_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from jaxtop.cluster import ArrayView, DeviceView
+    from jaxtop.cluster.collectives import CollectiveView, Straggler
+
+# Stands beside who comes last.
+LATE = "!"
 
 
 @dataclass(frozen=True)
@@ -26,13 +31,22 @@ class Metric:
     full: float | None = None
     # False: it says which one, not how much.
     is_amount: bool = True
+    # What a cell says where the value alone is not all, the longest first; what the legend says beside it;
+    # who stands out.
+    say: Callable[[DeviceView], tuple[str, ...]] | None = None
+    note: str = ""
+    is_marked: Callable[[DeviceView], bool] | None = None
 
-    def scale_end(self, devices: Iterable[DeviceView]) -> float | None:
-        """The value at the full end of the scale; None if no device has the figure."""
-        values = [value for device in devices if (value := self.read(device)) is not None]
-        if not values:
-            return None
-        return self.full if self.full is not None else max(values)
+    def said(self, device: DeviceView, value: float | None, room: int = 1000) -> str:
+        """What a cell of this many characters says of its device."""
+        if self.say is None or value is None:
+            return self.write(value)
+        said = self.say(device)
+        return next((words for words in said if len(words) <= room), said[-1])
+
+    def is_reported(self, devices: Iterable[DeviceView]) -> bool:
+        """Whether anybody has the figure."""
+        return any(self.read(device) is not None for device in devices)
 
 
 METRICS = (
@@ -59,6 +73,48 @@ def slice_metric(view: ArrayView) -> Metric | None:
         return text.NA if piece is None else known.label(int(piece))
 
     return Metric(f"slice of {view.name or form(view)}", read, write, is_amount=False)
+
+
+def wait_metric(views: Callable[[], Sequence[CollectiveView]]) -> Metric:
+    """How long each device waits for others in a launch, in the middle; worked out when somebody looks."""
+    known: list[Mapping[tuple[str, int], int]] = []
+
+    def read(device: DeviceView) -> float | None:
+        if not known:
+            known.append(waits(views()))
+        return known[0].get((device.run, device.id))
+
+    return Metric("collective wait", read, text.micros)
+
+
+def groups_metric(view: CollectiveView) -> Metric | None:
+    """Which group of a collective a device is in, and how long it waits there; None where nobody knows."""
+    if not view.groups:
+        return None
+    signs, late = Signs(len(view.groups)), view.straggler
+    ordinals = {device_id: i for i, group in enumerate(view.groups) for device_id in group}
+
+    def read(device: DeviceView) -> float | None:
+        return ordinals.get(device.id) if device.run == view.run else None
+
+    def write(group: float | None) -> str:
+        return text.NA if group is None else signs.label(int(group))
+
+    def is_late(device: DeviceView) -> bool:
+        return late is not None and device.run == view.run and device.id == late.device_id
+
+    def say(device: DeviceView) -> tuple[str, ...]:
+        wait = view.waits_us.get(device.id)
+        group = write(ordinals.get(device.id)) + (LATE if is_late(device) else "")
+        return (group,) if wait is None else (f"{group} {text.micros(wait)}", group)
+
+    note = "" if late is None else f"{LATE} last: {who(late)}, {text.share(late.share)}"
+    return Metric(f"groups of {view.op}", read, write, is_amount=False, say=say, note=note, is_marked=is_late)
+
+
+def who(late: Straggler) -> str:
+    """The process of a straggler, as a person would call it."""
+    return f"process {late.process_index}" if late.process_index is not None else "a process"
 
 
 def _share(percent: float | None) -> float | None:

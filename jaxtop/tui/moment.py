@@ -7,7 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import cluster as model
+from jaxtop.cluster import collectives as of_collectives
 from jaxtop.cluster.arrays import Merged
+from jaxtop.cluster.collectives import KnownCollectives
 
 if TYPE_CHECKING:
     from jaxtop.cluster import (
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
         Run,
         State,
     )
+    from jaxtop.cluster.collectives import CollectiveView
     from jaxtop.cluster.views import Known
 
 
@@ -35,6 +38,7 @@ class Moment:
     known: Known = field(default_factory=dict, repr=False)
     merged: Merged = field(default_factory=Merged, repr=False)
     known_programs: KnownPrograms = field(default_factory=model.KnownPrograms, repr=False)
+    known_collectives: KnownCollectives = field(default_factory=KnownCollectives, repr=False)
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -75,16 +79,31 @@ class Moment:
         """Processes that loaded different programs where they must have the same."""
         return model.differences(self.cluster, self.known_programs)
 
+    @cached_property
+    def collectives(self) -> list[CollectiveView]:
+        """The same list as before while nothing new is known of them."""
+        return of_collectives.collectives(self.cluster, self.known_collectives)
+
+    def ago(self, host: Host, at_ms: int) -> float:
+        """How many seconds ago a time of an agent's clock was, whatever that clock shows."""
+        if host.pulse_at is None:
+            return max(0.0, self.now - at_ms / 1000)
+        return max(0.0, self.now - host.pulse_at + (host.pulse.at_ms - at_ms) / 1000)
+
     def host(self, agent: str) -> Host | None:
         return self.cluster.hosts.get(agent)
 
 
 class Selection(NamedTuple):
-    """What the person looks at, kept from screen to screen: a host, maybe a device of it; an array's key."""
+    """What the person looks at, kept from screen to screen: a host, maybe a device of it.
+
+    Also the key of an array or of a collective that is to be painted on the mesh.
+    """
 
     agent: str | None = None
     device_id: int | None = None
     array: tuple[Any, ...] | None = None
+    collective: tuple[Any, ...] | None = None
 
     @property
     def device_key(self) -> tuple[str, int] | None:

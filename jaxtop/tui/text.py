@@ -67,6 +67,22 @@ def duration(milliseconds: float | None) -> str:
     return f"{milliseconds:.0f}ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f}s"
 
 
+def micros(microseconds: float | None) -> str:
+    """How long something short took, at most six characters: 850us, 61.2ms, 12.3s."""
+    if microseconds is None:
+        return NA
+    if microseconds < 999.5:
+        return f"{microseconds:.0f}us"
+    if microseconds < 999_500:
+        return f"{microseconds / 1000:.{1 if microseconds < 99_950 else 0}f}ms"
+    return f"{microseconds / 1_000_000:.1f}s"
+
+
+def bandwidth(bytes_per_second: float | None) -> str:
+    """Bytes a second, in powers of 1,024."""
+    return NA if bytes_per_second is None else f"{size(bytes_per_second)}/s"
+
+
 def age(seconds: float | None) -> str:
     """How long ago, in the largest unit that says something."""
     if seconds is None:

@@ -58,6 +58,9 @@ class Timeline:
     aligned_by: str = ""
 
 
+NO_TIMELINE = Timeline()
+
+
 class WindowsSeen(NamedTuple):
     """How many windows there were, and the host whose last one is the newest."""
 

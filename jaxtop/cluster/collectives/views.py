@@ -85,6 +85,7 @@ class CollectiveView:
     waits_us: Mapping[int, int] = field(default_factory=dict)
     is_async: bool = False
     mesh: MeshView | None = None
+    is_judged: bool = True  # False where nobody can be told to be late: devices take turns on a host's CPU
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -203,6 +204,7 @@ def _view(
         waits_us=found.waits,
         is_async=told is not None and told.is_async,
         mesh=layout.mesh if layout else None,
+        is_judged=grouped is None or bool(grouped.teams),
     )
 
 

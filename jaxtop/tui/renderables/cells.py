@@ -163,10 +163,10 @@ def _pair(scene: Scene, run: Run, _y: int) -> Iterable[Segment]:
 def _chip(scene: Scene, run: Run, _y: int) -> Iterable[Segment]:
     device = run.devices[0]
     marks, code = divmod(scene.codes[device], PEER)
-    name, value = _texts(scene, device)
+    room = scene.plan.tile.width - 3 - scene.id_width
+    name, value = _texts(scene, device, room)
     sign = _sign(code)
     chosen = marks * PEER >= SELECTED
-    room = scene.plan.tile.width - 3 - scene.id_width
     opened, closed = "[]" if chosen else "  "
     line = f"{opened}{name:>{scene.id_width}}{sign}{value:>{room}.{room}}{closed}"
     if chosen:
@@ -184,7 +184,7 @@ def _box(scene: Scene, run: Run, y: int) -> Iterable[Segment]:
     frame = ink.bold if chosen else ink.style(ink.colour(code))
     left, right, across = ("┃", "┃", "━") if chosen else ("│", "│", "╌" if peer else "─")
     if line == 0:
-        name, sign = f" {_texts(scene, device)[0]} ", _sign(code).strip()
+        name, sign = f" {_texts(scene, device, room)[0]} ", _sign(code).strip()
         end = f" {sign} " if sign else _fitting(scene.note(device), room - len(name)) if device >= 0 else ""
         yield Segment("┏" if chosen else "╭", frame)
         yield Segment(name, ink.chosen if chosen else ink.style(ink.foreground, bold=True, underline=peer))
@@ -207,7 +207,7 @@ def _fitting(note: str, room: int) -> str:
 def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segment:
     ink = scene.ink
     if line == 1:
-        words = _texts(scene, device)[1]
+        words = _texts(scene, device, room)[1]
         return Segment(f"{words:{room}.{room}}", ink.bold if code < STEPS else ink.style(ink.colour(code)))
     if line == TALL_BOX - 2:
         return Segment(scene.trends[device] if 0 <= device < len(scene.trends) else " " * room, ink.faint)
@@ -221,13 +221,14 @@ def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segme
     return Segment(bar(share, room), ink.style(ink.colour(code), ink.panel))
 
 
-def _texts(scene: Scene, device: int) -> tuple[str, str]:
-    """What a cell calls its device, and the value."""
+def _texts(scene: Scene, device: int, room: int) -> tuple[str, str]:
+    """What a cell calls its device, and the value in the room there is."""
     if device < 0:
         return ("?", "not met") if scene.reading.codes[device] == ABSENT else (" ", "")
     view = scene.devices[device]
     gone = view.state in OVER
-    return str(view.id), text.NA if gone else scene.reading.metric.write(scene.reading.values[device])
+    metric, value = scene.reading.metric, scene.reading.values[device]
+    return str(view.id), text.NA if gone else metric.said(view, value, room)
 
 
 def _sign(code: int) -> str:

@@ -10,13 +10,13 @@ from textual.color import Color
 
 from jaxtop.tui import text
 from jaxtop.tui.palette import PALETTES, Palette
-from jaxtop.tui.renderables.reading import ABSENT, EMPTY, STEPS, UNKNOWN, state_of_code
+from jaxtop.tui.renderables.reading import ABSENT, EMPTY, MARKED, STEPS, UNKNOWN, state_of_code
 
 if TYPE_CHECKING:
     from jaxtop.cluster import State
 
 GLYPHS = "░▒▓█"
-NO_VALUE, NOT_MET = "╌", "·"
+NO_VALUE, NOT_MET, STANDS_OUT = "╌", "·", "!"
 # Added to a code: the device shares a group with the selected one; it is the selected one.
 PEER, SELECTED = 1000, 2000
 # Two codes in one number: the upper half's times this, plus the lower half's.
@@ -74,7 +74,9 @@ class Ink:
         if code < STEPS:
             return self.ramp(code)
         state = state_of_code(code)
-        return Color.parse(self.palette.muted) if state is None else self.colour_of(state)
+        if state is None:
+            return Color.parse(self.palette.warning if code == MARKED else self.palette.muted)
+        return self.colour_of(state)
 
     def colour_of(self, state: State) -> Color:
         return Color.parse(self.palette.of_state(state))
@@ -113,7 +115,7 @@ class Ink:
         if upper == lower and upper >= STEPS:
             return self._draw_whole(upper + peer * PEER)
         for code, other in ((upper, lower), (lower, upper)):
-            if state_of_code(code) is not None:
+            if code == MARKED or state_of_code(code) is not None:
                 back = self.ramp(other) if other < STEPS else self.panel
                 return sign(code), self.style(self.colour(code), back, underline=peer)
         if self.plain:
@@ -141,7 +143,7 @@ def sign(code: int) -> str:
     state = state_of_code(code)
     if state is not None:
         return text.STATE_SIGNS[state]
-    return {UNKNOWN: NO_VALUE, ABSENT: NOT_MET}.get(code, " ")
+    return {UNKNOWN: NO_VALUE, ABSENT: NOT_MET, MARKED: STANDS_OUT}.get(code, " ")
 
 
 def _dots(upper: int, lower: int) -> str:

@@ -73,7 +73,7 @@ def who(device: DeviceView) -> str:
 
 def _most(reading: Reading, devices: Sequence[DeviceView]) -> str:
     if reading.most is None or not reading.metric.is_amount:
-        return ""
+        return reading.metric.note
     value = reading.metric.write(reading.values[reading.most])
     more = f" (and {reading.alike - 1:,} more)" if reading.alike > 1 else ""
     return f"most: {who(devices[reading.most])}, {value}{more}"
@@ -81,7 +81,7 @@ def _most(reading: Reading, devices: Sequence[DeviceView]) -> str:
 
 def _pointed(reading: Reading, devices: Sequence[DeviceView], pointed: int) -> str:
     device = devices[pointed]
-    value = text.NA if device.state in OVER else reading.metric.write(reading.values[pointed])
+    value = text.NA if device.state in OVER else reading.metric.said(device, reading.values[pointed])
     state = "" if device.state is State.LIVE else f", {device.state.value}"
     return f"here: {who(device)}, {value}{state}"
 

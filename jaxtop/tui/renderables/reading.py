@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # What a cell shows, as a number: a step of the ramp (from 0), or one of these, or a state.
 STEPS = 8
-UNKNOWN, ABSENT, EMPTY = 100, 101, 102
+UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
 _STATES = tuple(State)
 _OF_STATE = {state: 110 + i for i, state in enumerate(_STATES)}
 # A process that is gone holds nothing: its last figures are no longer true.
@@ -65,6 +65,10 @@ def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
         else (UNKNOWN if value is None else min(last, int(value * scale)))
         for device, value in zip(devices, values, strict=True)
     ]
+    if metric.is_marked is not None:
+        marked = [i for i, device in enumerate(devices) if codes[i] < STEPS and metric.is_marked(device)]
+        for i in marked:
+            codes[i] = MARKED
     codes.extend(_OF_STATE[state] for state in reversed(_STATES))
     codes.extend((EMPTY, ABSENT))
     most = None if largest is None else values.index(largest)

@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 SIGNS = ascii_letters + digits
 
 
+@dataclass(frozen=True)
+class Signs:
+    """What each of so many pieces or groups is called."""
+
+    count: int
+
+    def label(self, piece: int) -> str:
+        """A letter, or where these do not suffice a number."""
+        return SIGNS[piece] if self.count <= len(SIGNS) else str(piece)
+
+
 @dataclass(frozen=True, eq=False)
 class Slices:
     """The slices of an array in the order of their indices, and which of them each device holds."""
@@ -36,8 +47,8 @@ class Slices:
     device_ids: tuple[int, ...]
 
     def label(self, piece: int) -> str:
-        """What a slice is called: a letter, or where these do not suffice a number."""
-        return SIGNS[piece] if len(self.pieces) <= len(SIGNS) else str(piece)
+        """What a slice is called."""
+        return Signs(len(self.pieces)).label(piece)
 
     def sign(self, piece: int) -> str:
         """The same in one character; of many slices some share one."""

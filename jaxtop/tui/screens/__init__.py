@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.tui.screens.arrays import ArraysView
+from jaxtop.tui.screens.collectives import CollectivesView
 from jaxtop.tui.screens.devices import DevicesView
 from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
 from jaxtop.tui.screens.memory import MemoryScreenView
 from jaxtop.tui.screens.mesh import MeshScreenView
 from jaxtop.tui.screens.programs import ProgramsView
+from jaxtop.tui.screens.stacks import StacksView
 
 if TYPE_CHECKING:
     from jaxtop.tui.screens.base import View
@@ -24,6 +26,8 @@ def all_screens() -> list[View]:
         DevicesView(),
         ArraysView(),
         MemoryScreenView(),
+        CollectivesView(),
         ProgramsView(),
         EventsView(),
+        StacksView(),
     ]

@@ -211,5 +211,5 @@ class ArraysView(View):
         message.stop()
         view = message.row.view
         if view is not None and slices_of(view) is not None:
-            self.selection = self.selection._replace(array=view.key)
+            self.selection = self.selection._replace(array=view.key, collective=None)
             self.post_message(View.Drilled(self.selection, "1"))

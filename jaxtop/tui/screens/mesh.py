@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding
 from textual.containers import Container, Vertical
@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from jaxtop.cluster import MeshView, memory_history
 from jaxtop.tui.arranger import Arrangement, Arranger
-from jaxtop.tui.metrics import METRICS, Metric, slice_metric
+from jaxtop.tui.metrics import METRICS, Metric, groups_metric, slice_metric, wait_metric
 from jaxtop.tui.moment import Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.axes import Grid
@@ -20,7 +20,7 @@ from jaxtop.tui.renderables.detail import Subject
 from jaxtop.tui.renderables.ink import Ink, ink_of
 from jaxtop.tui.renderables.layouts import EMPTY_PLAN, MISSING
 from jaxtop.tui.renderables.legend import legend
-from jaxtop.tui.renderables.reading import Reading, read
+from jaxtop.tui.renderables.reading import OVER, Reading, read
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.switches import pressed_by, switches, switches_of
 from jaxtop.tui.widgets.detail import Detail
@@ -69,9 +69,13 @@ class MeshScreenView(View):
     def __init__(self) -> None:
         super().__init__()
         self._arranger = Arranger()
-        self._metric = 0
-        self._metrics: tuple[Metric, ...] = METRICS
-        # The selection that last came with an array: its slices are shown once, not whenever one returns.
+        self._metric = METRICS[0]
+        # Derived from the collectives, and so made anew when these are; with what it was made from.
+        self._waits: tuple[object, Metric] = (None, wait_metric(list))
+        # The slices of an array, or the groups of a collective, that a person wanted to see.
+        self._painted: Metric | None = None
+        self._collective: tuple[tuple[Any, ...], object] | None = None
+        # The selection that last came with either: it is shown once, not whenever one returns.
         self._drilled: Selection | None = None
         self._device: DeviceView | None = None
         self._pointed: int | None = None
@@ -102,11 +106,12 @@ class MeshScreenView(View):
     def show(self, moment: Moment) -> None:
         super().show(moment)
         self._arranger.see(moment)
+        self._see_collectives()
         self._find_selected()
         self._draw()
 
     def select(self, selection: Selection) -> None:
-        self._find_slices(selection)
+        self._find_painted(selection)
         if selection.agent is None:
             return  # nothing was selected elsewhere: what is selected here stays
         super().select(selection)
@@ -116,16 +121,49 @@ class MeshScreenView(View):
 
     # Selection
 
-    def _find_slices(self, selection: Selection) -> None:
-        """Colour the mesh by the slices of the array that was selected elsewhere."""
-        if selection.array is None or selection is self._drilled:
+    def _find_painted(self, selection: Selection) -> None:
+        """Colour the mesh by the array or the collective that was selected elsewhere."""
+        if (selection.array is None and selection.collective is None) or selection is self._drilled:
             return
         self._drilled = selection
-        view = next((view for view in self.moment.arrays if view.key == selection.array), None)
-        metric = None if view is None else slice_metric(view)
-        if metric is not None:
-            self._metrics, self._metric = (*METRICS, metric), len(METRICS)
+        if selection.collective is not None:
+            self._collective = selection.collective, None
+            found = self._groups()
+        else:
+            view = next((view for view in self.moment.arrays if view.key == selection.array), None)
+            self._collective = None
+            found = None if view is None else slice_metric(view)
+        if found is not None:
+            self._painted = self._metric = found
             self._draw()
+
+    def _see_collectives(self) -> None:
+        """What is painted of collectives follows what windows tell of them."""
+        moment, joining = self.moment, self.moment.cluster.joining
+        told = id(joining), joining.changes, joining.facts
+        if self._waits[0] == told:
+            return
+        was, now = self._waits[1], wait_metric(lambda: moment.collectives)
+        self._waits = told, now
+        was_painted, now_painted = self._painted, self._groups()
+        if now_painted is not None:
+            self._painted = now_painted
+        if self._metric is was:
+            self._metric = now
+        elif self._metric is was_painted and now_painted is not None:
+            self._metric = now_painted
+
+    def _groups(self) -> Metric | None:
+        """The groups of the chosen collective, if there is something new to them."""
+        if self._collective is None:
+            return None
+        key, before = self._collective
+        view = next((view for view in self.moment.collectives if view.key == key), None)
+        shown = None if view is None else (view.groups, view.straggler, id(view.waits_us))
+        if view is None or shown == before:
+            return None
+        self._collective = key, shown
+        return groups_metric(view)
 
     @property
     def _selected(self) -> int | None:
@@ -188,7 +226,12 @@ class MeshScreenView(View):
         self._rearranged()
 
     def action_metric(self) -> None:
-        self._metric = (self._metric + 1) % len(self._metrics)
+        """The next of those that some device reports."""
+        metrics = [*METRICS, self._waits[1], *([self._painted] if self._painted is not None else [])]
+        at = metrics.index(self._metric) if self._metric in metrics else 0
+        devices = [device for device in self._arranger.devices if device.state not in OVER]
+        following = [*metrics[at + 1 :], *metrics[: at + 1]]
+        self._metric = next((each for each in following if each.is_reported(devices)), METRICS[0])
         self._draw()
 
     def action_mesh(self) -> None:
@@ -231,7 +274,7 @@ class MeshScreenView(View):
 
     def _read(self) -> Reading:
         known = self._reading
-        metric = self._metrics[self._metric]
+        metric = self._metric
         if known is None or known[0] is not self.moment or known[1] is not metric:
             known = self.moment, metric, read(self._arranger.devices, metric)
             self._reading = known

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SCREEN_ACTION = "screen("
 # Needed by who is lost: they go last where there is little room.
 NEVER_DROPPED = ("help", "quit")
+# A name of fewer letters says nothing.
+FEWEST_LETTERS = 3
 
 
 class Item(NamedTuple):
@@ -33,37 +35,38 @@ class Item(NamedTuple):
 def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
     """The screens on the left; on the right other keys, of which the first give way where there is no room.
 
-    Where even the screens do not fit, the names of those that are not open do.
+    Where even the screens do not fit, the names of those that are not open are cut, or go.
     """
-    keys = list(keys)
-    short = False
-    while True:
-        line = _line(screens, keys, width, short=short)
-        droppable = [item for item in keys if item.action not in NEVER_DROPPED]
-        if line.cell_len <= width or (short and not droppable):
-            line.truncate(width)
-            return line
-        if droppable:
-            keys.remove(droppable[0])
-        else:
-            short = True
+    longest = max((len(item.says) for item in screens), default=0)
+    needed = [item for item in keys if item.action in NEVER_DROPPED]
+    dropped = [item for item in keys if item.action not in NEVER_DROPPED]
+    kept = [[*dropped[i:], *needed] for i in range(len(dropped) + 1)]
+    for letters, shown in [(longest, each) for each in kept] + [
+        (letters, needed) for letters in (*range(longest - 1, FEWEST_LETTERS - 1, -1), 0)
+    ]:
+        line = _line(screens, shown, width, letters=letters)
+        if line.cell_len <= width:
+            break
+    line.truncate(width)
+    return line
 
 
-def _line(screens: Sequence[Item], keys: Sequence[Item], width: int, *, short: bool) -> Text:
-    left = _items(screens, short=short)
-    right = _items(keys, short=False)
+def _line(screens: Sequence[Item], keys: Sequence[Item], width: int, *, letters: int) -> Text:
+    left = _items(screens, letters)
+    right = _items(keys)
     gap = max(1, width - left.cell_len - right.cell_len)
     return Text.assemble(left, " " * gap, right, no_wrap=True, end="")
 
 
-def _items(items: Sequence[Item], *, short: bool) -> Text:
+def _items(items: Sequence[Item], letters: int | None = None) -> Text:
+    """Keys with what they do, where that is not what is open in so many letters."""
     line = Text()
     for item in items:
-        says = "" if short and not item.is_open else f" {item.says}"
+        says = item.says if item.is_open or letters is None else item.says[:letters]
         press = Style(meta={"press": item.action})
         line.append(" ")
         line.append(item.key, Style(bold=True, reverse=item.is_open) + press)
-        line.append(says, Style(bold=item.is_open, reverse=item.is_open) + press)
+        line.append(f" {says}" if says else "", Style(bold=item.is_open, reverse=item.is_open) + press)
     return line
 
 

@@ -1,0 +1,60 @@
+"""Which hosts and launches the strips below the collectives show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jaxtop.cluster.collectives.timeline import NO_TIMELINE, Timeline, tellers, timeline
+from jaxtop.tui.renderables.collective_pane import by_wait
+
+if TYPE_CHECKING:
+    from jaxtop.cluster.collectives import CollectiveView
+    from jaxtop.tui.moment import Moment
+
+# A launch in fewer characters shows nothing of what is in it.
+LAUNCH_WIDTH = 40
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What the strips of time were drawn from, so that they are worked out once a window."""
+
+    told: tuple[Any, ...] = ()
+    timeline: Timeline = NO_TIMELINE
+    hidden: int = 0
+
+
+def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], known: Chart) -> Chart:
+    """The strips of the hosts that there is room for: those of the slowest group, who is late among them."""
+    cluster, (width, height) = moment.cluster, room
+    told = (
+        view.key,
+        room,
+        id(cluster.joining),
+        cluster.joining.changes,
+        cluster.joining.facts,
+        view.straggler,
+    )
+    if told == known.told:
+        return known
+    agents = tellers(cluster, view)
+    chosen = chosen_hosts(
+        moment, view, agents, max(1, height - 2 if len(agents) > height - 1 else height - 1)
+    )
+    met = [each.op for each in moment.collectives if each.key[:3] == view.key[:3] and each.crosses_hosts]
+    anchors = dict.fromkeys([view.op, *met] if view.crosses_hosts is not False else met)
+    drawn = timeline(cluster, view, anchors, chosen, max(1, width // LAUNCH_WIDTH))
+    return Chart(told, drawn, len(agents) - len(drawn.strips))
+
+
+def chosen_hosts(moment: Moment, view: CollectiveView, agents: tuple[str, ...], most: int) -> tuple[str, ...]:
+    """So many of the agents, in their order: the late one, those of the slowest group, then the others."""
+    owners = {device.id: device.agent for device in moment.devices if device.run == view.run}
+    slowest = view.groups[by_wait(view)[0]] if view.groups else ()
+    wanted = [view.straggler.agent] if view.straggler is not None else []
+    wanted += [owners[each] for each in slowest if each in owners]
+    there = set(agents)
+    first = dict.fromkeys(agent for agent in (*wanted, *agents) if agent in there)
+    taken = set(list(first)[:most])
+    return tuple(agent for agent in agents if agent in taken)

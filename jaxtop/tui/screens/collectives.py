@@ -1,0 +1,270 @@
+"""The collectives: what each costs, who waits in it, and who is waited for."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding
+from textual.widgets import Static
+
+from jaxtop.cluster.collectives import step_shares
+from jaxtop.cluster.collectives.timeline import windows_seen
+from jaxtop.tui import text
+from jaxtop.tui.chart import Chart, chart
+from jaxtop.tui.collective_filter import understand
+from jaxtop.tui.moment import Selection
+from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.renderables.collective_pane import (
+    Subject,
+    axes_in_words,
+    pane,
+    straggler_in_words,
+    strips_room,
+)
+from jaxtop.tui.renderables.ink import ink_of
+from jaxtop.tui.renderables.reading import OVER
+from jaxtop.tui.renderables.table import Column, figure, words
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.widget import Widget
+
+    from jaxtop.cluster.collectives import CollectiveView
+    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.palette import Palette
+
+# From this height on the pane has more lines, below the other there is none.
+TALL, LOW = 30, 13
+
+
+def _late_colour(view: CollectiveView, palette: Palette) -> str | None:
+    if view.straggler is not None:
+        return palette.warning
+    return palette.muted if not view.is_enough else None
+
+
+def _straggler(view: CollectiveView) -> str:
+    if view.straggler is None and view.samples and view.is_judged and not view.is_enough:
+        return f"not enough: {view.samples}"
+    return straggler_in_words(view)
+
+
+def _lateness(view: CollectiveView) -> float | None:
+    return None if view.straggler is None else view.straggler.late_us
+
+
+def _few(view: CollectiveView, palette: Palette) -> str | None:
+    """What few samples say is drawn back."""
+    return None if view.is_enough else palette.muted
+
+
+def _bar(view: CollectiveView) -> str:
+    return f"×{view.times:,}" if view.times is not None else text.NA
+
+
+_rate = partial(text.number, digits=1)
+COLUMNS: tuple[Column[CollectiveView], ...] = (
+    words("kind", "kind", 14, lambda view: view.kind, flexible=True),
+    words("axes", "axes", 10, axes_in_words),
+    figure("bytes", "bytes", 6, lambda view: view.bytes, text.size),
+    figure("p50", "p50", 6, lambda view: view.p50_us, text.micros, style=_few),
+    figure("wait", "wait", 6, lambda view: view.wait_us, text.micros, style=_few),
+    Column("straggler", "straggler", 17, "left", _lateness, _straggler, _late_colour, largest_first=True),
+    figure("rate", "per s", 6, lambda view: view.per_second, _rate),
+    figure("size", "group", 5, lambda view: view.group_size, text.number),
+    words("program", "program", 16, lambda view: view.program),
+    words("source", "op", 16, lambda view: view.source or view.op),
+    figure("p99", "p99", 6, lambda view: view.p99_us, text.micros, style=_few),
+    figure("transfer", "transf", 6, lambda view: view.transfer_us, text.micros, style=_few),
+    figure("bandwidth", "bus bw~", 7, lambda view: view.busbw_bytes_per_s, text.bandwidth, style=_few),
+    figure("samples", "samples", 7, lambda view: view.samples, text.number, style=_few),
+    Column("times", "times", 5, "right", lambda view: view.times, _bar, largest_first=True),
+    words("shape", "shape", 20, lambda view: view.shape, flexible=True),
+)
+
+
+def columns_for(moment: Moment) -> tuple[Column[CollectiveView], ...]:
+    """Where there are several runs, a collective says which one it belongs to."""
+    if len(moment.runs) < 2:
+        return COLUMNS
+    names = {run.id: run.name for run in moment.runs}
+    return (*COLUMNS[:1], words("run", "run", 12, lambda view: names.get(view.run) or view.run), *COLUMNS[1:])
+
+
+def _sources(moment: Moment, name: str) -> list[str]:
+    """What the hosts that are there say of a source that does not work, each thing once."""
+    said = [
+        host.hello.sources.get(name, "")
+        for view in moment.hosts
+        if (host := view.host).hello and moment.states[host.agent] not in OVER
+    ]
+    return list(dict.fromkeys(each for each in said if each and each != "on"))
+
+
+def empty(moment: Moment) -> str:
+    """Why there are no collectives."""
+    if not moment.hosts:
+        return "no collectives yet: no host has been heard"
+    if len(moment.devices) == 1:
+        return "no collectives: a single device has nobody to talk to"
+    inventories = [each for view in moment.hosts for each in view.host.inventories.values()]
+    reasons = [each.why_not for each in inventories if each.why_not] or _sources(moment, "programs")
+    if reasons:
+        return f"no collectives: {reasons[0]}"
+    if not inventories:
+        return "no collectives yet: no program has been read so far"
+    return "no collectives: the compiler put none into any program"
+
+
+def untimed(moment: Moment) -> str:
+    """Why nothing was timed so far."""
+    note = next((view.host.window.note for view in moment.hosts if view.host.window.note), "")
+    said = _sources(moment, "collectives")
+    if said:
+        return f"no times: {said[0]}"
+    return f"no times: {note}" if note else "waiting for the first window; c takes one now"
+
+
+def summary(moment: Moment, width: int, palette: Palette) -> Text:
+    """How many there are, what part of a launch they take, and how lately that was measured."""
+    views = moment.collectives
+    if not views:
+        return Text()
+    crossing = sum(view.crosses_hosts is True for view in views)
+    count = f"{len(views):,} collective{'s' * (len(views) > 1)}"
+    across = f", {crossing:,} across hosts" if crossing else ""
+    lately = _lately(moment)
+    found = next((each for each in step_shares(moment.cluster) if each.share is not None), None)
+    if found is None:
+        variants = [[count + across, *lately], [count, *lately[:1]]]
+    else:
+        exposed = "" if found.exposed_share is None else f", {text.share(found.exposed_share)} exposed"
+        share, rest = text.share(found.share), f"in collectives{exposed}"
+        variants = [
+            [count + across, f"{share} of {found.program} {rest}", *lately],
+            [count, f"{share} of {found.program} {rest}", *lately[:1]],
+            [count, f"{share} of a launch {rest}", *lately[:1]],
+            [count, f"{share} of a launch{exposed}", *lately[:1]],
+        ]
+    written = [text.printable(" · ".join(parts)) for parts in variants]
+    line = Text(next((each for each in written if len(each) <= width), written[-1]), palette.muted)
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _lately(moment: Moment) -> list[str]:
+    """When the last window was; and why there are no more of them, if there are none by themselves."""
+    seen = windows_seen(moment.cluster)
+    if seen.newest is None or not seen.windows:
+        return [untimed(moment)]
+    age = text.age(moment.ago(seen.newest, seen.newest.window.at_ms))
+    return [f"windows: {seen.windows:,}, last {age} ago", *_sources(moment, "collectives")[:1]]
+
+
+class CollectivesView(View):
+    """One line a collective; what there is to say of the one under the cursor stands below."""
+
+    KEY: ClassVar[str] = "6"
+    TITLE: ClassVar[str] = "Collectives"
+
+    DEFAULT_CSS = """
+    CollectivesView #step { height: 1; padding: 0 2; }
+    CollectivesView #collective { height: 10; padding: 0 2; background: $surface; text-wrap: nowrap; }
+    CollectivesView.tall #collective { height: 13; }
+    CollectivesView.low #collective { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("z", "paint", "Groups on the mesh", show=False),
+        Binding("c", "app.capture", "Capture now"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._step = Static(id="step")
+        self._pane = Static(id="collective")
+        self._read: dict[Static, Text] = {}
+        self._chart = Chart()
+        self.table: Table[CollectiveView] = Table(
+            COLUMNS, lambda view: view.key, noun="collective", pinned=1, understand=understand
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self._step
+        yield FilteredTable(self.table, CONDITIONS.format("wait>5000 & axes~data | kind=all-reduce"))
+        yield self._pane
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self._draw, init=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height >= TALL, "tall")
+        self.set_class(event.size.height < LOW, "low")
+        self.call_after_refresh(self._draw)
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        self.table.update_columns(columns_for(moment))
+        self.table.update_rows(moment.collectives, empty(moment))
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted or not self.size.width:  # not laid out yet; a resize comes
+            return
+        palette = PALETTES.get(self.app.theme, DARK)
+        self._tell(self._step, summary(self.moment, max(0, self.size.width - 4), palette))
+        view, (width, height) = self.table.row, self._pane.content_size
+        if view is None or self.has_class("low"):
+            self._tell(self._pane, Text())
+            return
+        self._chart = chart(self.moment, view, strips_room(width, height), self._chart)
+        subject = Subject(
+            view, self._chart.timeline, self._host_name, self._chart.hidden, untimed(self.moment)
+        )
+        lines = pane(subject, ink_of(palette, plain=self.app.no_color), width, height)
+        self._tell(self._pane, Text("\n", no_wrap=True, end="").join(lines))
+
+    def _host_name(self, agent: str) -> str:
+        """A host as the strips call it."""
+        host = self.moment.host(agent)
+        if host is None:
+            return agent
+        index = "" if host.process_index is None else f"{host.process_index} "
+        return f"{index}{host.hostname or host.link.endpoint}"
+
+    def _tell(self, where: Static, words: Text) -> None:
+        read = self._read.get(where)
+        if read is None or words != read or words.spans != read.spans:
+            self._read[where] = words
+            where.update(words)
+
+    @property
+    def first_focus(self) -> Widget:
+        return self.table
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        message.stop()
+        self._draw()
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        message.stop()
+        self.action_paint()
+
+    def action_paint(self) -> None:
+        """Its groups on the mesh."""
+        view = self.table.row
+        if view is None:
+            return
+        if not view.groups:
+            self.app.notify(f"who takes part in {view.op} is not known", severity="warning")
+            return
+        late = view.straggler
+        here = self.selection if late is None else Selection(late.agent, late.device_id)
+        self.selection = here._replace(array=None, collective=view.key)
+        self.post_message(View.Drilled(self.selection, "1"))

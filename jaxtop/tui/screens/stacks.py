@@ -1,0 +1,202 @@
+"""The stacks: where the processes stand, those that stand alike together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding
+from textual.widgets import Static
+
+from jaxtop.cluster import diagnose
+from jaxtop.cluster.stack_tree import StackNode, stack_nodes, words_of
+from jaxtop.cluster.stacks import place_text
+from jaxtop.tui import expressions, text
+from jaxtop.tui.expressions import Field, words
+from jaxtop.tui.moment import EMPTY, Selection
+from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.renderables.reading import PAST
+from jaxtop.tui.renderables.table import Column
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
+from jaxtop.tui.widgets.folding import FoldingTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.widget import Widget
+
+    from jaxtop.cluster import Host
+    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.widgets.table import Table
+
+ASK = "no stacks yet: p asks all processes where they stand"
+_COLOURS = {"info": "muted", "warning": "warning", "critical": "bad"}
+
+
+def _lines(read: Callable[[Any], str]) -> Callable[[Host], str]:
+    return lambda host: " ".join(
+        read(frame) for thread in host.stacks.threads for frame in thread.frames
+    ).lower()
+
+
+FIELDS: dict[str, Field[Host]] = {
+    "host": Field(lambda host: host.hostname, words),
+    "process": Field(lambda host: host.process_index, expressions.number),
+    "file": Field(_lines(lambda frame: frame.file), words),
+    "function": Field(_lines(lambda frame: frame.function), words),
+    "thread": Field(lambda host: " ".join(thread.name for thread in host.stacks.threads), words),
+}
+
+
+def understand(typed: str) -> Callable[[Host], bool]:
+    """What was typed, as a test of a host whose stacks are known; raises expressions.Wrong."""
+    return expressions.understand(typed, FIELDS, words_of)
+
+
+def _does(node: StackNode) -> str:
+    """What the main thread does, as far as its stack tells."""
+    if node.thread is not None:
+        return ""
+    return "compiles" if node.group.is_making else "waits" if node.group.is_waiting else "runs"
+
+
+def _does_colour(node: StackNode, palette: Palette) -> str | None:
+    return palette.warning if _does(node) == "runs" else palette.muted
+
+
+def _at(node: StackNode) -> str:
+    """The line that it stands at."""
+    return "" if node.frame is not None else place_text(node.innermost)
+
+
+def _script(node: StackNode) -> str:
+    return "" if node.thread is not None else node.group.text
+
+
+def _count(node: StackNode) -> str:
+    return text.number(len(node.hosts)) if node.thread is None else ""
+
+
+def _tone(node: StackNode, palette: Palette) -> str | None:
+    """Lines of libraries are drawn back."""
+    return palette.muted if node.frame is not None and "/" in node.frame.file else None
+
+
+class StackTable(FoldingTable[StackNode]):
+    """Groups of hosts as a tree."""
+
+    _moment: Moment = EMPTY
+    _grouped: tuple[tuple[object, ...], Sequence[StackNode]] = ((), ())
+
+    def update_moment(self, moment: Moment, empty: str) -> None:
+        """The stacks are those of this moment."""
+        self._moment = moment
+        self._empty = empty
+        self._touch()
+
+    def _top(self) -> Sequence[StackNode]:
+        """Grouped anew only when somebody's stacks have come."""
+        moment = self._moment
+        names = {run.id: run.name or run.id for run in moment.runs}
+        told = (
+            self._test,
+            *names.items(),
+            *((view.host.agent, id(view.host.stacks)) for view in moment.hosts),
+        )
+        if self._grouped[0] != told:
+            self._grouped = told, stack_nodes(moment.cluster, names, self._test)
+        return self._grouped[1]
+
+    def _opens_unasked(self, node: StackNode) -> bool:
+        return node.open_unasked or (node.depth == 0 and self._test is not None)
+
+    def _tally(self) -> tuple[int, int]:
+        hosts = sum(bool(view.host.stacks.threads) for view in self._moment.hosts)
+        return sum(len(node.hosts) for node in self._shown if node.depth == 0), hosts
+
+
+class StacksView(View):
+    """What holds the run up, if it stands still; below it the groups."""
+
+    KEY: ClassVar[str] = "9"
+    TITLE: ClassVar[str] = "Stacks"
+
+    DEFAULT_CSS = """
+    StacksView #diagnosis { height: auto; max-height: 5; padding: 0 2; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "app.stacks", "Ask now")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._diagnosis = Static(id="diagnosis")
+        self._read = Text()
+        self.table = StackTable(self._columns, understand, noun="host", sort=None, tone=_tone)
+
+    def _columns(self, name: Callable[[StackNode], str]) -> tuple[Column[StackNode], ...]:
+        return (
+            Column("where", "who", 24, "left", lambda node: node.label, name, flexible=True),
+            Column("hosts", "hosts", 5, "right", lambda node: len(node.hosts), _count, largest_first=True),
+            Column("does", "does", 8, "left", _does, _does, _does_colour),
+            Column("script", "in the script", 24, "left", _script, _script),
+            Column("at", "stands at", 34, "left", _at, _at),
+            Column("age", "ago", 6, "right", self._age, self._ago),
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self._diagnosis
+        yield FilteredTable(self.table, CONDITIONS.format("function~load | file~data_loader"))
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has been heard")
+        read = self._summary()
+        if read != self._read or read.spans != self._read.spans:
+            self._read = read
+            self._diagnosis.update(read)
+
+    def _age(self, node: StackNode) -> float | None:
+        if node.thread is not None:
+            return None
+        return max(self.moment.ago(host, host.stacks.at_ms) for host in node.hosts)
+
+    def _ago(self, node: StackNode) -> str:
+        return "" if node.thread is not None else text.age(self._age(node))
+
+    def _summary(self) -> Text:
+        """For each run what holds it up; and whose stacks there are."""
+        palette, moment = PALETTES.get(self.app.theme, DARK), self.moment
+        lines: list[Text] = []
+        for run in moment.runs:
+            found = diagnose(moment.cluster, run.id, moment.now)
+            if found is not None:
+                name = f"{run.name or run.id}: " if len(moment.runs) > 1 else ""
+                colour = getattr(palette, _COLOURS.get(found.severity, "warning"))
+                lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
+        told = [view.host for view in moment.hosts if view.host.stacks.threads]
+        if told:
+            present = sum(moment.states[view.host.agent] not in PAST for view in moment.hosts)
+            said = f"stacks of {len(told):,} of {present:,} processes; p asks anew"
+            lines.append(Text(said, palette.muted))
+        return Text("\n").join(lines)
+
+    @property
+    def first_focus(self) -> Widget:
+        return self.table
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        """Other screens follow to the host."""
+        message.stop()
+        host = message.row.host
+        if host is not None:
+            self.selection = Selection(host.agent)
+            self.post_message(View.Selected(self.selection))
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        message.stop()
+
+    def on_folding_table_arranged(self, message: FoldingTable.Arranged) -> None:
+        message.stop()

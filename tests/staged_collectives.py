@@ -1,0 +1,100 @@
+"""More for the stage: windows of the profiler, and stacks."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from jaxtop import wire
+from tests import made_windows, stage
+from tests.made_windows import Made
+from tests.stage import NOW, agent_id, frame
+
+HOSTS, DEVICES = 4, 4
+
+
+def run(made: Made, *, windows: int = 5, inventory: bool = True, sources=None) -> list[wire.Frame]:
+    """A run whose programs were read, and of which so many windows were told, the last 6 seconds ago."""
+    told = []
+    sharding = wire.Sharding("named", "P('data', 'model')", 0, (), "device")
+    ids = wire.pack_ids(tuple(range(made.hosts * made.devices)))
+    mesh = wire.Mesh((("data", made.hosts), ("model", made.devices)), ids)
+    group = wire.ArrayGroup((8, 8), "float32", 0, 256, 64)
+    arrays = wire.Arrays(int(NOW * 1000), meshes=(mesh,), shardings=(sharding,), groups=(group,), counts=(1,))
+    for index in range(made.hosts):
+        agent = agent_id(index)
+        hello = stage.hello(index, made.hosts, made.devices)
+        told += [
+            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), NOW - 20, 0),
+            frame(agent, replace(hello, sources=sources or {"collectives": "on"}), NOW - 20),
+            frame(agent, arrays, NOW - 20),
+            frame(agent, wire.Programs(1, (made_windows.program(made),)), NOW - 20),
+        ]
+        if inventory:
+            told.append(frame(agent, made_windows.inventory(made, index), NOW - 20))
+        for seconds in (1, 0):
+            pulse = stage.pulse(index, NOW - seconds, made.devices, 20 - 10 * seconds)
+            told.append(frame(agent, pulse, NOW - seconds))
+    for number in range(windows):
+        at = NOW - 6 - 10 * (windows - 1 - number)
+        for index in range(made.hosts):
+            seen = made_windows.window(made, index, number, at_ms=int(at * 1000))
+            told.append(frame(agent_id(index), seen, at))
+    return told
+
+
+def late() -> list[wire.Frame]:
+    """The last of four processes comes late."""
+    return run(Made(HOSTS, DEVICES, late=3))
+
+
+def in_step() -> list[wire.Frame]:
+    """Nobody is late."""
+    return run(Made(HOSTS, DEVICES, noise_us=300))
+
+
+def few() -> list[wire.Frame]:
+    """One window only: not enough to tell who is late."""
+    return run(Made(HOSTS, DEVICES, late=3), windows=1)
+
+
+def unread() -> list[wire.Frame]:
+    """Windows were told of programs whose text nobody could read."""
+    return run(Made(HOSTS, DEVICES, late=3), inventory=False)
+
+
+def never_timed(sources=None) -> list[wire.Frame]:
+    """Programs were read, windows were not taken."""
+    return run(Made(HOSTS, DEVICES), windows=0, sources=sources)
+
+
+_WAITS = (
+    wire.Place("train.py", 120, "<module>"),
+    wire.Place("train.py", 51, "train"),
+    wire.Place("jax/_src/array.py", 631, "_value"),
+)
+_LOADS = (
+    wire.Place("train.py", 120, "<module>"),
+    wire.Place("train.py", 48, "train"),
+    wire.Place("data.py", 88, "load_batch"),
+    wire.Place("python3.11/socket.py", 706, "readinto"),
+)
+_WORKS = (wire.Place("python3.11/threading.py", 327, "wait"), wire.Place("data.py", 30, "prefetch"))
+
+
+def stacks(frames: tuple[wire.Place, ...], ago: float = 2.0, *, is_stall: bool = False) -> wire.Stacks:
+    threads = (wire.Thread("MainThread", True, frames), wire.Thread("prefetch", False, _WORKS))
+    return wire.Stacks(int((NOW - ago) * 1000), is_stall, threads)
+
+
+def standing(hosts: int = HOSTS, devices: int = DEVICES) -> list[wire.Frame]:
+    """All wait for the last process, which reads data."""
+    told = stage.well(processes=hosts, devices=devices)
+    since = int((NOW - 9) * 1000)
+    for index in range(hosts):
+        is_last = index == hosts - 1
+        stall = wire.Stall("train_step", since, 1000)
+        launches = 19 if is_last else 20
+        pulse = stage.pulse(index, NOW, devices, launches, stall=stall)
+        told.append(frame(agent_id(index), pulse, NOW, 3))
+        told.append(frame(agent_id(index), stacks(_LOADS if is_last else _WAITS, is_stall=True)))
+    return told
