@@ -257,6 +257,21 @@ def test_a_paused_picture_does_not_move():
     assert collectives(paused) == collectives(cluster)
 
 
+def test_what_did_not_change_is_not_worked_out_again():
+    made = Made(hosts=3, devices=2, late=1)
+    cluster, known = run_of(made, 5), KnownCollectives()
+    views = collectives(cluster, known)
+    waited = waits(views, known)
+    assert collectives(cluster, known) is views
+    tell(cluster, (20, "r1-0", pulse(at_ms=21_000, launches={"train_step": 70})))
+    again = collectives(cluster, known)  # the rate is another one, and nothing else
+    assert (again[0].per_second, views[0].per_second) == (5.0, 1.0)
+    assert waits(again, known) is waited
+    assert waits(again) == waited
+    tell(cluster, *told(made, [5]))
+    assert waits(collectives(cluster, known), known) is not waited
+
+
 def test_memory_is_bounded_however_long_a_run_is_watched():
     cluster = two_hosts()
     for number in range(1500):

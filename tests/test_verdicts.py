@@ -170,6 +170,17 @@ def test_who_is_late_in_turns_is_not_named():
     assert followed(turns) == [None] * 12
 
 
+def test_who_is_late_all_the_time_stays_named_however_little_is_remembered_of_before():
+    first, then = (0, 50_000, 50_000), (50_000, 0, 50_000)
+    launches = [
+        Arrivals(window, LAUNCH_US, first if window < 10 else then) for window in range(30) for _ in range(8)
+    ]
+    named = [found.unit if found else None for found in followed(launches)]
+    assert named[:3] == [None] * 3
+    assert set(named[3:10]) == {0}
+    assert set(named[12:]) == {1}
+
+
 def test_of_two_processes_the_late_one_is_named():
     found = verdict(steady((0, 55_000)))
     assert found is not None

@@ -85,7 +85,7 @@ def verdict(
     recent = [each for window in windows[-agreeing:] for each in window]
     own = [lead for window in leads[-agreeing:] for lead in window]
     share = sum(lead > 0 for lead in own) / len(own)
-    usual = _usual(windows[:-agreeing])
+    usual = _usual(windows, len(windows) - agreeing)
     mark = max(
         mark,
         slack * OWN_SPREADS * _sigma(own),
@@ -130,14 +130,20 @@ def spread(launches: Sequence[Arrivals], suspect: int | None = None) -> float:
     return found[(len(found) - 1) // 2] if found else 0.0
 
 
-def _usual(earlier: Sequence[Sequence[Arrivals]]) -> float:
-    """By how much the last one led in the worst of these windows, where it was now this one, now that.
+def _usual(windows: Sequence[Sequence[Arrivals]], earlier: int) -> float:
+    """By how much the last one led in the worst of the earlier windows, where it was now this one, now that.
 
-    Who led in several on end was late, and is so no longer: that says nothing of what is usual.
+    Who led in several on end was late, and is so no longer: that says nothing of what is usual. Nor does who
+    led in the oldest, for nobody knows since when.
     """
-    by_leader = groupby(map(_led, earlier), key=lambda each: each[0])
-    turns = [[lead for _, lead in turn] for _, turn in by_leader]
-    return max((lead for turn in turns if len(turn) < RECENT_WINDOWS for lead in turn), default=0.0)
+    led = [_led(window) for window in windows]
+    worst, at = 0.0, 0
+    for _, turn in groupby(led, key=lambda each: each[0]):
+        leads = [lead for _, lead in turn]
+        if at and len(leads) < RECENT_WINDOWS:
+            worst = max(worst, *leads[: max(0, earlier - at)], 0.0)
+        at += len(leads)
+    return worst
 
 
 def _led(window: Sequence[Arrivals]) -> tuple[int, float]:

@@ -85,7 +85,8 @@ class CollectiveView:
     waits_us: Mapping[int, int] = field(default_factory=dict)
     is_async: bool = False
     mesh: MeshView | None = None
-    is_judged: bool = True  # False where nobody can be told to be late: devices take turns on a host's CPU
+    # False where nobody can be said to be late: nobody knows who meets, or devices take turns on one CPU.
+    is_judged: bool = True
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -120,6 +121,8 @@ class KnownCollectives:
     told: tuple[Any, ...] = ()
     measured: dict[tuple[Any, ...], _Measured] = field(default_factory=dict)
     views: list[CollectiveView] = field(default_factory=list)
+    waited: list[Mapping[int, int]] = field(default_factory=list)
+    waits: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list[CollectiveView]:
@@ -204,7 +207,7 @@ def _view(
         waits_us=found.waits,
         is_async=told is not None and told.is_async,
         mesh=layout.mesh if layout else None,
-        is_judged=grouped is None or bool(grouped.teams),
+        is_judged=grouped is not None and bool(grouped.teams),
     )
 
 
