@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtop_agent.collectives.lines import Instruction
 
 _NAME = r"%?([^\s,{}()]+)"
@@ -60,7 +62,7 @@ class Calls:
         """The calls of a computation."""
         return list(self._of.get(computation, {}).values())
 
-    def roots(self, computations: set[str]) -> set[str]:
+    def roots(self, computations: set[str], pause: Callable[[], None]) -> set[str]:
         """Those that lead to these computations, and that nobody calls."""
         found: set[str] = set()
         seen, ahead = set(computations), list(computations)
@@ -71,6 +73,7 @@ class Calls:
                 found.add(name)
             ahead += callers - seen
             seen |= callers
+            pause()
         return found
 
     def times(self, computation: str, entries: set[str], depth: int = 0) -> int | None:

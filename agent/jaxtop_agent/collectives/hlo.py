@@ -56,7 +56,7 @@ class Reading(NamedTuple):
 
 
 def read(module_text: str, pause: Callable[[], None] = lambda: None) -> Reading:
-    """All collectives of a module; `pause` is called every few hundred microseconds."""
+    """All collectives of a module; `pause` is called often."""
     first_line = module_text[: max(0, module_text.find("\n"))]
     counts = {name: int(count) for name, count in _COUNTS.findall(first_line)}
     places = groups.Places(counts.get("replica_count", 1), counts.get("num_partitions", 1))
@@ -66,7 +66,8 @@ def read(module_text: str, pause: Callable[[], None] = lambda: None) -> Reading:
             module.add(line.computation, line.text)
             if line.is_entry:
                 entries.add(line.computation)
-        if not module.uncalled() - entries:
+            pause()
+        if not module.uncalled(pause) - entries:
             break  # that the others are called by fusions need not be looked for
     return module.finish(places, pause, entries)
 
@@ -103,9 +104,9 @@ class Module:
     def __bool__(self) -> bool:
         return bool(self._found or self._unread)
 
-    def uncalled(self) -> set[str]:
+    def uncalled(self, pause: Callable[[], None] = lambda: None) -> set[str]:
         """The computations that lead to a collective and that nobody is known to call."""
-        return self._calls.roots({each.computation for each in self._found})
+        return self._calls.roots({each.computation for each in self._found}, pause)
 
     def places(self, total: int | None) -> Places | None:
         """The device assignment, of so many devices if that is known, by what the groups say of it."""
@@ -114,14 +115,16 @@ class Module:
     def finish(
         self, places: Places | None, pause: Callable[[], None], entries: set[str] | None = None
     ) -> Reading:
-        """The reading. Without `entries`, what nobody calls is where the program begins."""
-        entries = self.uncalled() if entries is None else entries
+        """The reading, once. Without `entries`, what nobody calls is where the program begins."""
+        entries = self.uncalled(pause) if entries is None else entries
         table = Table(places)
         counted = Counter(each.computation for each in self._found)
         alone = {name for name, count in counted.items() if count == 1}
         told: list[wire.Collective] = []
         shown: dict[str, str] = {}
-        for each in self._found:
+        ahead, self._found = self._found[::-1], []
+        while ahead:  # one by one, for thousands that are dropped together hold the GIL for milliseconds
+            each = ahead.pop()
             op, is_async = self._shown_as(each, alone)
             shown[each.by.name] = shown[op] = op
             place, sides = table.place(each), each.sides()

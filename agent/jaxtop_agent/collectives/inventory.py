@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Key = tuple[int, Any]
 
 # Where JAX only prints all of a module at once, it holds the GIL meanwhile: some milliseconds for so many.
-MOST_WHOLE, MOST_BRIEF = 400, 1000
+MOST_WHOLE, MOST_BRIEF = 250, 600
 TOO_LARGE = "this version of JAX would hold the script up while it prints a program of this size"
 AT_ONCE_S = 0.002
 BETWEEN_LOOKS = 256
@@ -102,7 +102,7 @@ class _TooLarge(Exception):
     pass
 
 
-class _Pace:
+class Pace:
     """Lets others have the GIL every two milliseconds."""
 
     def __init__(self) -> None:
@@ -118,19 +118,19 @@ def _reading(executable: Any, total: int | None) -> Reading:
     """From single instructions where JAX has them; so no text of many megabytes is ever made."""
     compiled = jaxprivate.module(executable)
     computations = jaxprivate.parts(compiled)
-    pace = _Pace()
+    pace = Pace()
     module = Module()
     try:
         _add(module, computations, MATTERS, pace)
     except jaxprivate.Missing:
         return _reading_of_text(compiled, len(computations), pace)
     # JAX's entry has this name; what else nobody calls may be called by a fusion.
-    if any(not name.startswith("main") for name in module.uncalled()):
+    if any(not name.startswith("main") for name in module.uncalled(pace)):
         _add(module, computations, frozenset({FUSION}), pace)
     return module.finish(_places(module, executable, total), pace)
 
 
-def _add(module: Module, computations: list[Any], opcodes: frozenset[str], pace: _Pace) -> None:
+def _add(module: Module, computations: list[Any], opcodes: frozenset[str], pace: Pace) -> None:
     wanted: frozenset[Any] = frozenset()
     for computation in computations:
         listed = jaxprivate.instructions(computation)
@@ -143,7 +143,7 @@ def _add(module: Module, computations: list[Any], opcodes: frozenset[str], pace:
                 pace()
 
 
-def _reading_of_text(compiled: Any, computations: int, pace: _Pace) -> Reading:
+def _reading_of_text(compiled: Any, computations: int, pace: Pace) -> Reading:
     if computations > MOST_BRIEF:
         raise _TooLarge
     text = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.bench.frame import Row
-from tests.bench.rows import app, census, commands, cpu, gil, hook, memory, steps, windows, wire
+from tests.bench.rows import app, census, commands, cpu, gil, hlo, hook, memory, steps, windows, wire
 
 ROWS = (
     Row(
@@ -33,6 +33,13 @@ ROWS = (
         control="none: these are costs by themselves; rows cpu, gil and keep set them beside controls",
         spread="95 % bootstrap interval of the median",
         measure=census.measure,
+    ),
+    Row(
+        name="hlo",
+        what="collectives out of the compiler's text of a very large program: CPU, and holds of the GIL",
+        control="of CPU, cutting the text into lines; of holds, a thread that counts, and pauses as often",
+        spread="smallest and largest of the repetitions, around their median",
+        measure=hlo.measure,
     ),
     Row(
         name="memory",
