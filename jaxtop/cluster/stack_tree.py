@@ -51,7 +51,7 @@ class StackNode:
     @property
     def label(self) -> str:
         if self.frame is not None:
-            return place_text(self.frame)
+            return f"{self.frame.file.rpartition('/')[2]}:{self.frame.line} {self.frame.function}"
         if self.thread is not None:
             more = f", {self.thread.unsent} more lines" if self.thread.unsent else ""
             return f"{'main thread' if self.thread.is_main else f'thread {self.thread.name}'}{more}"
@@ -61,9 +61,9 @@ class StackNode:
 
     @property
     def innermost(self) -> Place | None:
-        """The line that a thread stands at; of a host or group that of the main thread."""
+        """The line that a thread stands at; of a host or group that of the main thread; or the line itself."""
         if self.frame is not None:
-            return None
+            return self.frame
         thread = self.thread or next(iter(self.hosts[0].stacks.threads), None)
         return thread.frames[-1] if thread is not None and thread.frames else None
 

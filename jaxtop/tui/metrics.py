@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Stands beside who comes last.
 LATE = "!"
+# Cells of less room say the group, and none of them its wait.
+ROOM_FOR_WAIT = 9
 
 
 @dataclass(frozen=True)
@@ -31,18 +33,15 @@ class Metric:
     full: float | None = None
     # False: it says which one, not how much.
     is_amount: bool = True
-    # What a cell says where the value alone is not all, the longest first; what the legend says beside it;
-    # who stands out.
-    say: Callable[[DeviceView], tuple[str, ...]] | None = None
+    # What a cell of so many characters says where the value alone is not all; what the legend says beside
+    # it; who stands out.
+    say: Callable[[DeviceView, int], str] | None = None
     note: str = ""
     is_marked: Callable[[DeviceView], bool] | None = None
 
     def said(self, device: DeviceView, value: float | None, room: int = 1000) -> str:
         """What a cell of this many characters says of its device."""
-        if self.say is None or value is None:
-            return self.write(value)
-        said = self.say(device)
-        return next((words for words in said if len(words) <= room), said[-1])
+        return self.write(value) if self.say is None or value is None else self.say(device, room)
 
     def is_reported(self, devices: Iterable[DeviceView]) -> bool:
         """Whether anybody has the figure."""
@@ -103,10 +102,10 @@ def groups_metric(view: CollectiveView) -> Metric | None:
     def is_late(device: DeviceView) -> bool:
         return late is not None and device.run == view.run and device.id == late.device_id
 
-    def say(device: DeviceView) -> tuple[str, ...]:
+    def say(device: DeviceView, room: int) -> str:
         wait = view.waits_us.get(device.id)
         group = write(ordinals.get(device.id)) + (LATE if is_late(device) else "")
-        return (group,) if wait is None else (f"{group} {text.micros(wait)}", group)
+        return group if wait is None or room < ROOM_FOR_WAIT else f"{group} {text.micros(wait)}"
 
     note = "" if late is None else f"{LATE} last: {who(late)}, {text.share(late.share)}"
     return Metric(f"groups of {view.op}", read, write, is_amount=False, say=say, note=note, is_marked=is_late)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """A collective in a launch. Up to `waited_us` it waited for others, as far as those shown tell."""
+    """A collective in a launch. Up to `waited_us` it waited for others of its group, as far as is shown."""
 
     op: str
     start_us: int
@@ -68,8 +68,16 @@ class WindowsSeen(NamedTuple):
     newest: Host | None
 
 
-# What one host timed: by launch, op and round, from when to when, and the least that it took.
-_Times = dict[tuple[int, str, int], tuple[int, int, int]]
+# A launch, an op in it, and which round of it.
+_Instance = tuple[int, str, int]
+
+
+class _Timed(NamedTuple):
+    """From when to when a host was in it, and how long each of its devices, by the number of its group."""
+
+    start_us: int
+    end_us: int
+    by_group: tuple[tuple[int, int], ...]
 
 
 def windows_seen(cluster: Cluster) -> WindowsSeen:
@@ -100,19 +108,23 @@ def timeline(
     windows = {agent: host.window for agent in agents if (host := cluster.hosts.get(agent))}
     chosen = {agent: _launches(window, view) for agent, window in windows.items()}
     common = _common(chosen, launches)
-    times: dict[str, _Times] = {}
+    groups = {device_id: number for number, group in enumerate(view.groups) for device_id in group}
+    times: dict[str, dict[_Instance, _Timed]] = {}
     for agent, found in chosen.items():
         kept = {i: each for i, each in found.items() if each.run_id in common[agent]}
         chosen[agent] = kept
-        times[agent] = _times(windows[agent], kept)
+        hello = cluster.hosts[agent].hello
+        local = [groups.get(device.id) for device in hello.devices] if hello else []
+        times[agent] = _times(windows[agent], kept, view.op, local)
     reference = max(times, key=lambda agent: len(chosen[agent]), default=None)
     if reference is None or not chosen[reference]:
         return Timeline()
     anchor = _anchor(times, reference, anchors)
-    least: dict[tuple[int, str, int], int] = {}
+    least: dict[tuple[_Instance, int], int] = {}
     for of_agent in times.values():
-        for key, (_, _, shortest) in of_agent.items():
-            least[key] = min(shortest, least.get(key, shortest))
+        for instance, timed in of_agent.items():
+            for number, took in timed.by_group:
+                least[instance, number] = min(took, least.get((instance, number), took))
     strips = []
     for agent in agents:
         if chosen.get(agent):
@@ -150,19 +162,29 @@ def _common(chosen: Mapping[str, Mapping[int, wire.Launch]], most: int) -> dict[
     return result
 
 
-def _times(window: wire.Window, launches: Mapping[int, wire.Launch]) -> _Times:
-    found: _Times = {}
+def _times(
+    window: wire.Window, launches: Mapping[int, wire.Launch], op: str, groups: Sequence[int | None]
+) -> dict[_Instance, _Timed]:
+    """What a host timed; `groups` are those of its devices in this op."""
+    found = {}
     for timed in window.timed:
         launch = launches.get(timed.launch)
         known = [each for each in timed.durations_us if each is not None]
-        if launch is not None and known:
-            # All who take part end together, so the device that came first is the one with the most.
-            end = timed.start_us + max(known)
-            found[launch.run_id, window.ops[timed.op], timed.occurrence] = timed.start_us, end, min(known)
+        if launch is None or not known:
+            continue
+        name = window.ops[timed.op]
+        by_group = [
+            (number, took)
+            for number, took in zip(groups, timed.durations_us, strict=False)
+            if name == op and number is not None and took is not None
+        ]
+        # All who take part end together, so the device that came first is the one with the most.
+        end = timed.start_us + max(known)
+        found[launch.run_id, name, timed.occurrence] = _Timed(timed.start_us, end, tuple(by_group))
     return found
 
 
-def _anchor(times: Mapping[str, _Times], reference: str, anchors: Iterable[str]) -> str:
+def _anchor(times: Mapping[str, Mapping[_Instance, _Timed]], reference: str, anchors: Iterable[str]) -> str:
     """The first of the ops that the other hosts timed in the same launches."""
     others = [agent for agent in times if agent != reference]
     for op in anchors:
@@ -173,14 +195,14 @@ def _anchor(times: Mapping[str, _Times], reference: str, anchors: Iterable[str])
 
 
 def _shift(
-    own: _Times,
-    reference: _Times,
+    own: Mapping[_Instance, _Timed],
+    reference: Mapping[_Instance, _Timed],
     launches: Mapping[int, wire.Launch],
     of_reference: Mapping[int, wire.Launch],
     anchor: str,
 ) -> int:
     """What to add to a host's times so that ends meet; else those of launches; else the first starts."""
-    apart = [reference[key][1] - own[key][1] for key in own if key[1] == anchor and key in reference]
+    apart = [reference[key].end_us - own[key].end_us for key in own if key[1] == anchor and key in reference]
     if not apart:
         ends = {each.run_id: each.start_us + each.duration_us for each in of_reference.values()}
         apart = [
@@ -197,14 +219,15 @@ def _shift(
 def _strip(
     agent: str,
     launches: Iterable[wire.Launch],
-    times: _Times,
-    least: Mapping[tuple[int, str, int], int],
+    times: Mapping[_Instance, _Timed],
+    least: Mapping[tuple[_Instance, int], int],
     shift: int,
 ) -> Strip:
     spans: dict[int, list[Span]] = {}
-    for key, (start, end, _) in times.items():
-        waited = max(start, end - least[key])
-        spans.setdefault(key[0], []).append(Span(key[1], start + shift, waited + shift, end + shift))
+    for instance, (start, end, by_group) in times.items():
+        wait = max((took - least[instance, number] for number, took in by_group), default=0)
+        span = Span(instance[1], start + shift, min(start + wait, end) + shift, end + shift)
+        spans.setdefault(instance[0], []).append(span)
     ordered = sorted(launches, key=lambda each: each.start_us)
     blocks = tuple(
         Block(

@@ -87,7 +87,8 @@ def _facts(view: CollectiveView, ink: Ink, width: int, height: int) -> list[Text
 
 
 def _title(view: CollectiveView, ink: Ink) -> Text:
-    line = Text(view.op, ink.bold, no_wrap=True, end="")
+    line = Text(no_wrap=True, end="")
+    line.append(view.op, ink.bold)
     line.append(f"  {view.program}", ink.muted)
     return line
 
@@ -163,7 +164,8 @@ def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]
     more = len(ordered) > left > 1
     shown = ordered[: left - more]
     for number in shown:
-        line = Text(f"{signs.label(number)} ", ink.bold, no_wrap=True, end="")
+        line = Text(no_wrap=True, end="")
+        line.append(f"{signs.label(number)} ", ink.bold)
         line.append_text(_members(view, view.groups[number], ink, width - line.cell_len))
         lines.append(line)
     if more:

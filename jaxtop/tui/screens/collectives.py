@@ -176,8 +176,8 @@ class CollectivesView(View):
 
     DEFAULT_CSS = """
     CollectivesView #step { height: 1; padding: 0 2; }
-    CollectivesView #collective { height: 10; padding: 0 2; background: $surface; text-wrap: nowrap; }
-    CollectivesView.tall #collective { height: 13; }
+    CollectivesView #collective { height: 11; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
+    CollectivesView.tall #collective { height: 14; }
     CollectivesView.low #collective { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

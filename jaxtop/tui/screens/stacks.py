@@ -70,7 +70,7 @@ def _does_colour(node: StackNode, palette: Palette) -> str | None:
 
 def _at(node: StackNode) -> str:
     """The line that it stands at."""
-    return "" if node.frame is not None else place_text(node.innermost)
+    return place_text(node.innermost)
 
 
 def _script(node: StackNode) -> str:

@@ -1,0 +1,202 @@
+"""The screen of the collectives, and what the mesh shows of them, as a person uses them."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop.tui.metrics import METRICS
+from jaxtop.tui.screens.mesh import MeshScreenView
+from tests import stage as staging
+from tests import staged_collectives as staged
+from tests.made_windows import Made
+from tests.stage import Stage, agent_id, play
+
+SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
+
+KEYS = {" ": "space"}
+
+
+def seen(*frames, keys=("6",), size=(200, 50)) -> str:
+    shown: list[str] = []
+
+    async def act(stage: Stage) -> None:
+        await stage.press(*keys)
+        await stage.pilot.pause(0.1)
+        await stage.paint()
+        shown.append(stage.text)
+
+    play(act, *frames, size=size)
+    return shown[0]
+
+
+def line(word: str, shown: str) -> str:
+    return next(each for each in shown.splitlines() if word in each)
+
+
+class TestTheTable:
+    def test_each_collective_has_a_line_with_what_it_costs(self):
+        row = line("reduce-scatter", seen(*staged.late())).split()
+        assert row[1:3] == ["data", "32.0M"] and row[5:8] == ["nobody", "10.0", "4"]
+        assert {"jit_train_step", "psum_scatter", "100", "×1", "f32[8388608]"} <= set(row)
+
+    def test_who_comes_last_is_named_with_a_sign(self):
+        shown = seen(*staged.late(), size=(80, 24))
+        assert "! process 3 100%" in line("▌ all-reduce", shown)
+        assert "! process 3 comes last in 100%, others wait" in shown
+
+    def test_where_all_are_in_step_nobody_is_named(self):
+        shown = seen(*staged.in_step())
+        assert "nobody stands out as late in" in shown and "!" not in line("▌", shown)
+
+    def test_few_samples_are_said_to_be_few(self):
+        shown = seen(*staged.few())
+        assert "not enough: 20" in line("▌ all-reduce", shown)
+        assert "not enough yet to tell who is late: 20 samples" in shown
+
+    def test_what_nobody_could_read_is_timed_all_the_same(self):
+        shown = seen(*staged.unread())
+        row = line("▌ all-reduce", shown).split()
+        assert row.count("n/a") > 6 and any(word.endswith("ms") for word in row)
+        assert "who takes part is not known" in shown and "░" not in line("0 node00", shown)
+
+    @pytest.mark.parametrize(
+        ("typed", "count"),
+        [
+            ("psum", 2),
+            ("wait>5000", 1),
+            ("axes=model & bytes<=4M", 1),
+            ("straggler=3", 1),
+            ("crosses=yes !kind=all-reduce", 2),
+        ],
+    )
+    def test_words_and_conditions_find_collectives(self, typed, count):
+        keys = ("6", "slash", *(KEYS.get(c, c) for c in typed), "enter")
+        assert f"{count} of 6" in seen(*staged.late(), keys=keys)
+
+    def test_a_field_that_there_is_not_is_said_to_be_none(self):
+        assert "no field wiat, but wait" in seen(*staged.late(), keys=("6", "slash", *"wiat>1"))
+
+
+class TestWhyThereIsNothing:
+    def test_without_hosts(self):
+        assert "no collectives yet: no host has been heard" in seen()
+
+    def test_without_programs(self):
+        assert "no program has been read so far" in seen(*staging.well())
+
+    def test_with_a_single_device(self):
+        assert "a single device has nobody to talk to" in seen(*staging.well(processes=1, devices=1))
+
+    def test_before_the_first_window(self):
+        assert "waiting for the first window; c takes one now" in seen(*staged.never_timed())
+
+    def test_with_windows_switched_off(self):
+        off = "off: the script's own profile is running"
+        assert f"no times: {off}" in seen(*staged.never_timed({"collectives": off}))
+
+
+class TestThePane:
+    def test_it_says_how_much_of_a_launch_collectives_take_and_when_that_was_measured(self):
+        shown = seen(*staged.late(), size=(120, 40))
+        assert "6 collectives, 4 across hosts · 26% of jit_train_step in collectives" in shown
+        assert "windows: 5, last 6s ago" in shown
+
+    def test_each_member_of_a_group_has_its_wait_and_the_group_that_waits_most_comes_first(self):
+        shown = seen(*staged.late(), size=(120, 40))
+        assert "waits in 4 groups of 4, by device" in shown
+        assert "12! 0us" in line("a 0 ", shown)
+        assert "estimate by nccl-tests" in shown
+
+    def test_the_late_host_is_seen_to_begin_late_and_the_others_to_wait(self):
+        shown = seen(*staged.late(), size=(120, 40))
+        first, last = (line(name, shown).split(name)[1] for name in ("0 node00", "3 node03"))
+        assert "░░░░░░░░" in first and "░" not in last
+        assert last.index("─") > first.index("─") + 5
+        assert abs(last.index("█") - first.index("█")) <= 1
+
+    def test_hosts_for_which_there_is_no_room_are_counted(self):
+        shown = seen(*staged.run(Made(24, 2, late=20)), size=(80, 24))
+        assert "20 node20" in shown and "+21 more hosts" in shown
+
+
+class TestOnTheMesh:
+    @pytest.mark.parametrize("key", ["enter", "z"])
+    def test_groups_and_waits_are_painted(self, key):
+        async def act(stage: Stage) -> None:
+            await stage.press("6", key)
+            await stage.pilot.pause(0.1)
+            assert stage.screen_shown == "screen-1"
+            assert "groups of all-reduce.3  a " in stage.text and "! last: process 3, 100%" in stage.text
+            assert "a! 0us" in stage.text and "b 60." in stage.text
+            assert stage.app._selection.device_key == (agent_id(3), 12)
+            reading = stage.app.query_one(MeshScreenView)._read()
+            assert reading.values == tuple(float(i % 4) for i in range(16))
+
+        play(act, *staged.late())
+
+    @pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+    def test_the_late_one_has_a_sign_in_cells_of_any_size_without_colours(self, size, monkeypatch):
+        monkeypatch.setenv("NO_COLOR", "1")
+        for made in (Made(4, 4, late=3), Made(256, 2, late=3)):
+            # The late one is selected at first, and has the sign of that.
+            shown = seen(*staged.run(made, windows=4), keys=("6", "enter", "l"), size=size)
+            assert "!" in shown.replace("! last", ""), made
+
+    def test_m_comes_to_the_waits_and_to_the_groups(self):
+        async def act(stage: Stage) -> None:
+            names = []
+            await stage.press("6", "enter")
+            for _ in range(5):
+                await stage.press("m")
+                names.append(stage.app.query_one(MeshScreenView)._metric.name)
+            assert names == [
+                METRICS[0].name,
+                "launches",
+                "host CPU",
+                "collective wait",
+                "groups of all-reduce.3",
+            ]
+
+        play(act, *staged.late())
+
+    def test_waits_are_not_stopped_at_where_nobody_timed_any(self):
+        async def act(stage: Stage) -> None:
+            for _ in range(6):
+                await stage.press("m")
+                assert stage.app.query_one(MeshScreenView)._metric.name != "collective wait"
+
+        play(act, *staged.never_timed())
+
+    def test_what_is_painted_follows_the_next_window(self):
+        frames = staged.late()
+        later = [frame for frame in frames if frame.kind == "window"][-staged.HOSTS :]
+        earlier = [frame for frame in frames if not any(frame is each for each in later)]
+
+        async def act(stage: Stage) -> None:
+            await stage.press("6", "enter")
+            before = stage.app.query_one(MeshScreenView)._metric
+            await stage.paint()
+            assert stage.app.query_one(MeshScreenView)._metric is before
+            stage.feed.frames = later
+            await stage.paint()
+            after = stage.app.query_one(MeshScreenView)._metric
+            assert after is not before and after.name == before.name
+
+        play(act, *earlier)
+
+    def test_who_takes_part_may_not_be_known(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("6", "enter")
+            await stage.pilot.pause(0.2)
+            assert stage.screen_shown == "screen-6"
+            said = [each.message for each in stage.app._notifications]
+            assert said == ["who takes part in all-reduce.3 is not known"]
+
+        play(act, *staged.unread())
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("told", [[], staging.well(), staged.few(), staged.late(), staged.unread()])
+def test_it_fits_every_size(told, size):
+    shown = seen(*told, size=size)
+    assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())
