@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 from contextlib import contextmanager
 
 import pytest
@@ -17,6 +16,8 @@ pytestmark = pytest.mark.jax
 
 SCRIPT = ROOT / "tests" / "programs" / "collectives.py"
 REPEATS = range(10 if os.environ.get("JAXTOP_SOAK") else 1)
+# Windows without anybody late, from which what is usual is known.
+BASELINE = 8
 SPREADS, LEAST_SLEEP_S = 5, 0.05
 
 
@@ -48,9 +49,9 @@ class Watched(Viewer):
             (self.home / f"late-{i}").write_text(str(seconds if i == index else 0))
 
     def spread_s(self):
-        """How far apart the processes come without anybody's doing: of the waits, the usual longest."""
+        """How far apart launches are without anybody being late: the slow ones and the usual ones."""
         view = self.across()
-        return view.wait_us / 1e6
+        return max(view.wait_us, view.p99_us - view.p50_us) / 1e6
 
 
 @contextmanager
@@ -102,26 +103,21 @@ def test_where_nobody_is_late_nobody_is_named(home, _):
 
 
 def test_a_process_that_comes_late_is_named_and_so_is_the_next_one(home):
+    """Within three windows of them; and what it costs the others is what it sleeps longer than they."""
     with reducing(home) as watched:
-        for _ in range(4):
+        for _ in range(BASELINE):
             watched.captured()
         sleep = max(SPREADS * watched.spread_s(), LEAST_SLEEP_S)
         for culprit in (1, 2):
             watched.late(culprit, sleep)
             watched.look(1)
-            for _ in range(3):  # windows until the verdict must be there
+            for _ in range(3):
                 watched.captured()
-            named = watched.across()
-            assert stragglers(watched).get(named.op) == culprit
-            assert named.straggler.share >= (0.9 if culprit == 1 else 0.5)
-        for _ in range(5):
+            assert stragglers(watched).get(watched.across().op) == culprit
+        for _ in range(3):
             watched.captured()
         named = watched.across()
-        assert named.straggler.share >= 0.9
-        others = [
-            wait
-            for device, wait in named.waits_us.items()
-            if device not in {each.id for each in watched.host(2).hello.devices}
-        ]
-        assert statistics.median(others) / 1e6 == pytest.approx(sleep, rel=0.25)
-        assert [event.kind for event in watched.cluster.events].count("straggler") >= 2
+        assert named.straggler.process_index == 2 and named.straggler.share >= 0.9
+        assert named.straggler.late_us / 1e6 == pytest.approx(sleep, rel=0.25)
+        told = [event.text for event in watched.cluster.events if event.kind == "straggler"]
+        assert any("process 1" in text for text in told) and any("process 2" in text for text in told)

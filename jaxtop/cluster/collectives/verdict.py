@@ -76,9 +76,11 @@ def verdict(
     slack = STAYS if suspect == named else 1.0
     mark = slack * max(at_least_us, OF_LAUNCH * median(each.launch_us for each in recent))
     leads = [[_lead(each.waits, suspect) for each in window] for window in windows]
-    # Once named, one odd window among them is forgiven.
+    # Once named, one odd window among them is forgiven; at their beginning it is none of them.
     odd = [i for i, each in enumerate(reversed(leads)) if median(each) < mark / 2]
     agreeing = next(iter(odd[suspect == named :]), len(leads))
+    while agreeing - 1 in odd:
+        agreeing -= 1
     if agreeing < must:
         return None
     agreeing = min(agreeing, MOST_WINDOWS)
