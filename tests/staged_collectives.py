@@ -67,22 +67,22 @@ def never_timed(sources=None) -> list[wire.Frame]:
     return run(Made(HOSTS, DEVICES), windows=0, sources=sources)
 
 
-_WAITS = (
+WAITS = (
     wire.Place("train.py", 120, "<module>"),
     wire.Place("train.py", 51, "train"),
     wire.Place("jax/_src/array.py", 631, "_value"),
 )
-_LOADS = (
+LOADS = (
     wire.Place("train.py", 120, "<module>"),
     wire.Place("train.py", 48, "train"),
     wire.Place("data.py", 88, "load_batch"),
     wire.Place("python3.11/socket.py", 706, "readinto"),
 )
-_WORKS = (wire.Place("python3.11/threading.py", 327, "wait"), wire.Place("data.py", 30, "prefetch"))
+WORKS = (wire.Place("python3.11/threading.py", 327, "wait"), wire.Place("data.py", 30, "prefetch"))
 
 
 def stacks(frames: tuple[wire.Place, ...], ago: float = 2.0, *, is_stall: bool = False) -> wire.Stacks:
-    threads = (wire.Thread("MainThread", True, frames), wire.Thread("prefetch", False, _WORKS))
+    threads = (wire.Thread("MainThread", True, frames), wire.Thread("prefetch", False, WORKS))
     return wire.Stacks(int((NOW - ago) * 1000), is_stall, threads)
 
 
@@ -96,5 +96,5 @@ def standing(hosts: int = HOSTS, devices: int = DEVICES) -> list[wire.Frame]:
         launches = 19 if is_last else 20
         pulse = stage.pulse(index, NOW, devices, launches, stall=stall)
         told.append(frame(agent_id(index), pulse, NOW, 3))
-        told.append(frame(agent_id(index), stacks(_LOADS if is_last else _WAITS, is_stall=True)))
+        told.append(frame(agent_id(index), stacks(LOADS if is_last else WAITS, is_stall=True)))
     return told

@@ -13,7 +13,7 @@ import pytest
 
 from jaxtop import wire
 from tests import stage as staging
-from tests import staged
+from tests import staged, staged_collectives
 from tests.stage import Stage, play
 
 FOLDER = Path(__file__).parent / "looks"
@@ -29,6 +29,12 @@ SCENES = {
     "memory": (staged.held(), ("5",)),
     "memory-of-arrays": (staged.counted(), ("5",)),
     "programs": (staged.at_odds(), ("7",)),
+    "collectives": (staged_collectives.late(), ("6",)),
+    "collectives-few-samples": (staged_collectives.few(), ("6", "j")),
+    "collectives-unread": (staged_collectives.unread(), ("6",)),
+    "collectives-on-the-mesh": (staged_collectives.late(), ("6", "enter")),
+    "stacks": (staged_collectives.standing(), ("9", "enter", "j")),
+    "stacks-nobody-asked": (WELL, ("9",)),
     "arrays": (TRAINING, ("4", "j", "j", "j", "l", "l", "l", "l")),
     "arrays-filtered": (TRAINING, ("4", "/", *"grown>0 | batch", "enter", "G")),
     "arrays-wrong": (TRAINING, ("4", "/", *"name~batch | grwn>0")),

@@ -1,0 +1,240 @@
+"""The screen of the stacks, and the keys that ask processes for something, as a person uses them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from jaxtop.tui.app import JaxtopApp
+from tests import stage as staging
+from tests import staged_collectives as staged
+from tests.stage import Stage, agent_id, frame, play
+
+SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
+
+
+def seen(*frames, keys=("9",), size=(200, 50)) -> str:
+    shown: list[str] = []
+
+    async def act(stage: Stage) -> None:
+        await stage.press(*keys)
+        await stage.pilot.pause(0.1)
+        await stage.paint()
+        shown.append(stage.text)
+
+    play(act, *frames, size=size)
+    return shown[0]
+
+
+def line(word: str, shown: str) -> str:
+    return next(each for each in shown.splitlines() if word in each)
+
+
+class TestTheTree:
+    def test_before_anything_came_it_says_how_to_ask(self):
+        assert "p asks all processes where they stand" in seen(*staging.well())
+        assert "no host has been heard" in seen()
+
+    def test_hosts_that_stand_alike_are_one_line_and_the_odd_one_another(self):
+        shown = seen(*staged.standing())
+        assert line("▸ hosts 0–2", shown).split()[-6:] == [
+            "waits", "train.py:51", "train", "jax/_src/array.py:631", "_value", "2s",
+        ]  # fmt: skip
+        assert "data.py:88 load_batch" in line("process 3 on node03  ", shown)
+
+    def test_what_holds_the_run_up_stands_on_top(self):
+        first = seen(*staged.standing()).splitlines()[2]
+        assert "host 3 has not launched it: data.py:88 load_batch" in first
+
+    def test_a_group_unfolds_to_hosts_threads_and_lines(self):
+        shown = seen(*staged.standing(), keys=("9", "enter"))
+        rows = [row.strip(" ▌") for row in shown.splitlines()]
+        at = next(i for i, row in enumerate(rows) if "▾ hosts 0–2" in row)
+        assert [row.split("  ")[0] for row in rows[at + 1 : at + 7]] == [
+            "▾ process 0 on node00",
+            "▾ main thread",
+            "array.py:631 _value",
+            "train.py:51 train",
+            "train.py:120 <module>",
+            "▸ thread prefetch",
+        ]
+
+    def test_a_click_on_the_sign_unfolds(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("9")
+            y = next(i for i, row in enumerate(stage.text.splitlines()) if "▸ hosts 0–2" in row)
+            await stage.pilot.click(offset=(2, y))
+            await stage.paint()
+            assert "▾ hosts 0–2" in stage.text and "main thread" in stage.text
+
+        play(act, *staged.standing())
+
+    def test_words_and_conditions_find_hosts_by_what_stands_in_their_stacks(self):
+        shown = seen(*staged.standing(), keys=("9", "slash", *"load_batch", "enter"))
+        assert "1 of 4" in shown and "▸ hosts 0–2" not in shown and "▾ hosts 0–2" not in shown
+        shown = seen(*staged.standing(), keys=("9", "slash", *"function~_value", "enter"))
+        assert "3 of 4" in shown
+
+    def test_a_host_under_the_cursor_is_selected_on_the_other_screens(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("9", "j")
+            assert stage.app._selection.agent == agent_id(3)
+            await stage.press("z")
+            assert stage.screen_shown == "screen-1"
+            assert stage.app._selection.device_key == (agent_id(3), 12)
+
+        play(act, *staged.standing())
+
+    def test_the_rows_stay_unfolded_when_the_next_stacks_come(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("9", "enter")
+            again = staged.stacks(staged.WAITS, ago=0)
+            stage.feed.frames = [frame(agent_id(i), again) for i in range(3)]
+            await stage.paint()
+            await stage.pilot.pause(0.1)
+            assert "▾ hosts 0–2" in stage.text and "0s" in line("▾ hosts 0–2", stage.text)
+
+        play(act, *staged.standing())
+
+    @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+    @pytest.mark.parametrize("told", [[], staging.well(), staged.standing()])
+    def test_it_fits_every_size(self, told, size):
+        shown = seen(*told, keys=("9", "asterisk"), size=size)
+        assert len(shown.splitlines()) == size[1]
+        assert all(len(row) <= size[0] for row in shown.splitlines())
+
+
+class Asked:
+    """Answers that a test puts in."""
+
+    def __init__(self, count: int) -> None:
+        self.asked, self.answered, self.silent = count, 0, 0
+        self.refused: Counter[str] = Counter()
+
+
+class Asker:
+    def __init__(self) -> None:
+        self.questions: list[tuple[str, list[str], Asked]] = []
+
+    def __call__(self, what, agents):
+        asked = Asked(len(agents))
+        self.questions.append((what, list(agents), asked))
+        return asked
+
+
+def said(stage: Stage) -> list[str]:
+    return [each.message for each in stage.app._notifications]
+
+
+def asking(act, *frames) -> None:
+    """Run the app with somebody to ask."""
+
+    async def steps(stage: Stage) -> None:
+        asker = Asker()
+        stage.app._ask = asker
+        await act(stage, asker)
+
+    play(steps, *frames)
+
+
+class TestAsking:
+    def test_p_asks_all_processes_and_opens_the_stacks(self):
+        async def act(stage, asker):
+            await stage.press("p")
+            assert stage.screen_shown == "screen-9"
+            what, agents, answers = asker.questions[0]
+            assert (what, agents) == ("stacks", [agent_id(0), agent_id(1)])
+            answers.answered = 1
+            await stage.paint()
+            assert "asking 2 processes for their stacks: 1 answered" in stage.line("facts")
+            answers.answered = 2
+            await stage.paint()
+            assert said(stage)[-1] == "asked 2 processes, 2 answered"
+            assert "asking" not in stage.line("facts")
+
+        asking(act, *staging.well())
+
+    def test_c_asks_for_a_window_wherever_one_is(self):
+        async def act(stage, asker):
+            for screen in ("1", "6", "9"):
+                await stage.press(screen, "c")
+                assert asker.questions[-1][0] == "capture"
+                assert stage.screen_shown == f"screen-{screen}"
+                asker.questions[-1][2].answered = 2
+                await stage.paint()
+            assert len(asker.questions) == 3
+
+        asking(act, *staging.well())
+
+    def test_why_not_is_told_in_words_once_for_all(self):
+        async def act(stage, asker):
+            await stage.press("c")
+            answers = asker.questions[0][2]
+            answers.refused = Counter({"this run is read-only (JAXTOP_READONLY=1)": 1})
+            answers.silent = 1
+            await stage.paint()
+            why = "1 not: this run is read-only (JAXTOP_READONLY=1); 1 gave no answer"
+            assert said(stage)[-1] == f"asked 2 processes, 0 answered; {why}"
+
+        asking(act, *staging.well())
+
+    def test_the_same_is_not_asked_twice_at_a_time(self):
+        async def act(stage, asker):
+            await stage.press("p", "p", "p")
+            assert len(asker.questions) == 1
+
+        asking(act, *staging.well())
+
+    def test_the_dead_are_not_asked(self):
+        async def act(stage, asker):
+            await stage.press("p")
+            assert asker.questions[0][1] == [agent_id(0)]
+
+        asking(act, *staging.well(), staging.trouble(1, "closed"))
+
+    def test_without_anybody_to_ask_the_keys_say_so(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("c")
+            assert "nobody can be asked" in said(stage)[-1]
+
+        play(act, *staging.well())
+
+    def test_before_there_is_a_host_the_keys_say_so(self):
+        async def act(stage, asker):
+            await stage.press("p")
+            assert said(stage) == ["there is no process to ask"] and not asker.questions
+
+        asking(act)
+
+    def test_help_and_palette_tell_of_them(self):
+        async def act(stage: Stage) -> None:
+            titles = [each.title for each in stage.app.get_system_commands(stage.app.screen)]
+            assert {"Capture collectives now (c)", "Ask for stacks (p)"} <= set(titles)
+
+        play(act, *staging.well())
+
+
+class TestTheLastLine:
+    @pytest.mark.parametrize("key", [str(number) for number in range(1, 10)])
+    def test_at_80_columns_every_screen_has_its_digit_and_some_of_its_name(self, key):
+        async def act(stage: Stage) -> None:
+            await stage.press(key)
+            bar = stage.text.splitlines()[-1]
+            assert "? Help" in bar and "q Quit" in bar
+            for view in stage.app._views.values():
+                name = view.TITLE if key == view.KEY else view.TITLE[:3]
+                assert f" {view.KEY} {name}" in bar
+
+        play(act, *staging.well(), size=(80, 24))
+
+    def test_at_120_columns_they_have_their_whole_names(self):
+        async def act(stage: Stage) -> None:
+            bar = stage.text.splitlines()[-1]
+            assert all(f"{view.KEY} {view.TITLE}" in bar for view in stage.app._views.values())
+
+        play(act, *staging.well(), size=(120, 40))
+
+
+def test_the_app_asks_nobody_unless_it_is_given_a_way():
+    assert JaxtopApp(staging.Feed())._ask is None
