@@ -226,6 +226,16 @@ def test_the_collective_is_named_if_it_can_be_only_one():
     assert "all-reduce" not in run.diagnosis().text
 
 
+def test_where_only_the_script_told_of_its_steps_no_program_is_made_up():
+    run = Run(3)
+    run.stand(0, 1, at=STEP)
+    run.stand(2, at=LOADER)
+    run.go_on(1)
+    for i in range(3):
+        run.say(i, pulse(at_ms=int(run.now * 1000), stall=wire.Stall("agent.step()", 1, 1000)))
+    assert run.diagnosis().text.startswith("hosts 0–1 wait in what follows agent.step(); host 2 ")
+
+
 # How often
 
 
