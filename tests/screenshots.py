@@ -25,7 +25,7 @@ from jaxtop.cli.following import Follower
 from jaxtop.cluster import Cluster, devices
 from jaxtop.sources import LiveSource, Seed
 from jaxtop.tui.app import JaxtopApp
-from tests import staged
+from tests import staged, staged_collectives
 from tests.stage import Stage, play
 
 if TYPE_CHECKING:
@@ -73,6 +73,9 @@ OF_1024_HOSTS = (Picture("mesh-8192-devices", size=(200, 50)),)
 STAGED = (
     (staged.held(), Picture("memory-with-allocators", "5", size=(160, 28))),
     (staged.at_odds(), Picture("programs-that-differ", "7", "j", size=(176, 18))),
+    (staged_collectives.late(), Picture("collectives", "6", size=(140, 30))),
+    (staged_collectives.late(), Picture("collectives-on-the-mesh", "6", "enter", size=(120, 32))),
+    (staged_collectives.standing(), Picture("stacks", "9", "enter", size=(140, 18))),
 )
 
 

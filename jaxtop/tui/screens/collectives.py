@@ -76,7 +76,7 @@ COLUMNS: tuple[Column[CollectiveView], ...] = (
     figure("bytes", "bytes", 6, lambda view: view.bytes, text.size),
     figure("p50", "p50", 6, lambda view: view.p50_us, text.micros, style=_few),
     figure("wait", "wait", 6, lambda view: view.wait_us, text.micros, style=_few),
-    Column("straggler", "straggler", 17, "left", _lateness, _straggler, _late_colour, largest_first=True),
+    Column("straggler", "straggler", 18, "left", _lateness, _straggler, _late_colour, largest_first=True),
     figure("rate", "per s", 6, lambda view: view.per_second, _rate),
     figure("size", "group", 5, lambda view: view.group_size, text.number),
     words("program", "program", 16, lambda view: view.program),

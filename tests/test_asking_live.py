@@ -1,0 +1,104 @@
+"""The app's questions to real processes: who answered, what came of it, and why not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jaxtop import keys
+from jaxtop.cli.following import Follower
+from jaxtop.cluster import Cluster, hosts
+from jaxtop.cluster.stack_tree import stack_nodes
+from jaxtop.sources import LiveSource, Seed
+from tests.support import eventually, training
+
+if TYPE_CHECKING:
+    from jaxtop.cli.asking import Asking
+
+pytestmark = pytest.mark.jax
+
+
+class Followed:
+    """A follower of a run, and the cluster that its frames make."""
+
+    def __init__(self, run) -> None:
+        self.follower = Follower(
+            lambda: LiveSource([Seed(each.agent, hello=each) for each in run.hellos()], keys.load())
+        )
+        self.cluster = Cluster()
+
+    def look(self) -> Cluster:
+        for frame in self.follower.drain():
+            self.cluster.feed(frame)
+        return self.cluster
+
+    def ask(self, what: str) -> Asking:
+        """Ask all, and wait for the last answer."""
+        agents = [host.agent for host in hosts(self.look())]
+        asking = self.follower.ask(what, agents)
+        eventually(lambda: asking.is_done, timeout=30)
+        return asking
+
+
+@pytest.fixture
+def follow(monkeypatch):
+    started = []
+
+    def start(run) -> Followed:
+        monkeypatch.setenv("HOME", str(run.home))
+        for name in [name for name in os.environ if name.startswith("XDG_")]:
+            monkeypatch.delenv(name)
+        followed = Followed(run)
+        started.append(followed)
+        followed.follower.start()
+        eventually(lambda: len([host for host in followed.look().hosts.values() if host.hello]) == 2)
+        return followed
+
+    yield start
+    for each in started:
+        each.follower.stop()
+
+
+def test_all_processes_tell_where_they_stand_when_they_are_asked(tmp_path, follow):
+    with training(tmp_path) as run:
+        followed = follow(run)
+        asking = followed.ask("stacks")
+        assert (asking.asked, asking.answered, asking.silent) == (2, 2, 0)
+        eventually(lambda: all(host.stacks.threads for host in followed.look().hosts.values()))
+        nodes = stack_nodes(followed.cluster, {})
+        assert sum(len(node.hosts) for node in nodes) == 2
+        assert any(node.group.place and node.group.place.file == "train.py" for node in nodes)
+        before = run.steps()
+        eventually(lambda: run.steps() > before + 2)  # nobody was held up
+
+
+def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
+    with training(tmp_path) as run:
+        followed = follow(run)
+        asked_ms = time.time() * 1000
+        eventually(lambda: followed.ask("capture").answered == 2)  # at first their devices may not be known
+
+        def on_request(host) -> bool:
+            return host.window.slot is None and host.window.at_ms > asked_ms
+
+        eventually(lambda: all(map(on_request, followed.look().hosts.values())), timeout=90, every=0.05)
+
+
+def test_a_run_that_is_read_only_says_so(tmp_path, follow):
+    with training(tmp_path, JAXTOP_READONLY="1") as run:
+        asking = follow(run).ask("capture")
+        assert dict(asking.refused) == {"this run is read-only (JAXTOP_READONLY=1)": 2}
+
+
+def test_a_stopped_process_gives_no_answer_and_holds_up_nobody(tmp_path, follow):
+    with training(tmp_path) as run:
+        followed = follow(run)
+        run.processes[1].send_signal(signal.SIGSTOP)
+        start = time.monotonic()
+        asking = followed.ask("stacks")
+        assert (asking.answered, asking.silent) == (1, 1)
+        assert time.monotonic() - start < 30
