@@ -61,7 +61,7 @@ class StackNode:
 
     @property
     def innermost(self) -> Place | None:
-        """The line that a thread stands at; of a host or group that of the main thread; or the line itself."""
+        """The line that a thread stands at; of a host or group its main thread's; or the line itself."""
         if self.frame is not None:
             return self.frame
         thread = self.thread or next(iter(self.hosts[0].stacks.threads), None)
