@@ -15,7 +15,15 @@ from jaxtop_agent import settings
 from jaxtop_agent.windows import rows, traces
 from jaxtop_agent.windows.lock import HeldDoor
 from jaxtop_agent.windows.pace import Pace
-from jaxtop_agent.windows.schedule import CPU_SHARE, SLOT_S, TIME_SHARE, Result, Schedule
+from jaxtop_agent.windows.schedule import (
+    CPU_SHARE,
+    FIRST_TRIES,
+    FIRST_WINDOWS,
+    SLOT_S,
+    TIME_SHARE,
+    Result,
+    Schedule,
+)
 from jaxtop_agent.windows.traces.parts import Op, Seen, Span
 from tests.xspace import Event, plane, space
 
@@ -277,7 +285,7 @@ def result(seconds=0.1, cpu=0.02, events=500, launches=2, step=0.02):
 class TestSchedule:
     def test_slots_of_a_dear_host_are_slots_of_all(self):
         cheap, dear = Schedule(), Schedule()
-        for _ in range(4):
+        for _ in range(FIRST_WINDOWS):
             cheap.learn(result())
             dear.learn(result(cpu=0.5))
         assert dear.level > cheap.level
@@ -289,13 +297,25 @@ class TestSchedule:
         schedule = Schedule()
         slots = []
         now = 1000.0
-        for _ in range(6):
+        for _ in range(FIRST_WINDOWS + 3):
             slots.append(schedule.next_slot(now))
             now = slots[-1] * SLOT_S + 0.1
             schedule.learn(result(seconds=0.2, cpu=0.05))
-        assert [after - before for before, after in pairwise(slots[:3])] == [1, 1]
+        assert [after - before for before, after in pairwise(slots[:FIRST_WINDOWS])] == [1] * (
+            FIRST_WINDOWS - 1
+        )
         period = SLOT_S * (slots[-1] - slots[-2])
         assert 0.05 / period <= CPU_SHARE and 0.2 / period <= TIME_SHARE
+
+    def test_who_comes_again_and_again_is_no_reason_for_more_windows(self):
+        schedule = Schedule()
+        schedule.begin(1000.0)
+        for _ in range(FIRST_WINDOWS):
+            schedule.learn(result())
+        schedule.begin(1010.0)
+        assert schedule.level > 0
+        schedule.begin(2000.0)
+        assert schedule.level == 0
 
     def test_a_window_grows_until_it_holds_a_step(self):
         schedule = Schedule()
@@ -315,10 +335,10 @@ class TestSchedule:
     def test_where_no_step_fits_windows_end_until_somebody_comes_anew(self):
         schedule = Schedule(most_events=2000)
         schedule.length(0.5)  # by the hook: no window ever held a step
-        for _ in range(4):
+        for _ in range(FIRST_TRIES):
             schedule.learn(result(seconds=0.1, events=4000, launches=0, step=None))
         assert schedule.is_too_dense
-        schedule.begin()
+        schedule.begin(1000.0)
         assert not schedule.is_too_dense
 
     def test_the_hook_tells_the_pace_of_what_has_collectives(self):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 # A slot of the wall clock. Every host uses those whose number is a multiple of its own power of two, so that
 # the slots of a host for which windows are dear are slots of all others as well.
 SLOT_S = 4.0
-FIRST_WINDOWS = 3
+# As many as a first verdict wants, and one to spare; those that held no launch are tried again.
+FIRST_WINDOWS, FIRST_TRIES = 5, 15
 RAREST = 9  # every 2^9 slots, which is half an hour
 
 # What windows may take: of a core, and of the time.
@@ -53,22 +55,34 @@ class Schedule:
         self._by_hook_s: float | None = None
         self._guess_s = SHORTEST_S
         self._windows = 0
-        self._first = FIRST_WINDOWS
+        self._began = -math.inf
+        self._first, self._tries = FIRST_WINDOWS, FIRST_TRIES
 
-    def begin(self) -> None:
-        """Somebody came: the first windows follow each other closely, and learn anew how dense a trace is."""
-        self._first = FIRST_WINDOWS
+    def begin(self, now: float) -> None:
+        """Somebody came: the first windows follow each other closely, unless they just did so for others."""
+        if now - self._began < FIRST_WINDOWS * self._period:
+            return
+        self._began = now
+        self._first, self._tries = FIRST_WINDOWS, FIRST_TRIES
         self._events_per_s = 0.0
         self._windows = 0
 
     @property
+    def _period(self) -> float:
+        """How far apart windows of this cost are, to keep to their share."""
+        return max(self._cost / CPU_SHARE, self._seconds / TIME_SHARE)
+
+    @property
+    def _is_beginning(self) -> bool:
+        return self._first > 0 and self._tries > 0
+
+    @property
     def level(self) -> int:
         """The power of two of this host's slots."""
-        if self._first > 0:
+        if self._is_beginning:
             return 0
-        period = max(self._cost / CPU_SHARE, self._seconds / TIME_SHARE)
         level = 1
-        while level < RAREST and SLOT_S * 2**level < period:
+        while level < RAREST and SLOT_S * 2**level < self._period:
             level += 1
         return level
 
@@ -102,14 +116,16 @@ class Schedule:
     def is_too_dense(self) -> bool:
         """Whether no window that holds a step stays within bounds."""
         step = self._step_s or self._by_hook_s
-        if step is None or self._first > 0:
+        if step is None or self._is_beginning:
             return False
         return self._most_events < self._events_per_s * step
 
     def learn(self, result: Result) -> None:
         """Take in what a window was like; the dearest of late counts, and is slowly forgotten."""
         self._windows += 1
-        self._first = max(0, self._first - 1)
+        self._tries -= 1
+        if result.whole_launches:
+            self._first -= 1
         cost = result.cpu + max(SLOWDOWN * result.seconds, SLOWDOWN_AN_EVENT_S * result.events)
         self._cost = max(cost, self._cost * 0.7)
         self._seconds = max(result.seconds, self._seconds * 0.7)

@@ -69,7 +69,7 @@ class Windows:
         topology = board.topology
         sampled = topology is not None and self._is_sampled(topology)
         if board.viewers and not self._was_watched:
-            self._schedule.begin()
+            self._schedule.begin(time.time() + board.clock_offset)
         self._was_watched = bool(board.viewers)
         asked = board.captures_asked > self._captured and topology is not None
         if not asked and not (sampled and board.viewers):
