@@ -1,6 +1,7 @@
 """Where the threads of the process stand: lines and names, no values.
 
-Read in one go, and no frame is kept: a frame that is held keeps its variables after its function has ended.
+A few threads at a time, between which others may run; no frame is kept meanwhile: a frame that is held keeps
+its variables after its function has ended.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop import wire
 from jaxtop_agent import calls, origins
+from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from types import FrameType
 
 MOST_THREADS, MOST_FRAMES = 64, 64
+AT_ONCE = 8
 # Of a deep stack the script's beginning is kept, and above all where it is now.
 OUTERMOST = 16
 DEEPEST = 5_000
@@ -29,18 +32,21 @@ LONGEST = 120
 
 def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thread, ...]:
     """The threads of Python but these; the main thread first, and whether it is in one of these functions."""
-    frames = sys._current_frames()
-    try:
-        names, main = _names()
-        order = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
-        threads = [
-            _thread(names.get(ident, "without a name"), ident == main, frames[ident])
-            for ident in order[:MOST_THREADS]
-        ]
-        if main in frames and threads:
-            threads[0] = _with_launch(threads[0], calls.launch(frames[main], functions))
-    finally:
-        frames.clear()
+    names, main = _names()
+    there = sorted(sys._current_frames().keys() - own, key=lambda ident: (ident != main, ident))
+    order = there[:MOST_THREADS]
+    threads: list[wire.Thread] = []
+    for start in range(0, len(order), AT_ONCE):
+        frames = sys._current_frames()
+        try:
+            for ident in order[start : start + AT_ONCE]:
+                if ident in frames:  # it may have ended since
+                    thread = _thread(names.get(ident, "without a name"), ident == main, frames[ident])
+                    launch = calls.launch(frames[ident], functions) if ident == main else None
+                    threads.append(_with_launch(thread, launch))
+        finally:
+            frames.clear()
+        breathe()
     return _bounded(threads)
 
 

@@ -57,7 +57,8 @@ class ReplicaGroups(Struct, frozen=True, array_like=True):
 class Collective(Struct, frozen=True, array_like=True):
     """A collective operation of a program, as its compiler wrote it.
 
-    `bytes` is S by the definitions of nccl-tests, each time it runs; `times` how often a launch runs it, None where a loop does not tell. `groups` is a place in the inventory's list, None where the text
+    `bytes` is S by the definitions of nccl-tests, each time it runs; `times` how often a launch runs it, None
+    where a loop does not tell. `groups` is a place in the inventory's list, None where the text
     could not be read. `source` is what the script called it, such as "psum".
     """
 
