@@ -9,7 +9,7 @@ from jaxtop import __version__, keys, runfiles, transport, wire
 from jaxtop_agent import addresses
 from jaxtop_agent.board import reason
 from jaxtop_agent.clock import now_ms
-from jaxtop_agent.collectives import telling
+from jaxtop_agent.inventory import telling
 from jaxtop_agent.settings import bounded
 from jaxtop_agent.threads import cpu_seconds
 

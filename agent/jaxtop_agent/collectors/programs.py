@@ -12,7 +12,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop_agent import jaxprivate, origins
 from jaxtop_agent.clock import now_ms
-from jaxtop_agent.collectives.inventory import Inventories
+from jaxtop_agent.inventory.inventories import Inventories
 from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:

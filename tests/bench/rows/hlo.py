@@ -6,8 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop_agent.collectives import hlo
-from jaxtop_agent.collectives.inventory import Pace
+from jaxtop_agent.inventory import hlo
+from jaxtop_agent.inventory.inventories import Pace
 from tests.bench import probes, texts
 from tests.bench.frame import Figure, one, whole
 

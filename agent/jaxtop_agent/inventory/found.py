@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.collectives import groups, shapes
+from jaxtop_agent.inventory import groups, shapes
 
 if TYPE_CHECKING:
     from jaxtop import wire
-    from jaxtop_agent.collectives.lines import Instruction
+    from jaxtop_agent.inventory.lines import Instruction
 
 PERMUTE, SCATTER, REDUCE = "collective-permute", "reduce-scatter", "all-reduce"
 KINDS = (REDUCE, "all-gather", SCATTER, "all-to-all", "ragged-all-to-all", PERMUTE, "collective-broadcast")

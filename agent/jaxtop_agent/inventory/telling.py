@@ -11,7 +11,7 @@ from jaxtop import wire
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop_agent.collectives.hlo import Reading
+    from jaxtop_agent.inventory.hlo import Reading
 
 MOST_COLLECTIVES = 2000
 LIMIT = wire.MAX_TELEMETRY * 3 // 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.collectives.lines import Instruction
+    from jaxtop_agent.inventory.lines import Instruction
 
 _NAME = r"%?([^\s,{}()]+)"
 _BODY, _CONDITION = re.compile(rf"\bbody={_NAME}"), re.compile(rf"\bcondition={_NAME}")

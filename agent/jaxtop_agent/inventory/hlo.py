@@ -10,15 +10,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
-from jaxtop_agent.collectives import found, groups, lines, shapes, text
-from jaxtop_agent.collectives.calls import Calls
-from jaxtop_agent.collectives.found import KINDS, Found, Table
+from jaxtop_agent.inventory import found, groups, lines, shapes, text
+from jaxtop_agent.inventory.calls import Calls
+from jaxtop_agent.inventory.found import KINDS, Found, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.collectives.groups import Places
-    from jaxtop_agent.collectives.lines import Instruction
+    from jaxtop_agent.inventory.groups import Places
+    from jaxtop_agent.inventory.lines import Instruction
 
 _KIND = re.compile(rf"({'|'.join(KINDS)})(-start|-done|-update)?")
 _GOES_ON = frozenset({"async-done", "async-update"})

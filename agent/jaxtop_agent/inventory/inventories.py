@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.clock import now_ms
-from jaxtop_agent.collectives import hlo, telling
-from jaxtop_agent.collectives.hlo import FUSION, MATTERS, Module, Reading
+from jaxtop_agent.inventory import hlo, telling
+from jaxtop_agent.inventory.hlo import FUSION, MATTERS, Module, Reading
 from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jaxtop_agent.board import Board
-    from jaxtop_agent.collectives.groups import Places
+    from jaxtop_agent.inventory.groups import Places
 
     Key = tuple[int, Any]
 
