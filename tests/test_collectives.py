@@ -16,7 +16,7 @@ from jaxtop.cluster.collectives import (
     step_shares,
     waits,
 )
-from jaxtop.cluster.collectives.joining import MOST_CLOSED, MOST_LAUNCHES
+from jaxtop.cluster.collectives.joining import MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
 from jaxtop.cluster.collectives.views import busbw, kind_of
 from tests.made_runs import beginning, run_of, told
 from tests.made_windows import OPS, Made
@@ -150,7 +150,7 @@ def test_a_process_that_tells_no_windows_is_not_waited_for_for_long():
 def test_without_groups_there_are_durations_and_no_waits():
     """Of the second process nobody has heard, and no mesh tells where devices stand."""
     cluster = cluster_of((1, "r1-0", hello(0, devices=devices(0))), (1, "r1-0", inventory(0)))
-    for run_id in range(4):
+    for run_id in range(4 + WINDOWS_TO_WAIT):
         tell(cluster, (2, "r1-0", window((run_id, {"all-reduce.1": (300 + run_id, 100)}))))
     psum = view(cluster)
     assert (psum.samples, psum.p50_us, psum.group_size) == (4, 301, 2)

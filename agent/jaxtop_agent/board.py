@@ -12,7 +12,7 @@ from jaxtop_agent.threads import Wake
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.wire import Arrays, Device, Inventory, Message
+    from jaxtop.wire import Arrays, Device, Inventory, Message, Window
     from jaxtop_agent.compiled import Compiled
     from jaxtop_agent.identity import Identity
 
@@ -81,6 +81,7 @@ class Board:
     captures_asked: int = 0  # how often somebody asked for a window of the profiler now
     # Written by the thread that takes windows.
     can_capture: bool = True
+    windows: tuple[Window, ...] = ()  # the last ones, for viewers that come new
     # A key a source of figures: "on", "off: why", "waiting: for what". Each has one writer.
     sources: dict[str, str] = field(default_factory=dict)
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from jaxtop_agent.stalls import Stalls
 
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
+# What windows of the profiler saw longer ago than this says nothing of now.
+WINDOWS_KEPT_MS = 600_000
 NO_WINDOWS = "no window can be taken here: "
 NO_STACKS = "the stacks cannot be read here: "
 NOT_OWNER = "only the owner of the run may do this"
@@ -162,6 +164,8 @@ class Publisher:
             state.append(("arrays", wire.encode(self._board.arrays)))
         inventories = telling.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
         state += [("inventory", payload) for payload in inventories]
+        since = now_ms() - WINDOWS_KEPT_MS
+        state += [("window", wire.encode(each)) for each in self._board.windows if each.at_ms >= since]
         if self._stalls.stall is not None and (stacks := self._stalls.stacks()) is not None:
             state.append(("stacks", wire.encode(stacks)))
         return [*state, ("pulse", wire.encode(self._pulse()))]

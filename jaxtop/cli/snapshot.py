@@ -12,6 +12,8 @@ from jaxtop.cli.words import legible
 from jaxtop.cluster import Cluster, State, hosts, runs, state_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtop.cluster import Host, Run
     from jaxtop.sources import LiveSource
 
@@ -25,6 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--wait", type=_seconds, default=5.0, metavar="S", help="give slow hosts this many seconds (5)"
     )
+    parser.add_argument(
+        "--watch",
+        type=_seconds,
+        metavar="S",
+        help="watch for so many seconds: what collectives take is only measured while somebody watches",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -33,6 +41,8 @@ def main(arguments: argparse.Namespace) -> int:
     source = attaching.open_source(arguments)
     try:
         cluster = gather(source, arguments.wait)
+        if arguments.watch:
+            watch(source, cluster, arguments.watch)
     finally:
         source.close()
     now = time.time()
@@ -46,13 +56,25 @@ def main(arguments: argparse.Namespace) -> int:
 def gather(source: LiveSource, wait: float) -> Cluster:
     """Follow the source until every host has spoken, or has a reason not to, or time is up."""
     cluster = Cluster()
-    end = time.monotonic() + wait
+    watch(
+        source,
+        cluster,
+        wait,
+        lambda: source.is_settled and not _lacking(cluster) and _have_all_spoken(cluster),
+    )
+    return cluster
+
+
+def watch(
+    source: LiveSource, cluster: Cluster, seconds: float, is_enough: Callable[[], bool] = lambda: False
+) -> None:
+    """Follow the source for so long, or until it is enough."""
+    end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         for frame in source.poll(left):
             cluster.feed(frame)
-        if source.is_settled and not _lacking(cluster) and _have_all_spoken(cluster):
+        if is_enough():
             break
-    return cluster
 
 
 def status(cluster: Cluster, now: float) -> int:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SOURCE = "collectives"
 IDLE_S = 3600.0
+# For viewers that come new: as many as a first verdict wants.
+KEPT = 4
 
 
 class Windows:
@@ -145,6 +147,7 @@ class Windows:
         window = rows.message(seen, devices, inventories, limit, blank)
         cpu = taken.cpu + time.thread_time() - cpu
         self._schedule.learn(Result(taken.seconds, cpu, seen.events, len(window.launches), _step(window)))
+        board.windows = (*board.windows, window)[-KEPT:]
         board.tell(window)
 
 

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 # So many of one window that the last few windows have room.
 MOST_LAUNCHES, FEWEST_LAUNCHES, LAUNCHES_OF, WINDOWS_KEPT = 64, 24, 1 << 17, 8
 FEWEST_BY_DEVICE, BY_DEVICE_OF = 4, 1 << 15
-# After so many windows a launch is looked at as it is, and who told none is waited for no more.
-WINDOWS_TO_WAIT = 2
+# After so many windows a launch is looked at as it is, and who told none is waited for no more. A viewer that
+# comes late hears the last ones of each process together: no fewer than agents keep.
+WINDOWS_TO_WAIT = 4
 MOST_PENDING, MOST_PENDING_ROWS = 1024, 200_000
 MOST_PROGRAMS, MOST_OPS, MOST_CLOSED = 256, 1000, 2048
 
@@ -192,11 +193,13 @@ def _number(seen: Seen, run_ids: list[int]) -> int:
 
 def _settle(key: ProgramKey, seen: Seen, layout: Layout | None) -> list[Change]:
     expected = _expected(seen, layout)
+    # While some processes were not met yet, nobody knows whom to expect.
+    is_known = layout is None or layout.is_met
     due = [
         run_id
         for run_id, each in seen.pending.items()
         if each.window <= seen.window - WINDOWS_TO_WAIT
-        or (len(each.launches) >= len(expected) and expected <= each.launches.keys())
+        or (is_known and len(each.launches) >= len(expected) and expected <= each.launches.keys())
     ]
     ops: set[str] = set()
     for run_id in due or _too_many(seen):

@@ -64,6 +64,8 @@ class Layout:
     is_cpu: bool = False
     # Where all devices of an agent stand side by side: the place of the first.
     firsts: Mapping[str, int] = field(default_factory=dict)
+    # Whether every place belongs to a process that was met.
+    is_met: bool = False
 
     def groups_of(self, op: str) -> Grouped | None:
         """The groups of a collective by its name."""
@@ -177,7 +179,8 @@ def _layout(
         for agent, own in places.items()
         if own[0] is not None and own == tuple(range(own[0], own[0] + len(own)))
     }
-    return Layout(key, tuple(places), inventory, found, mesh, places, grouped, of_op, is_cpu, firsts)
+    is_met = -1 not in owners
+    return Layout(key, tuple(places), inventory, found, mesh, places, grouped, of_op, is_cpu, firsts, is_met)
 
 
 @lru_cache(maxsize=256)
