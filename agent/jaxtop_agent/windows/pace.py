@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 FEWEST = 2
+# What is launched far less often than others is an evaluation, or the like, and no step.
+RARE = 20
 
 
 class Pace:
@@ -33,4 +35,7 @@ class Pace:
             if name in before and count - before[name] >= FEWEST
         }
         among = {name: count for name, count in moved.items() if name in with_collectives} or moved
-        return passed / min(among.values()) if among else None
+        if not among:
+            return None
+        often = max(among.values())
+        return passed / min(count for count in among.values() if count * RARE >= often)

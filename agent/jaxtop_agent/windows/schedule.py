@@ -14,13 +14,13 @@ RAREST = 9  # every 2^9 slots, which is half an hour
 
 # What windows may take: of a core, and of the time.
 CPU_SHARE = 0.002
-TIME_SHARE = 0.02
+TIME_SHARE = 0.04
 # By how much steps take longer within a window, as measured on CPUs: so much of its time, or by event.
-SLOWDOWN, SLOWDOWN_AN_EVENT_S = 0.05, 1e-6
+SLOWDOWN, SLOWDOWN_AN_EVENT_S = 0.02, 1e-6
 
 # Whole steps are what counts. A verdict wants several: of short steps more of them fit into a window.
 STEPS, SPARE_S = 2.5, 0.06
-MORE_STEPS, MORE_STEPS_S = 5.5, 0.75
+MORE_STEPS, MORE_STEPS_S = 5.5, 0.6
 SHORTEST_S, LONGEST_S = 0.08, 3.0
 # The first one only learns how much a trace weighs here.
 LONGEST_FIRST_S = 0.3
@@ -99,7 +99,7 @@ class Schedule:
     def length(self, launch_s: float | None, *, requested: bool = False) -> float:
         """How long the next window is to be; `launch_s` is how far apart launches are by the hook."""
         self._by_hook_s = launch_s or self._by_hook_s
-        step = self._step_s or launch_s
+        step = max(self._step_s or 0.0, launch_s or 0.0) or None
         wanted = SHORTEST_S
         if step is not None:
             wanted = max(STEPS * step, min(MORE_STEPS * step, MORE_STEPS_S)) + SPARE_S
@@ -134,6 +134,7 @@ class Schedule:
         if result.step_s is not None:
             self._step_s = result.step_s
         if result.whole_launches:
-            self._guess_s = SHORTEST_S
+            is_step_known = self._step_s is not None or self._by_hook_s is not None
+            self._guess_s = SHORTEST_S if is_step_known else result.seconds
         else:
             self._guess_s = min(LONGEST_S, 2 * max(result.seconds, self._guess_s))

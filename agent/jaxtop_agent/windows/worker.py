@@ -174,5 +174,6 @@ def _step(window: Window) -> float | None:
         return None
     launches = max(by_program.values(), key=lambda ones: sum(duration for _, duration in ones))
     apart = [after - before for (before, _), (after, _) in pairwise(sorted(launches))]
-    longest = max(duration for _, duration in launches)
-    return max(longest, statistics.median(apart) if apart else 0) / 1e6
+    if not apart:  # how long one takes says nothing of when the next one comes
+        return None
+    return max(statistics.median(apart), max(duration for _, duration in launches)) / 1e6

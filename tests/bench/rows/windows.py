@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.bench.frame import Setting
 
 HOLD_BUDGET_MS = 5.0
-MOST_SHARE = 2.0
+MOST_SHARE = 4.0
 RESAMPLES = 1000
 
 Steps = list[list[float]]
