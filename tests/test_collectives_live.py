@@ -51,7 +51,9 @@ class Watched(Viewer):
     def spread_s(self):
         """How far apart launches are without anybody being late: the slow ones and the usual ones."""
         view = self.across()
-        assert view.samples, [(host.label, host.window, list(host.inventories)) for host in hosts(self.cluster)]
+        assert view.samples, [
+            (host.label, host.window, list(host.inventories)) for host in hosts(self.cluster)
+        ]
         return max(view.wait_us, view.p99_us - view.p50_us) / 1e6
 
 

@@ -105,7 +105,7 @@ class TestThePane:
         shown = seen(*staged.late(), size=(120, 40))
         assert "waits in 4 groups of 4, by device" in shown
         assert "12! 0us" in line("a 0 ", shown)
-        assert "estimate by nccl-tests" in shown
+        assert "estimated, as in nccl-tests" in shown
 
     def test_the_late_host_is_seen_to_begin_late_and_the_others_to_wait(self):
         shown = seen(*staged.late(), size=(120, 40))

@@ -150,7 +150,7 @@ class TestAsking:
             assert "asking 2 processes for their stacks: 1 answered" in stage.line("facts")
             answers.answered = 2
             await stage.paint()
-            assert said(stage)[-1] == "asked 2 processes, 2 answered"
+            assert said(stage)[-1] == "asked 2 processes for their stacks, 2 answered"
             assert "asking" not in stage.line("facts")
 
         asking(act, *staging.well())
@@ -175,7 +175,7 @@ class TestAsking:
             answers.silent = 1
             await stage.paint()
             why = "1 not: this run is read-only (JAXTOP_READONLY=1); 1 gave no answer"
-            assert said(stage)[-1] == f"asked 2 processes, 0 answered; {why}"
+            assert said(stage)[-1] == f"asked 2 processes for a window of the profiler, 0 answered; {why}"
 
         asking(act, *staging.well())
 

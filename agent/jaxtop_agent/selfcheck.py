@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 
@@ -11,9 +12,18 @@ def main() -> None:
     import jax  # noqa: F401 - what jaxprivate reads is what this import leaves in sys.modules
 
     from jaxtop_agent import jaxprivate
+    from jaxtop_agent.settings import POLICIES
 
     version, jaxlib = jaxprivate.versions()
-    json.dump({"jax": version, "jaxlib": jaxlib, "features": jaxprivate.features()}, sys.stdout)
+    features = jaxprivate.features()
+    asked = os.environ.get("JAXTOP_COLLECTIVES", "").strip().lower()
+    if asked and asked not in POLICIES:
+        features["collectives"] = (
+            f"JAXTOP_COLLECTIVES={asked!r} is none of {', '.join(POLICIES)}: auto is taken"
+        )
+    elif asked == "off":
+        features["collectives"] = "off: JAXTOP_COLLECTIVES=off"
+    json.dump({"jax": version, "jaxlib": jaxlib, "features": features}, sys.stdout)
 
 
 if __name__ == "__main__":

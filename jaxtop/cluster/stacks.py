@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # JAX waits in these files of its own: for a result, for room to launch, for the other processes. Inside a
 # compiled function there is no frame of Python's; the agent puts a place there.
+_COMPILED = "<compiled>"
 _WAITING = {
     "api.py",
     "array.py",
@@ -28,7 +29,7 @@ _WAITING = {
     "multihost_utils.py",
     "profiler.py",
     "pxla.py",
-    "<compiled>",
+    _COMPILED,
 }
 # And by way of these a program is being made.
 _MAKING = {"compiler.py", "mlir.py", "partial_eval.py"}
@@ -82,6 +83,8 @@ def place_text(place: Place | None) -> str:
     """A line as a person would say it."""
     if place is None:
         return "a place that is not known"
+    if place.file.endswith(_COMPILED):
+        return f"{place.function[:LONGEST_NAME]}, inside jaxlib"
     return f"{place.file[-LONGEST_NAME:]}:{place.line} {place.function[:LONGEST_NAME]}"
 
 

@@ -69,7 +69,7 @@ class Question:
     def outcome(self) -> Outcome:
         """For when it is not open any more."""
         answers = self.answers
-        parts = [f"asked {processes(answers.asked)}, {answers.answered:,} answered"]
+        parts = [f"asked {processes(answers.asked)} {_FOR[self.what]}, {answers.answered:,} answered"]
         refused = sorted(answers.refused.items(), key=lambda each: -each[1])
         parts += [f"{count:,} not: {why}" for why, count in refused]
         if answers.silent:

@@ -13,6 +13,7 @@ from jaxtop.tui.renderables.reading import PAST
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtop.cluster.collectives import CollectiveView
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
@@ -110,7 +111,9 @@ def facts(
     found = [
         *(("?", words, palette.theme.accent or palette.warning) for words in asking),
         *_troubles(moment, palette),
+        *_standstills(moment, palette),
         *_programs(moment, palette),
+        *_latecomers(moment, palette),
         *skipped,
         *_compiling(moment, palette),
     ]
@@ -139,6 +142,32 @@ def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     for unmet in moment.cluster.unmet.values():
         words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
         found.append(("…" if unmet.link.state == "connecting" else "#", words, palette.warning))
+    return found
+
+
+def _standstills(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+    """What was told of runs in which nothing is launched any more."""
+    told = [each.told for each in moment.cluster.episodes.values() if each.told is not None]
+    return [
+        ("!", each.text, palette.bad if each.severity == "critical" else palette.warning) for each in told
+    ]
+
+
+def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+    """Whom others wait for, once each, with the longest wait."""
+    longest: dict[str, CollectiveView] = {}
+    for view in moment.collectives:
+        late = view.straggler
+        if late is None or moment.states.get(late.agent) is not State.LIVE:
+            continue
+        before = longest.get(late.agent)
+        if before is None or before.straggler is None or before.straggler.late_us < late.late_us:
+            longest[late.agent] = view
+    found = []
+    for view in longest.values():
+        if (late := view.straggler) is not None:
+            words = f"process {late.process_index} comes late: others wait {text.micros(late.late_us)}"
+            found.append(("!", f"{words} in {view.program}", palette.warning))
     return found
 
 

@@ -43,7 +43,10 @@ class Instruction(NamedTuple):
         match = _OP_NAME.search(self.quoted)
         if match is None:
             return ""
-        return match[1].split("[", 1)[0].rsplit("/", 1)[-1][:LONGEST_SOURCE]
+        last = match[1].split("[", 1)[0].rsplit("/", 1)[-1]
+        if last.count(")") > last.count("("):  # "transpose(jvp(f))/while/g" and the like are cut in between
+            last = last.rstrip(")")
+        return last[:LONGEST_SOURCE]
 
     @property
     def trips(self) -> int | None:

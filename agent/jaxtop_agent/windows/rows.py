@@ -56,7 +56,7 @@ def message(
 ) -> Window:
     """The window as it is sent, of what is known of it already."""
     launched = _launches(seen, devices)
-    modules = sorted({each.module for each in launched})
+    programs: dict[tuple[str, str | None], int] = {}
     ops: dict[str, int] = {}
     launches: list[Launch] = []
     timed: list[Timed] = []
@@ -67,9 +67,10 @@ def message(
             durations = tuple(None if ns is None else _us(ns) for ns in row.durations)
             timed.append(Timed(len(launches), place, row.occurrence, _us(row.start), durations))
         unsent -= len(rows)
+        program = each.module, _fingerprint(each, inventories)
         launches.append(
             Launch(
-                program=modules.index(each.module),
+                program=programs.setdefault(program, len(programs)),
                 run_id=each.run,
                 start_us=_us(each.start),
                 duration_us=_us(each.duration),
@@ -81,7 +82,7 @@ def message(
         at_ms=blank.at_ms,
         duration_us=blank.duration_us,
         slot=blank.slot,
-        programs=tuple((module, _fingerprint(module, seen.ops, inventories)) for module in modules),
+        programs=tuple(programs),
         ops=tuple(ops),
         launches=tuple(launches),
         timed=tuple(timed),
@@ -188,15 +189,16 @@ def _spread(run: int) -> int:
     return (run * 0x9E3779B97F4A7C15) & _MASK
 
 
-def _fingerprint(module: str, ops: list[Op], inventories: Inventories) -> str | None:
-    candidates = {
-        fingerprint: frozenset(each.op for each in inventory.collectives)
+def _fingerprint(launched: _Launched, inventories: Inventories) -> str | None:
+    """Of several programs of one name the one with just these collectives, or the only one that has them."""
+    seen = {row.op for row in launched.rows}
+    fitting = {
+        fingerprint: names
         for (program, fingerprint), inventory in inventories.items()
-        if program == module
+        if program == launched.module and seen <= (names := {each.op for each in inventory.collectives})
     }
-    seen = {op.name for op in ops if op.module == module}
-    fitting = [fingerprint for fingerprint, names in candidates.items() if seen <= names]
-    return fitting[0] if len(fitting) == 1 else None
+    exact = [fingerprint for fingerprint, names in fitting.items() if names == seen] or list(fitting)
+    return exact[0] if len(exact) == 1 else None
 
 
 def _us(nanoseconds: int) -> int:

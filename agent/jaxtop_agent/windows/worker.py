@@ -41,7 +41,9 @@ class Windows:
         self._was_watched = False
         self._captured = 0  # of the requests
         board.sources[SOURCE] = (
-            f"off: collectives={chosen!r}" if chosen == policy.OFF else "waiting: for devices"
+            "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
+            if chosen == policy.OFF
+            else "waiting: for devices"
         )
 
     def forsake(self) -> None:
@@ -176,4 +178,4 @@ def _step(window: Window) -> float | None:
     apart = [after - before for (before, _), (after, _) in pairwise(sorted(launches))]
     if not apart:  # how long one takes says nothing of when the next one comes
         return None
-    return max(statistics.median(apart), max(duration for _, duration in launches)) / 1e6
+    return max(statistics.median(apart), *(duration for _, duration in launches)) / 1e6

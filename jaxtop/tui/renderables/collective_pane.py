@@ -75,8 +75,8 @@ def pane(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
 
 
 def _facts(view: CollectiveView, ink: Ink, width: int, height: int) -> list[Text]:
-    busbw = pairs([("bandwidth", text.bandwidth(view.busbw_bytes_per_s))], ink)
-    busbw.append("  estimate by nccl-tests", ink.muted)
+    busbw = pairs([("bus bandwidth", text.bandwidth(view.busbw_bytes_per_s))], ink)
+    busbw.append("  estimated, as in nccl-tests", ink.muted)
     lines = [_title(view, ink), _verdict(view, ink), _times(view, ink)]
     if height > SHORT:
         lines += [busbw, _place(view, ink)]
@@ -163,6 +163,8 @@ def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]
     left = max(0, room - len(lines))
     more = len(ordered) > left > 1
     shown = ordered[: left - more]
+    if len(shown) > 1:  # the others in the order of their signs, or they would change places all the time
+        shown = [shown[0], *sorted(shown[1:])]
     for number in shown:
         line = Text(no_wrap=True, end="")
         line.append(f"{signs.label(number)} ", ink.bold)

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 ASK = "no stacks yet: p asks all processes where they stand"
 _COLOURS = {"info": "muted", "warning": "warning", "critical": "bad"}
 
+# Where JAX neither waits nor makes a program: it computes, loads, sleeps, for all one can tell.
+ELSEWHERE = "own code"
+
 
 def _lines(read: Callable[[Any], str]) -> Callable[[Host], str]:
     return lambda host: " ".join(
@@ -61,11 +64,11 @@ def _does(node: StackNode) -> str:
     """What the main thread does, as far as its stack tells."""
     if node.thread is not None:
         return ""
-    return "compiles" if node.group.is_making else "waits" if node.group.is_waiting else "runs"
+    return "compiles" if node.group.is_making else "waits" if node.group.is_waiting else ELSEWHERE
 
 
 def _does_colour(node: StackNode, palette: Palette) -> str | None:
-    return palette.warning if _does(node) == "runs" else palette.muted
+    return palette.warning if _does(node) == ELSEWHERE else palette.muted
 
 
 def _at(node: StackNode) -> str:
