@@ -261,7 +261,7 @@ def test_a_disk_that_is_full_is_said_in_one_line(environment):
 def test_ctrl_c_ends_a_command_without_a_word():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         target = f"127.0.0.1:{silent.getsockname()[1]}"
-        words = [*JAXTOP, "snapshot", target, "--wait", "600"]
+        words = [*JAXTOP, "snapshot", target, "--watch", "600"]
         with processes(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as (process,):
             silent.settimeout(60)
             silent.accept()[0].close()  # it is under way

@@ -259,8 +259,8 @@ class Commands:
         finally:
             windows.close()
 
-    def window_cost(self, collectives: int, launches: int) -> dict[str, float]:
-        return windowing.cost(collectives, launches)
+    def window_cost(self, collectives: int, windows: int) -> list[dict[str, float]]:
+        return windowing.cost(collectives, windows)
 
     def memory(self) -> dict[str, float]:
         self._training.settle()

@@ -76,38 +76,42 @@ class Windows:
         return max(found, default=0.0)
 
 
-def cost(collectives: int, launches: int) -> dict[str, float]:
-    """CPU and time of one window over so many launches of a program with so many collectives."""
+def cost(collectives: int, windows: int) -> list[dict[str, float]]:
+    """What each of so many windows around one launch of a program with so many collectives costs."""
+    launch = _program(collectives)
+    return [_window(launch) for _ in range(windows)]
+
+
+def _window(launch: Callable[[], None]) -> dict[str, float]:
     from jaxtop_agent import jaxprivate
     from jaxtop_agent.threads import Wake
     from jaxtop_agent.windows import traces
     from jaxtop_agent.windows.session import Sessions
 
-    launch = _program(collectives)
-    profiler = jaxprivate.Profiler()
-    bell = Wake()
-    counted = iter(range(launches))
-
     def is_over() -> bool:
-        """Not over before so many launches were made."""
-        for _ in counted:
+        """Not over before the launch was made."""
+        if not launched:
             launch()
+            launched.append(True)
         return True
 
+    launched: list[bool] = []
     started = time.perf_counter()
-    for _ in range(launches):
-        launch()
+    launch()
     without = time.perf_counter() - started
-    taken = Sessions(profiler, bell).take(0.0, is_over)
+    bell = Wake()
+    cpu = time.thread_time()
+    taken = Sessions(jaxprivate.Profiler(), bell).take(0.0, is_over)
+    stopping = time.thread_time() - cpu
     bell.close()
     profile, taken.trace = taken.trace, None
-    cpu, began = time.thread_time(), time.perf_counter()
+    cpu = time.thread_time()
     seen = traces.read("cpu", profile, traces.Wanted({}), {device.id: device.id for device in jax.devices()})
     return {
         "without": without,
         "within": taken.seconds,
-        "read_cpu": time.thread_time() - cpu,
-        "read": time.perf_counter() - began,
+        "taking": stopping,
+        "reading": time.thread_time() - cpu,
         "events": seen.events,
     }
 
