@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.tui.app import JaxtopApp
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
 NOW = 1_800_000_000.0
 PROCESSES, DEVICES = 2, 4
@@ -224,3 +224,22 @@ def play(
             await act(stage)
 
     asyncio.run(run())
+
+
+def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int]) -> str:
+    """The screen as text, once these keys were pressed."""
+    shown: list[str] = []
+
+    async def act(stage: Stage) -> None:
+        await stage.press(*keys)
+        await stage.pilot.pause(0.1)
+        await stage.paint()
+        shown.append(stage.text)
+
+    play(act, *frames, size=size)
+    return shown[0]
+
+
+def line(word: str, shown: str) -> str:
+    """The first line of a screen with this in it."""
+    return next(each for each in shown.splitlines() if word in each)

@@ -9,7 +9,7 @@ from jaxtop.tui.screens.mesh import MeshScreenView
 from tests import stage as staging
 from tests import staged_collectives as staged
 from tests.made_windows import Made
-from tests.stage import Stage, agent_id, play
+from tests.stage import Stage, agent_id, line, play, shown_after
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
 
@@ -17,20 +17,7 @@ KEYS = {" ": "space"}
 
 
 def seen(*frames, keys=("6",), size=(200, 50)) -> str:
-    shown: list[str] = []
-
-    async def act(stage: Stage) -> None:
-        await stage.press(*keys)
-        await stage.pilot.pause(0.1)
-        await stage.paint()
-        shown.append(stage.text)
-
-    play(act, *frames, size=size)
-    return shown[0]
-
-
-def line(word: str, shown: str) -> str:
-    return next(each for each in shown.splitlines() if word in each)
+    return shown_after(*frames, keys=keys, size=size)
 
 
 class TestTheTable:

@@ -9,26 +9,13 @@ import pytest
 from jaxtop.tui.app import JaxtopApp
 from tests import stage as staging
 from tests import staged_collectives as staged
-from tests.stage import Stage, agent_id, frame, play
+from tests.stage import Stage, agent_id, frame, line, play, shown_after
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
 
 
 def seen(*frames, keys=("9",), size=(200, 50)) -> str:
-    shown: list[str] = []
-
-    async def act(stage: Stage) -> None:
-        await stage.press(*keys)
-        await stage.pilot.pause(0.1)
-        await stage.paint()
-        shown.append(stage.text)
-
-    play(act, *frames, size=size)
-    return shown[0]
-
-
-def line(word: str, shown: str) -> str:
-    return next(each for each in shown.splitlines() if word in each)
+    return shown_after(*frames, keys=keys, size=size)
 
 
 class TestTheTree:
