@@ -75,6 +75,7 @@ class Agent:
         from jaxtop_agent.sampler import Sampler
         from jaxtop_agent.stalls import Stalls
         from jaxtop_agent.threads import Worker
+        from jaxtop_agent.windows.offset import ClockOffset
         from jaxtop_agent.windows.worker import Windows
 
         identity = identify(self._settings.name)
@@ -91,7 +92,7 @@ class Agent:
         )
         sampled = collectors.sampled(self.watched)
         sampler = Sampler(board, sampled, lambda: self._keep_hooks(board), self.progress.gather)
-        registrar = Registrar(board, identity.agent, identity.name)
+        registrar = Registrar(board, identity.agent, identity.name, ClockOffset())
         windows = self._windows = Windows(board, self.launches, self._settings.collectives)
         # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
         # at exit, and none of our threads may be inside one by then.

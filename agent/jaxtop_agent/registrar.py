@@ -6,6 +6,7 @@ Its calls may hang for as long as the coordinator does, so it has a thread of it
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,7 +14,9 @@ from jaxtop.wire import Peer, Roster
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.board import Board, reason
 from jaxtop_agent.waiting import wait
-from jaxtop_agent.windows.offset import ClockOffset
+
+if TYPE_CHECKING:
+    from jaxtop_agent.windows.offset import ClockOffset
 
 PREFIX = "jaxtop/v1/"
 RUN_KEY = PREFIX + "run"
@@ -26,12 +29,12 @@ LONGEST_PAUSE = 30.0
 class Registrar:
     """Runs until the roster is known or the board says stop."""
 
-    def __init__(self, board: Board, agent: str, name: str | None) -> None:
+    def __init__(self, board: Board, agent: str, name: str | None, clock: ClockOffset) -> None:
         self._board = board
         self._agent = agent
         self._name = name
         self._registered: Peer | None = None
-        self._clock = ClockOffset()
+        self._clock = clock
 
     def run(self) -> None:
         board = self._board
