@@ -241,7 +241,11 @@ class Cluster:
     def _window(self, host: Host, window: wire.Window, at: float) -> Host:
         self.hosts[host.agent] = host = replace(host, window=window)
         changes = self.joining.take(
-            host.agent, run_of(host), window, lambda key: layout.layouts(self).get(key)
+            host.agent,
+            run_of(host),
+            window,
+            lambda key: layout.layouts(self).get(key),
+            lambda key: layout.may_be_met(self, host, key),
         )
         for severity, agent, text in words.of_changes(changes, self):
             self.events.append(LoggedEvent(at, severity, "straggler", agent, text))

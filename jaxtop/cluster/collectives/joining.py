@@ -1,7 +1,7 @@
 """What the windows of all hosts say of one launch, put together: who waited, and who came last.
 
 An instance is known by program, run id, op and round, which are the same on all hosts; their clocks are never
-compared. A launch is looked at once all have told it who tell windows at all, or when it is two windows old:
+compared. A launch is looked at once all have told it who tell windows at all, or when it is some windows old:
 then the groups count whose members have all told it.
 """
 
@@ -124,6 +124,8 @@ class Joining:
     facts: int = 0
     inventories: dict[tuple[str, str | None], wire.Inventory] = field(default_factory=dict)
     layouts: tuple[int, dict[ProgramKey, Layout]] | None = field(default=None, repr=False, compare=False)
+    # How many devices of each run are known; likewise kept by whoever counts them.
+    devices_met: tuple[int, dict[str, int]] | None = field(default=None, repr=False, compare=False)
 
     def frozen(self) -> Joining:
         """As it is now."""
@@ -144,9 +146,17 @@ class Joining:
         return msgspec.structs.replace(inventory, groups=known.groups, collectives=known.collectives)
 
     def take(
-        self, agent: str, run: str, window: wire.Window, layout_of: Callable[[ProgramKey], Layout | None]
+        self,
+        agent: str,
+        run: str,
+        window: wire.Window,
+        layout_of: Callable[[ProgramKey], Layout | None],
+        may_be_met: Callable[[ProgramKey], bool],
     ) -> list[Change]:
-        """Take in a window; the verdicts that changed by it."""
+        """Take in a window; the verdicts that changed by it.
+
+        Layouts are dear while hosts are being met: one is asked for where all of a program may have been.
+        """
         self.changes += 1
         rows: dict[int, list[wire.Timed]] = {}
         for each in window.timed:
@@ -169,7 +179,8 @@ class Joining:
                 for row in rows.get(i, ()):
                     of_op = pending.rows.setdefault((window.ops[row.op], row.occurrence), {})
                     of_op[agent] = row.durations_us
-            changes += _settle(key, seen, layout_of(key))
+            if may_be_met(key) or _is_overdue(seen) or _too_many(seen):
+                changes += _settle(key, seen, layout_of(key))
         return changes
 
     def _seen(self, key: ProgramKey) -> Seen:
@@ -189,6 +200,10 @@ def _number(seen: Seen, run_ids: list[int]) -> int:
             return seen.closed[run_id]
     seen.window += 1
     return seen.window
+
+
+def _is_overdue(seen: Seen) -> bool:
+    return any(each.window <= seen.window - WINDOWS_TO_WAIT for each in seen.pending.values())
 
 
 def _settle(key: ProgramKey, seen: Seen, layout: Layout | None) -> list[Change]:

@@ -84,6 +84,24 @@ def layouts(cluster: Cluster) -> dict[ProgramKey, Layout]:
     return known[1]
 
 
+def may_be_met(cluster: Cluster, host: Host, key: ProgramKey) -> bool:
+    """Whether so many devices of the run are known as the host's program has places."""
+    inventory = host.inventories.get(key[1:])
+    return inventory is None or inventory.devices <= _devices_met(cluster).get(key[0], 0)
+
+
+def _devices_met(cluster: Cluster) -> dict[str, int]:
+    known = cluster.joining.devices_met
+    if known is None or known[0] != cluster.joining.facts:
+        met: dict[str, int] = {}
+        for host in cluster.hosts.values():
+            if host.hello is not None:
+                run = run_of(host)
+                met[run] = met.get(run, 0) + len(host.hello.devices)
+        known = cluster.joining.devices_met = cluster.joining.facts, met
+    return known[1]
+
+
 def _layouts(cluster: Cluster, before: Mapping[ProgramKey, Layout]) -> dict[ProgramKey, Layout]:
     of_run: dict[str, list[Host]] = {}
     told: dict[ProgramKey, list[Host]] = {}
