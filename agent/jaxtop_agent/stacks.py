@@ -25,8 +25,6 @@ AT_ONCE = 8
 OUTERMOST = 16
 DEEPEST = 5_000
 MOST_BYTES = 60_000
-# The innermost place of a main thread that is inside a compiled function has this for its file.
-COMPILED = "jaxlib/<compiled>"
 LONGEST = 120
 
 
@@ -53,7 +51,7 @@ def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thr
 def _with_launch(thread: wire.Thread, name: str | None) -> wire.Thread:
     if name is None:
         return thread
-    inside = wire.Place(COMPILED, thread.frames[-1].line, name[:LONGEST])
+    inside = wire.Place(wire.COMPILED, thread.frames[-1].line, name[:LONGEST])
     return wire.Thread(thread.name, thread.is_main, (*thread.frames, inside), thread.unsent)
 
 

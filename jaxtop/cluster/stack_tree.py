@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jaxtop.cluster.ranges import named
-from jaxtop.cluster.stacks import StackGroup, place_text, stack_groups
+from jaxtop.cluster.stacks import StackGroup, line_text, place_text, stack_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -51,7 +51,7 @@ class StackNode:
     @property
     def label(self) -> str:
         if self.frame is not None:
-            return f"{self.frame.file.rpartition('/')[2]}:{self.frame.line} {self.frame.function}"
+            return line_text(self.frame)
         if self.thread is not None:
             more = f", {self.thread.unsent} more lines" if self.thread.unsent else ""
             return f"{'main thread' if self.thread.is_main else f'thread {self.thread.name}'}{more}"

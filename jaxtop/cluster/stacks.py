@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jaxtop.cluster.views import run_of, runs
+from jaxtop.wire import COMPILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.cluster.host import Host
     from jaxtop.wire import Place, Stacks, Thread
 
-# JAX waits in these files of its own: for a result, for room to launch, for the other processes. Inside a
-# compiled function there is no frame of Python's; the agent puts a place there.
-_COMPILED = "<compiled>"
+# JAX waits in these files of its own: for a result, for room to launch, for the other processes.
 _WAITING = {
     "api.py",
     "array.py",
@@ -29,7 +28,7 @@ _WAITING = {
     "multihost_utils.py",
     "profiler.py",
     "pxla.py",
-    _COMPILED,
+    COMPILED.rpartition("/")[2],
 }
 # And by way of these a program is being made.
 _MAKING = {"compiler.py", "mlir.py", "partial_eval.py"}
@@ -81,11 +80,19 @@ def groups_of(hosts: Iterable[Host]) -> list[StackGroup]:
 
 def place_text(place: Place | None) -> str:
     """A line as a person would say it."""
-    if place is None:
-        return "a place that is not known"
-    if place.file.endswith(_COMPILED):
-        return f"{place.function[:LONGEST_NAME]}, inside jaxlib"
-    return f"{place.file[-LONGEST_NAME:]}:{place.line} {place.function[:LONGEST_NAME]}"
+    return "a place that is not known" if place is None else _written(place, place.file)
+
+
+def line_text(place: Place) -> str:
+    """The same where there is little room: without the folder of its file."""
+    return _written(place, place.file.rpartition("/")[2])
+
+
+def _written(place: Place, file: str) -> str:
+    name = place.function[:LONGEST_NAME]
+    return (
+        f"{name}, inside jaxlib" if place.file == COMPILED else f"{file[-LONGEST_NAME:]}:{place.line} {name}"
+    )
 
 
 def main_frames(stacks: Stacks) -> tuple[Place, ...]:

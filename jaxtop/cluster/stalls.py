@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jaxtop.cluster.ranges import named
-from jaxtop.cluster.stacks import StackGroup, groups_of, place_text, stack_groups
+from jaxtop.cluster.stacks import groups_of, place_text
 from jaxtop.cluster.states import State, state_of
 from jaxtop.cluster.views import runs
 from jaxtop.names import program_of
@@ -23,22 +23,15 @@ if TYPE_CHECKING:
 
     from jaxtop.cluster.fold import Cluster
     from jaxtop.cluster.host import Host
+    from jaxtop.cluster.stacks import StackGroup
 
-__all__ = ["Certainty", "Diagnosis", "StackGroup", "diagnose", "stack_groups"]
-
+# What is said of one process that is lost, and of several.
 _LOST = {
-    State.DIED: "died",
-    State.GONE: "gone",
-    State.STOPPED: "stopped",
-    State.BLOCKED: "blocked",
-    State.UNREACHABLE: "unreachable",
-}
-_WORDS = {
-    "died": ("has died", "have died"),
-    "gone": ("is gone", "are gone"),
-    "stopped": ("is stopped", "are stopped"),
-    "blocked": ("is blocked", "are blocked"),
-    "unreachable": ("cannot be reached", "cannot be reached"),
+    State.DIED: ("has died", "have died"),
+    State.GONE: ("is gone", "are gone"),
+    State.STOPPED: ("is stopped", "are stopped"),
+    State.BLOCKED: ("is blocked", "are blocked"),
+    State.UNREACHABLE: ("cannot be reached", "cannot be reached"),
 }
 # Who was lost so many seconds before the others stood still was not missed by them.
 MISSED_WITHIN = 20.0
@@ -125,8 +118,7 @@ class _Case:
             said += f": {places}" if places else ""
         else:
             said = self._standing(odd)
-        waits = {agent for group in self._groups if group.is_waiting for agent in group.agents}
-        if is_behind or all(host.agent in waits for host in waiting):
+        if is_behind or all(host.agent in self._waiters for host in waiting):
             text = f"{self._waiting_text(waiting)}; {said}"
         else:
             text = f"{self._standing(waiting)}; {said}"
@@ -155,8 +147,8 @@ class _Case:
         behind = [host for host in self.heard if counts[host.agent] < most]
         if most - least > FARTHEST or len(behind) * 2 > len(self.heard):
             return []
-        waits = {agent for group in self._groups if group.is_waiting for agent in group.agents}
-        if self._groups and all(host.agent in waits for host in behind) and len(waits) < len(self.heard):
+        do_wait = all(host.agent in self._waiters for host in behind)
+        if self._groups and do_wait and len(self._waiters) < len(self.heard):
             return []  # they wait, and somebody else does not: they were counted from another moment
         return behind
 
@@ -180,6 +172,11 @@ class _Case:
     @cached_property
     def _groups(self) -> list[StackGroup]:
         return groups_of(host for host in self.heard if self._has_stacks_of_now(host))
+
+    @cached_property
+    def _waiters(self) -> set[str]:
+        """The agents whose main threads wait in JAX."""
+        return {agent for group in self._groups if group.is_waiting for agent in group.agents}
 
     @cached_property
     def _are_all_seen(self) -> bool:
@@ -251,10 +248,10 @@ class _Case:
         return ", ".join(place_text(group.place) for group in found[:MOST_PLACES])
 
     def _lost_text(self, hosts: list[Host]) -> str:
-        by_word: dict[str, list[Host]] = {}
+        by_state: dict[State, list[Host]] = {}
         for host in hosts:
-            by_word.setdefault(_LOST[self.states[host.agent]], []).append(host)
-        return ", ".join(f"{named(of)} {_WORDS[word][len(of) > 1]}" for word, of in by_word.items())
+            by_state.setdefault(self.states[host.agent], []).append(host)
+        return ", ".join(f"{named(of)} {_LOST[state][len(of) > 1]}" for state, of in by_state.items())
 
     def _compiling_text(self) -> str:
         first = max(self._compilers, key=self._compiles_for)

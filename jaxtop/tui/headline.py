@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from jaxtop.cluster import State, launch_rate
+from jaxtop.cluster.collectives import latecomers
 from jaxtop.tui import text
 from jaxtop.tui.renderables.reading import PAST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.cluster.collectives import CollectiveView
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
@@ -155,19 +155,13 @@ def _standstills(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]
 
 def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     """Whom others wait for, once each, with the longest wait."""
-    longest: dict[str, CollectiveView] = {}
-    for view in moment.collectives:
-        late = view.straggler
-        if late is None or moment.states.get(late.agent) is not State.LIVE:
-            continue
-        before = longest.get(late.agent)
-        if before is None or before.straggler is None or before.straggler.late_us < late.late_us:
-            longest[late.agent] = view
     found = []
-    for view in longest.values():
-        if (late := view.straggler) is not None:
-            words = f"process {late.process_index} comes late: others wait {text.micros(late.late_us)}"
-            found.append(("!", f"{words} in {view.program}", palette.warning))
+    for late in latecomers(moment.cluster):
+        host = moment.host(late.agent)
+        if host is not None and moment.states.get(late.agent) is State.LIVE:
+            who = host.label if host.process_index is None else f"process {host.process_index}"
+            words = f"{who} comes late: others wait {text.micros(late.late_us)}"
+            found.append(("!", f"{words} in {late.program}", palette.warning))
     return found
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop.cluster.collectives import waits
 from jaxtop.cluster.tree import form
 from jaxtop.tui import text
 from jaxtop.tui.renderables.slices import Signs, slices_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable
 
     from jaxtop.cluster import ArrayView, DeviceView
     from jaxtop.cluster.collectives import CollectiveView, Straggler
+    from jaxtop.tui.moment import Moment
 
 # Stands beside who comes last.
 LATE = "!"
@@ -74,14 +74,11 @@ def slice_metric(view: ArrayView) -> Metric | None:
     return Metric(f"slice of {view.name or form(view)}", read, write, is_amount=False)
 
 
-def wait_metric(views: Callable[[], Sequence[CollectiveView]]) -> Metric:
+def wait_metric(moment: Moment) -> Metric:
     """How long each device waits for others in a launch, in the middle; worked out when somebody looks."""
-    known: list[Mapping[tuple[str, int], int]] = []
 
     def read(device: DeviceView) -> float | None:
-        if not known:
-            known.append(waits(views()))
-        return known[0].get((device.run, device.id))
+        return moment.waits.get((device.run, device.id))
 
     return Metric("collective wait", read, text.micros)
 

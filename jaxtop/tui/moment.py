@@ -12,6 +12,8 @@ from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jaxtop.cluster import (
         ArrayView,
         Cluster,
@@ -83,6 +85,11 @@ class Moment:
     def collectives(self) -> list[CollectiveView]:
         """The same list as before while nothing new is known of them."""
         return of_collectives.collectives(self.cluster, self.known_collectives)
+
+    @cached_property
+    def waits(self) -> Mapping[tuple[str, int], int]:
+        """How long each device waits for others in a launch, by run and id."""
+        return of_collectives.waits(self.collectives, self.known_collectives)
 
     def ago(self, host: Host, at_ms: int) -> float:
         """How many seconds ago a time of an agent's clock was, whatever that clock shows."""

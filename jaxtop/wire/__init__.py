@@ -40,10 +40,11 @@ from jaxtop.wire.hosts import (
 from jaxtop.wire.ids import MAX_DEVICES, Ids, Runs, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.links import Link, Peer, Reply, Request, Roster
 from jaxtop.wire.programs import Collective, Inventory, Program, Programs, ReplicaGroups
-from jaxtop.wire.stacks import Place, Stacks, Thread
+from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Timed, Window
 
 __all__ = [
+    "COMPILED",
     "KINDS",
     "LOCAL_SEQUENCE",
     "MAX_DEVICES",

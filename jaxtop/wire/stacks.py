@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+# The file of a place that is inside a compiled function, where Python has no frame.
+COMPILED = "jaxlib/<compiled>"
+
 
 class Place(Struct, frozen=True, array_like=True):
     """A line of a running function."""

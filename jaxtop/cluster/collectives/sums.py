@@ -57,6 +57,15 @@ class Lateness:
     late_us: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Latecomer:
+    """A process that others wait for now, and how long."""
+
+    agent: str
+    program: str
+    late_us: int
+
+
 def step_shares(cluster: Cluster) -> list[StepShare]:
     """Of each program that windows saw, most launches first."""
     found = []
@@ -123,6 +132,17 @@ def lateness_of_hosts(cluster: Cluster) -> list[Lateness]:
         index = host.process_index if host else None
         found.append(Lateness(run, agent, index, len(late), count, round(median(late)) if late else None))
     return sorted(found, key=lambda each: (-each.last, each.run, each.agent))
+
+
+def latecomers(cluster: Cluster) -> list[Latecomer]:
+    """Each process that others wait for, with the program in which they wait longest for it."""
+    longest: dict[str, Latecomer] = {}
+    for (_, program, _), seen in cluster.joining.seen.items():
+        for late in (each for named in seen.named.values() for each in named):
+            agent, late_us = late.unit.agent, late.verdict.late_us
+            if agent not in longest or longest[agent].late_us < late_us:
+                longest[agent] = Latecomer(agent, program, late_us)
+    return list(longest.values())
 
 
 def waits(

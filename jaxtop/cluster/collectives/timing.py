@@ -73,15 +73,14 @@ def timed(
         return None
     if max(longest) >= MISSING or min(shortest) < 0:
         return None  # no collective takes an hour, or less than no time
-    every = -(-len(longest) // MOST_INSTANCES)
     by_device = array("I", best.by_device)
     starts = list(accumulate(map(len, grouped.places), initial=0))
     return Timing(
         window,
         launch_us,
         len(longest),
-        array("I", longest[::every]),
-        array("I", shortest[::every]),
+        _some(longest),
+        _some(shortest),
         array("I", best.waits),
         by_device,
         tuple(_arrivals(team, starts, by_device) for team in grouped.teams),
@@ -98,9 +97,12 @@ def timed_alone(rounds: Sequence[Mapping[str, Durations]], window: int, launch_u
             longest.append(max(0, min(MISSING - 1, max(known))))
     if not longest:
         return None
-    every = -(-len(longest) // MOST_INSTANCES)
-    kept = array("I", longest[::every])
-    return Timing(window, launch_us, len(longest), kept, array("I"), array("I"), None, (), None)
+    return Timing(window, launch_us, len(longest), _some(longest), array("I"), array("I"), None, (), None)
+
+
+def _some(instances: Sequence[int]) -> array[int]:
+    """As many as are kept, evenly chosen."""
+    return array("I", instances[:: -(-len(instances) // MOST_INSTANCES)])
 
 
 def _by_place(layout: Layout, reports: Mapping[str, Durations]) -> list[int | None]:

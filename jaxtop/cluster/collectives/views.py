@@ -33,6 +33,8 @@ KINDS = (
     "collective-permute",
     "collective-broadcast",
 )
+# How often every part but one's own goes over the bus; of other kinds the whole goes once.
+_TRIPS = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "ragged-all-to-all": 1}
 # Of the processes of a program so many are asked how often they launch it.
 MOST_ASKED = 8
 
@@ -220,13 +222,8 @@ def busbw(kind: str, size: int | None, members: int | None, transfer_us: int | N
     """Bytes per second over the bus by nccl-tests' definitions."""
     if size is None or not members or not transfer_us:
         return None
-    factor = {
-        "all-reduce": 2 * (members - 1) / members,
-        "all-gather": (members - 1) / members,
-        "reduce-scatter": (members - 1) / members,
-        "all-to-all": (members - 1) / members,
-        "ragged-all-to-all": (members - 1) / members,
-    }.get(kind, 1.0)
+    times = _TRIPS.get(kind)
+    factor = 1.0 if times is None else times * (members - 1) / members
     return round(size * factor * 1_000_000 / transfer_us)
 
 

@@ -65,7 +65,7 @@ def _few(view: CollectiveView, palette: Palette) -> str | None:
     return None if view.is_enough else palette.muted
 
 
-def _bar(view: CollectiveView) -> str:
+def _times(view: CollectiveView) -> str:
     return f"×{view.times:,}" if view.times is not None else text.NA
 
 
@@ -85,7 +85,7 @@ COLUMNS: tuple[Column[CollectiveView], ...] = (
     figure("transfer", "transf", 6, lambda view: view.transfer_us, text.micros, style=_few),
     figure("bandwidth", "bus bw~", 7, lambda view: view.busbw_bytes_per_s, text.bandwidth, style=_few),
     figure("samples", "samples", 7, lambda view: view.samples, text.number, style=_few),
-    Column("times", "times", 5, "right", lambda view: view.times, _bar, largest_first=True),
+    Column("times", "times", 5, "right", lambda view: view.times, _times, largest_first=True),
     words("shape", "shape", 20, lambda view: view.shape, flexible=True),
 )
 

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from jaxtop.cluster import MeshView, memory_history
 from jaxtop.tui.arranger import Arrangement, Arranger
 from jaxtop.tui.metrics import METRICS, Metric, groups_metric, slice_metric, wait_metric
-from jaxtop.tui.moment import Moment, Selection
+from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.axes import Grid
 from jaxtop.tui.renderables.cells import Scene
@@ -71,7 +71,7 @@ class MeshScreenView(View):
         self._arranger = Arranger()
         self._metric = METRICS[0]
         # Derived from the collectives, and so made anew when these are; with what it was made from.
-        self._waits: tuple[object, Metric] = (None, wait_metric(list))
+        self._waits: tuple[object, Metric] = (None, wait_metric(EMPTY))
         # The slices of an array, or the groups of a collective, that a person wanted to see.
         self._painted: Metric | None = None
         self._collective: tuple[tuple[Any, ...], object] | None = None
@@ -143,7 +143,7 @@ class MeshScreenView(View):
         told = id(joining), joining.changes, joining.facts
         if self._waits[0] == told:
             return
-        was, now = self._waits[1], wait_metric(lambda: moment.collectives)
+        was, now = self._waits[1], wait_metric(moment)
         self._waits = told, now
         was_painted, now_painted = self._painted, self._groups()
         if now_painted is not None:
