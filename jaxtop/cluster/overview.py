@@ -1,18 +1,17 @@
-"""A whole session at a glance: how many hosts lived and how full the fullest device was, and what happened."""
+"""A whole session at a glance: how many hosts lived, how full the fullest device was, what happened."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.cluster.fold import LoggedEvent
 from jaxtop.cluster.states import State, state_of
 from jaxtop.cluster.views import runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.cluster.fold import Cluster
+    from jaxtop.cluster.fold import Cluster, LoggedEvent
 
 # Enough for any terminal; neighbours are put together beyond it.
 MOST_BINS = 2_000
@@ -20,7 +19,7 @@ MOST_EVENTS = 5_000
 
 
 class Bin(NamedTuple):
-    """A stretch of time: the fewest hosts live of how many, the most bytes on any device, all launches so far."""
+    """A stretch of time: the fewest hosts live, of how many; the most bytes on a device; all launches so far."""
 
     at: float
     until: float
