@@ -19,7 +19,7 @@ MOST_EVENTS = 5_000
 
 
 class Bin(NamedTuple):
-    """A stretch of time: the fewest hosts live, of how many; the most bytes on a device; all launches so far."""
+    """A stretch of time: the fewest hosts live, of how many; the most bytes on a device; all launches."""
 
     at: float
     until: float
