@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from jaxtop import wire
+from jaxtop.cluster import keyframe
 from jaxtop.cluster.collectives import groups, joining, layout, words
 from jaxtop.cluster.episodes import LOOK_EVERY, Episode
 from jaxtop.cluster.host import Host, Launches, Rate, Unmet
@@ -95,6 +96,8 @@ class Cluster:
             self._roster(message)
         elif isinstance(message, wire.Link):
             self._link(agent, message, at)
+        elif isinstance(message, wire.PastEvents):
+            self._past_events(message)
         else:
             _check(message)
             host = self.hosts.get(agent) or Host(agent)
@@ -251,6 +254,22 @@ class Cluster:
             self.events.append(LoggedEvent(at, severity, "straggler", agent, text))
         return host
 
+    def _past(self, host: Host, past: wire.Past, _at: float) -> Host:
+        """The history of a host, instead of what the message before this one left of it."""
+        samples = (Sample(*msgspec.structs.astuple(each)) for each in past.samples)
+        self.history[host.agent] = deque(samples, maxlen=HISTORY)
+        return replace(
+            host,
+            heard_at=past.heard_at,
+            past_launches=keyframe.launches_of(past.launches),
+            steps=keyframe.steps_of(past.steps),
+        )
+
+    def _past_events(self, past: wire.PastEvents) -> None:
+        events = (LoggedEvent(*msgspec.structs.astuple(each)) for each in past.events)
+        self.events = deque(events, maxlen=MOST_EVENTS)
+        self.episodes = {each.run: keyframe.episode_of(each) for each in past.standstills}
+
     def _stacks(self, host: Host, stacks: wire.Stacks, _at: float) -> Host:
         return replace(host, stacks=stacks)
 
@@ -282,6 +301,7 @@ _FOLDS: dict[type, Callable[..., Host]] = {
     wire.Compile: Cluster._compile,  # noqa: SLF001
     wire.Event: Cluster._event,  # noqa: SLF001
     wire.Bye: Cluster._bye,  # noqa: SLF001
+    wire.Past: Cluster._past,  # noqa: SLF001
 }
 
 

@@ -38,10 +38,15 @@ class Overview:
 
     def followed_by(self, later: Overview) -> Overview:
         """Both, one after the other, as coarse as needed."""
-        bins = (*self.bins, *later.bins)
-        while len(bins) > MOST_BINS:
+        both = Overview((*self.bins, *later.bins), (*self.events, *later.events)[-MOST_EVENTS:])
+        return both.coarser(MOST_BINS)
+
+    def coarser(self, most: int) -> Overview:
+        """The same in so many stretches at most."""
+        bins = self.bins
+        while len(bins) > most:
             bins = _halved(bins)
-        return Overview(bins, (*self.events, *later.events)[-MOST_EVENTS:])
+        return Overview(bins, self.events)
 
 
 def _halved(bins: Sequence[Bin]) -> tuple[Bin, ...]:

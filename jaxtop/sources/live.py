@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from jaxtop import processes, wire
+from jaxtop.clock import steady
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.questions import Questions
 from jaxtop.transport import Subscriber
@@ -69,9 +69,10 @@ class LiveSource:
         seeds: Sequence[Seed],
         keys: KeyPair,
         owner: bytes | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = steady,
     ) -> None:
         self._clock = clock
+        self._now = clock()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.max_sockets = 16_384
         self.rejected: Counter[str] = Counter()
@@ -101,7 +102,8 @@ class LiveSource:
         """Frames that have arrived, waiting for the first at most so long."""
         if not self._out:
             self._wait(timeout)
-        now = self._clock()
+        # One time for all that comes together: frames stand in the order of their times.
+        now = self._now = self._clock()
         for parts in self._telemetry.take(BATCH):
             self._take(parts, now)
         for change in self._telemetry.changes():
@@ -158,8 +160,8 @@ class LiveSource:
         except wire.Unreadable as error:
             self.rejected[f"unreadable message: {error}"[:200]] += 1
         else:
-            if frame.kind == "link":  # ours to tell, and nobody else's
-                self.rejected["an agent told of connections"] += 1
+            if frame.kind in wire.OWN_KINDS:
+                self.rejected["an agent told what only a viewer may tell"] += 1
                 return
             self._see_gap(frame)
             self._pass_on(frame)
@@ -271,7 +273,7 @@ class LiveSource:
     def _say(self, agent: str, message: wire.Message) -> None:
         """Put a frame of our own into the stream."""
         self._out.append(
-            wire.Frame(self._clock(), agent, wire.kind_of(message), wire.LOCAL_SEQUENCE, wire.encode(message))
+            wire.Frame(self._now, agent, wire.kind_of(message), wire.LOCAL_SEQUENCE, wire.encode(message))
         )
 
     # Addresses behind which nobody has been met

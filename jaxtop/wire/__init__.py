@@ -11,6 +11,7 @@ from jaxtop.wire.codec import (
     LOCAL_SEQUENCE,
     MAX_PAYLOAD,
     MAX_TELEMETRY,
+    OWN_KINDS,
     VERSION,
     Frame,
     Header,
@@ -39,6 +40,7 @@ from jaxtop.wire.hosts import (
 )
 from jaxtop.wire.ids import MAX_DEVICES, Ids, Runs, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.links import Link, Peer, Reply, Request, Roster
+from jaxtop.wire.past import Past, PastEvent, PastEvents, PastLaunches, PastSample, PastStandstill, PastSteps
 from jaxtop.wire.programs import Collective, Inventory, Program, Programs, ReplicaGroups
 from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Timed, Window
@@ -50,6 +52,7 @@ __all__ = [
     "MAX_DEVICES",
     "MAX_PAYLOAD",
     "MAX_TELEMETRY",
+    "OWN_KINDS",
     "VERSION",
     "ArrayGroup",
     "Arrays",
@@ -73,6 +76,13 @@ __all__ = [
     "Mesh",
     "Message",
     "NewerVersion",
+    "Past",
+    "PastEvent",
+    "PastEvents",
+    "PastLaunches",
+    "PastSample",
+    "PastStandstill",
+    "PastSteps",
     "Peer",
     "Place",
     "Program",

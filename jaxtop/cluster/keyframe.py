@@ -1,0 +1,118 @@
+"""The model as messages: fed to an empty cluster they give this one again, as far as a viewer can see.
+
+Left out is what windows of the profiler told: a recording points to the windows instead. Of the arrays in the
+past only the oldest census that is known comes along, from which their growth is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jaxtop import wire
+from jaxtop.cluster.episodes import Episode
+from jaxtop.cluster.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, Launches, Rate
+from jaxtop.cluster.stalls import Certainty, Diagnosis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.cluster.fold import Cluster
+    from jaxtop.cluster.host import Host
+
+# A message, when it came, and from which agent.
+Told = tuple[float, str, wire.Message]
+
+
+def messages(cluster: Cluster, at: float) -> tuple[Told, ...]:
+    """All that a cluster knows at that time."""
+    return tuple(_messages(cluster, at))
+
+
+def _messages(cluster: Cluster, at: float) -> Iterator[Told]:
+    for unmet in cluster.unmet.values():
+        yield unmet.link_at, "", unmet.link
+    for host in cluster.hosts.values():
+        yield from _of_host(cluster, host, at)
+    yield at, "", _events(cluster)
+
+
+def _of_host(cluster: Cluster, host: Host, at: float) -> Iterator[Told]:
+    agent, heard_at = host.agent, host.heard_at or at
+    if host.peer is not None:
+        yield heard_at, agent, wire.Roster(agent, (host.peer,), host.run, host.run_name, host.process_count)
+    if host.link is not NO_LINK:
+        yield host.link_at, agent, host.link
+    if host.hello is not None:
+        yield heard_at, agent, host.hello
+    if host.programs is not NO_PROGRAMS:
+        yield heard_at, agent, host.programs
+    for inventory in host.inventories.values():
+        yield heard_at, agent, inventory
+    if host.arrays is not NO_ARRAYS:
+        past = cluster.past_arrays.get(agent)
+        if past and past[0] is not host.arrays:
+            yield heard_at, agent, past[0]
+        yield heard_at, agent, host.arrays
+    if host.stacks is not NO_STACKS:
+        yield heard_at, agent, host.stacks
+    if host.pulse_at is not None:
+        yield host.pulse_at, agent, msgspec.structs.replace(host.pulse, launches=dict(host.launches))
+    if host.bye is not None:
+        yield heard_at, agent, host.bye
+    yield at, agent, _past(cluster, host)
+
+
+def _past(cluster: Cluster, host: Host) -> wire.Past:
+    steps = host.steps
+    return wire.Past(
+        host.heard_at,
+        tuple(wire.PastSample(*each) for each in cluster.history.get(host.agent, ())),
+        tuple(wire.PastLaunches(each.at_ms, dict(each.launches)) for each in host.past_launches),
+        None if steps is None else wire.PastSteps(steps.first_ms, steps.first, steps.last_ms, steps.last),
+    )
+
+
+def _events(cluster: Cluster) -> wire.PastEvents:
+    return wire.PastEvents(
+        tuple(wire.PastEvent(*each) for each in cluster.events),
+        tuple(_standstill(run, episode) for run, episode in cluster.episodes.items()),
+    )
+
+
+def _standstill(run: str, episode: Episode) -> wire.PastStandstill:
+    since, looked_at, told = episode.since, episode.looked_at, episode.told
+    if told is None:
+        return wire.PastStandstill(run, since, looked_at)
+    return wire.PastStandstill(
+        run,
+        since,
+        looked_at,
+        episode.told_at,
+        told.at_ms,
+        told.severity,
+        told.text,
+        told.odd,
+        told.waiting,
+        int(told.certainty),
+    )
+
+
+def episode_of(past: wire.PastStandstill) -> Episode:
+    """The standstill that was put into a message."""
+    told = None
+    if past.at_ms is not None:
+        certainty = Certainty(past.certainty)
+        told = Diagnosis(past.run, past.at_ms, past.severity, past.text, past.odd, past.waiting, certainty)
+    return Episode(past.since, past.looked_at, told, past.told_at)
+
+
+def steps_of(past: wire.PastSteps | None) -> Rate | None:
+    """The rate of steps that was put into a message."""
+    return None if past is None else Rate(past.first_ms, past.first, past.last_ms, past.last)
+
+
+def launches_of(past: tuple[wire.PastLaunches, ...]) -> tuple[Launches, ...]:
+    """The launch counters that were put into a message."""
+    return tuple(Launches(each.at_ms, each.launches) for each in past)

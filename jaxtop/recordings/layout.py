@@ -1,0 +1,51 @@
+"""What writer and reader agree on: names within the file, and how times and channels are put."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PROFILE = "jaxtop"
+ENCODING = "msgpack"
+# Metadata records: what the file is; the channels of the next chunks; a keyframe, and its end; the clock.
+ABOUT, CHANNELS, KEYFRAME, KEYFRAME_END, CLOCK = (
+    "jaxtop",
+    "jaxtop.channels",
+    "jaxtop.keyframe",
+    "jaxtop.keyframe_end",
+    "jaxtop.clock",
+)
+# The attachment at the end of a finished file.
+INDEX, INDEX_TYPE = "jaxtop.index", "application/msgpack"
+VERSION = 1
+
+NANOSECONDS = 1_000_000_000
+
+
+class Channel(NamedTuple):
+    """Whose messages of which kind; of a keyframe or of the stream."""
+
+    agent: str
+    kind: str
+    is_keyframe: bool = False
+
+    @property
+    def topic(self) -> str:
+        """What other tools show."""
+        return f"{'/keyframe' if self.is_keyframe else ''}/{self.agent or 'viewer'}/{self.kind}"
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        about = {"agent": self.agent, "kind": self.kind}
+        return about | {"keyframe": "1"} if self.is_keyframe else about
+
+
+def to_ns(at: float) -> int:
+    """The time in nanoseconds; `to_seconds` gives exactly the same time back."""
+    whole = int(at)
+    return whole * NANOSECONDS + round((at - whole) * NANOSECONDS)
+
+
+def to_seconds(ns: int) -> float:
+    """The time in seconds since the epoch."""
+    whole, rest = divmod(ns, NANOSECONDS)
+    return whole + rest / NANOSECONDS

@@ -1,0 +1,218 @@
+"""Reads one recording: finished, cut off, corrupt in places, or still growing."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from typing import IO, TYPE_CHECKING, Self
+
+from jaxtop import wire
+from jaxtop.recordings import index as indexes
+from jaxtop.recordings.index import NotARecording
+from jaxtop.recordings.layout import Channel, to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from jaxtop.recordings.index import ChunkAt, Clock, Index, KeyframeAt
+
+_RECORD = struct.Struct("<BQ")
+_CHUNK = struct.Struct("<QQQII")
+_MESSAGE = struct.Struct("<HIQQ")
+_CHANNEL_CODE, _MESSAGE_CODE = 4, 5
+# Chunks that are kept unpacked: playing back and forth reads the same ones again.
+CHUNKS_KEPT = 8
+
+
+class Recording:
+    """An open file and its index. Not for several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file: IO[bytes] = path.open("rb")
+        except OSError as error:
+            raise NotARecording(f"{path} cannot be read: {error.strerror}") from None
+        self._kept: OrderedDict[int, list[tuple[int, Channel, wire.Frame]]] = OrderedDict()
+        self._corrupt: set[int] = set()
+        self._foreign: set[int] = set()
+        try:
+            self.index: Index = indexes.read(path, self._file)
+        except (OSError, ValueError) as error:
+            self._file.close()
+            raise NotARecording(f"{path} cannot be read: {error}") from None
+        except NotARecording:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def refresh(self) -> bool:
+        """Take in what was written since; whether there was something."""
+        before = len(self.index.chunks)
+        indexes.scan(self.path, self._file, self.index)
+        return len(self.index.chunks) > before
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What the writer said of the file."""
+        return self.index.about
+
+    @property
+    def clock(self) -> Clock | None:
+        """How its times differ from those of process 0."""
+        return self.index.clock
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The times of the first frame and of the last one."""
+        chunks = [each for each in self.index.chunks if not each.is_keyframe] or self.index.chunks
+        if not chunks:
+            return None
+        return to_seconds(chunks[0].start), to_seconds(max(each.end for each in chunks[-8:]))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the state of the file, a line each."""
+        notes = []
+        name = self.path.name
+        bad = self.index.corrupt + len(self._corrupt)
+        if bad:
+            notes.append(f"{name}: {bad} corrupt place{'s' if bad > 1 else ''} skipped, the rest is shown")
+        if self._foreign:
+            notes.append(f"{name}: {len(self._foreign)} channels of others skipped")
+        if not self.index.is_finished:
+            notes.append(f"{name} was not finished: shown up to its last complete part")
+        return tuple(notes)
+
+    def keyframe_before(self, ns: int) -> KeyframeAt | None:
+        """The last keyframe at that time or before."""
+        found = bisect_right(self.index.keyframes, ns, key=lambda each: each.at) - 1
+        return self.index.keyframes[found] if found >= 0 else None
+
+    def state(self, keyframe: KeyframeAt) -> list[wire.Frame]:
+        """The state at a keyframe, as frames with their own times; what tells of the past comes last."""
+        found: list[wire.Frame] = []
+        for chunk in self.index.chunks[keyframe.chunk :]:
+            if not chunk.is_keyframe or chunk.start != keyframe.at:
+                break
+            found += [frame for _, channel, frame in self._messages(chunk) if channel.is_keyframe]
+        past = [frame for frame in found if frame.kind in ("past", "past_events")]
+        now = [frame for frame in found if frame.kind not in ("past", "past_events")]
+        return [*now, *self._windows(keyframe), *past]
+
+    def _windows(self, keyframe: KeyframeAt) -> list[wire.Frame]:
+        """The last windows of the profiler before a keyframe, which it points to."""
+        found: list[wire.Frame] = []
+        for chunk in self._chunks_with(keyframe.windows):
+            found += [frame for at, channel, frame in self._messages(chunk) if channel.kind == "window"
+                      and not channel.is_keyframe and at in keyframe.windows]  # fmt: skip
+        return found
+
+    def _chunks_with(self, times: tuple[int, ...]) -> list[ChunkAt]:
+        chunks = self.index.chunks
+        wanted: dict[int, ChunkAt] = {}
+        for at in times:
+            number = bisect_left(chunks, at, key=lambda each: each.end)
+            while number < len(chunks) and chunks[number].start <= at:
+                wanted[number] = chunks[number]
+                number += 1
+        return [wanted[number] for number in sorted(wanted)]
+
+    def frames(self, after: int | None = None, until: int | None = None) -> Iterator[tuple[int, wire.Frame]]:
+        """Frames with their times, of those after a time and until another, in the order of the file."""
+        chunks = self.index.chunks
+        first = 0 if after is None else bisect_right(chunks, after, key=lambda each: each.end)
+        for chunk in chunks[first:]:
+            if until is not None and chunk.start > until:
+                break
+            if chunk.is_keyframe:
+                continue
+            for at, channel, frame in self._messages(chunk):
+                if channel.is_keyframe or (after is not None and at <= after):
+                    continue
+                if until is not None and at > until:
+                    return
+                yield at, frame
+
+    def _messages(self, chunk: ChunkAt) -> list[tuple[int, Channel, wire.Frame]]:
+        kept = self._kept.get(chunk.offset)
+        if kept is None:
+            try:
+                kept = list(self._read(chunk))
+            except (OSError, ValueError, struct.error, MemoryError):
+                self._corrupt.add(chunk.offset)
+                kept = []
+            self._kept[chunk.offset] = kept
+            while len(self._kept) > CHUNKS_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(chunk.offset)
+        return kept
+
+    def _read(self, chunk: ChunkAt) -> Iterator[tuple[int, Channel, wire.Frame]]:
+        content = memoryview(self._unpacked(chunk))
+        channels, at = self.index.channels, 0
+        while at + _RECORD.size <= len(content):
+            code, length = _RECORD.unpack_from(content, at)
+            start, at = at + _RECORD.size, at + _RECORD.size + length
+            if code == _MESSAGE_CODE:
+                number, sequence, logged, published = _MESSAGE.unpack_from(content, start)
+                channel = channels.get(number)
+                if channel is None:
+                    self._foreign.add(number)
+                    continue
+                its = to_seconds(published if channel.is_keyframe else logged)
+                raw = bytes(content[start + _MESSAGE.size : at])
+                yield logged, channel, wire.Frame(its, channel.agent, channel.kind, sequence, raw)
+            elif code == _CHANNEL_CODE:
+                number, channel = _channel(bytes(content[start:at]))
+                if channel is not None:
+                    channels[number] = channel
+
+    def _unpacked(self, chunk: ChunkAt) -> bytes:
+        import zstandard  # heavy, and needed only by who reads
+
+        self._file.seek(chunk.offset)
+        _, length = _RECORD.unpack(self._file.read(_RECORD.size))
+        raw = self._file.read(length)
+        _, _, unpacked, crc, count = _CHUNK.unpack_from(raw)
+        compression = raw[_CHUNK.size : _CHUNK.size + count]
+        packed = raw[_CHUNK.size + count + 8 :]
+        if len(raw) != length or unpacked > indexes.LARGEST_CHUNK:
+            raise ValueError("a chunk that is not all there")
+        if compression not in (b"zstd", b""):
+            raise ValueError("a compression that jaxtop does not use")
+        try:
+            content = zstandard.decompress(packed, unpacked) if compression else packed
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from None
+        if crc and zlib.crc32(content) != crc:
+            raise ValueError("a chunk whose checksum is wrong")
+        return content
+
+
+def _channel(raw: bytes) -> tuple[int, Channel | None]:
+    """A channel record: its number, and whose it is if it is one of ours."""
+    number = struct.unpack_from("<H", raw)[0]
+    words, at = [], 4
+    for _ in range(2):  # topic and encoding
+        at += 4 + struct.unpack_from("<I", raw, at)[0]
+    at += 4
+    while at < len(raw):
+        count = struct.unpack_from("<I", raw, at)[0]
+        words.append(raw[at + 4 : at + 4 + count].decode())
+        at += 4 + count
+    about = dict(zip(words[::2], words[1::2], strict=False))
+    if "agent" not in about or "kind" not in about:
+        return number, None
+    return number, Channel(about["agent"], about["kind"], "keyframe" in about)

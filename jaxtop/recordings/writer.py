@@ -1,0 +1,131 @@
+"""Writes one recording. Whatever a disk does raises OSError here; who writes decides what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop._version import __version__
+from jaxtop.recordings import layout
+from jaxtop.recordings.layout import Channel, to_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+# A chunk is closed when it has grown so large; whoever writes closes it at least every two seconds.
+CHUNK_BYTES = 1 << 20
+SEQUENCES = 1 << 32
+# Where the windows of the profiler before a keyframe are to be found: so many of each agent are looked for.
+WINDOWS_KEPT = 4
+
+
+@dataclass(frozen=True)
+class Keyframe:
+    """The state at a time, as messages with times of their own, and what happened since the one before."""
+
+    at: float
+    state: tuple[tuple[float, str, wire.Message], ...] = ()
+    happened: Mapping[str, object] = field(default_factory=dict)
+
+
+class Writer:
+    """A recording that is being written; a killed writer loses the chunk that is open."""
+
+    def __init__(self, path: Path, about: Mapping[str, str], *, is_final: bool = False) -> None:
+        from mcap.writer import IndexType  # heavy, and needed only by who records
+        from mcap.writer import Writer as McapWriter
+
+        self._stream: IO[bytes] = path.open("xb")
+        # An index of messages takes as much room as those of a short chunk: only the final file has one.
+        index = IndexType.ALL if is_final else IndexType.ALL ^ IndexType.MESSAGE
+        self._mcap = McapWriter(
+            self._stream, chunk_size=CHUNK_BYTES, index_types=index, repeat_schemas=is_final
+        )
+        self._channels: dict[Channel, int] = {}
+        self._new: dict[str, str] = {}
+        self._windows: dict[str, list[int]] = {}
+        self._bytes = 0
+        try:
+            self._mcap.start(layout.PROFILE, f"jaxtop {__version__}")
+            self._mcap.add_metadata(layout.ABOUT, {**about, "version": str(layout.VERSION)})
+            self._stream.flush()
+        except OSError:
+            self._stream.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk so far, and those of the chunk that is open, unpacked."""
+        return self._stream.tell() + self._bytes
+
+    def write(self, frame: wire.Frame) -> None:
+        """Take a frame into the open chunk."""
+        if frame.kind == "window":
+            self._windows[frame.agent] = [*self._windows.get(frame.agent, ()), to_ns(frame.at)][
+                -WINDOWS_KEPT:
+            ]
+        at = to_ns(frame.at)
+        self._put(Channel(frame.agent, frame.kind), at, at, frame.sequence, frame.raw)
+
+    def write_keyframe(self, keyframe: Keyframe) -> None:
+        """Put a keyframe behind what was written so far."""
+        state = ((at, agent, wire.kind_of(each), wire.encode(each)) for at, agent, each in keyframe.state)
+        self.copy_keyframe(to_ns(keyframe.at), state, keyframe.happened)
+
+    def copy_keyframe(
+        self, at: int, state: Iterable[tuple[float, str, str, bytes]], happened: Mapping[str, object]
+    ) -> None:
+        """The same of messages that are encoded already; in chunks of its own."""
+        self.flush()
+        windows = sorted({each for times in self._windows.values() for each in times})
+        self._mcap.add_metadata(
+            layout.KEYFRAME,
+            {"at": str(at), "windows": json.dumps(windows), "happened": json.dumps(happened)},
+        )
+        for its_at, agent, kind, raw in state:
+            self._put(Channel(agent, kind, is_keyframe=True), at, to_ns(its_at), wire.LOCAL_SEQUENCE, raw)
+        self.flush()
+        self._mcap.add_metadata(layout.KEYFRAME_END, {"at": str(at)})
+        self._stream.flush()
+
+    def note_clock(self, offset_s: float, error_s: float | None) -> None:
+        """Note how far the clock behind these times is from that of process 0."""
+        error = {} if error_s is None else {"error_s": repr(error_s)}
+        self._mcap.add_metadata(layout.CLOCK, {"offset_s": repr(offset_s), **error})
+
+    def flush(self) -> None:
+        """Close the open chunk: from now on a killed writer does not lose it."""
+        if self._new:
+            self._mcap.add_metadata(layout.CHANNELS, self._new)
+            self._new = {}
+        self._mcap.flush()
+        self._bytes = 0
+
+    def finish(self, index: bytes | None = None) -> None:
+        """End the file in order, with the index if there is one."""
+        try:
+            self.flush()
+            if index is not None:
+                self._mcap.add_attachment(0, 0, layout.INDEX, layout.INDEX_TYPE, index)
+            self._mcap.finish()
+        finally:
+            self._stream.close()
+
+    def abandon(self) -> None:
+        """Let go of the file as it is; closing it must not write again to a disk that failed."""
+        raw = getattr(self._stream, "raw", None)
+        if raw is not None:
+            raw.close()
+
+    def _put(self, channel: Channel, at: int, published: int, sequence: int, raw: bytes) -> None:
+        number = self._channels.get(channel)
+        if number is None:
+            number = self._channels[channel] = self._mcap.register_channel(
+                channel.topic, layout.ENCODING, 0, channel.metadata
+            )
+            self._new[str(number)] = json.dumps(channel)
+        self._bytes += len(raw)
+        self._mcap.add_message(number, at, raw, published, sequence % SEQUENCES)

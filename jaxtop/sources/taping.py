@@ -1,0 +1,64 @@
+"""Records what is being folded: frames as they came, and keyframes, so that any moment opens at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.cluster import keyframe
+from jaxtop.cluster.overview import Observer
+from jaxtop.recordings import Keyframe, Tape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.cluster import Cluster
+    from jaxtop.wire import Frame
+
+# To open a recording somewhere is to fold so much at most; and a keyframe is no larger than what it saves.
+FRAMES_BETWEEN, BYTES_BETWEEN = 1_500, 4 << 20
+SECONDS_BETWEEN = 10.0
+# What a keyframe tells of the time since the one before.
+MOST_BINS = 64
+
+
+class Taping:
+    """Puts the frames of one cluster, and that cluster itself now and then, onto a tape."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self._observer = Observer()
+        self._frames = self._bytes = 0
+        self._last: float | None = None
+        self._at: float | None = None
+
+    def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
+        """Record frames that the cluster has just taken in."""
+        if self._last is None and cluster.changes > len(frames):
+            self._put_keyframe(cluster, frames[0].at if frames else now)  # others were taken in before
+        if frames:
+            self.tape.write(frames)
+            self._at = frames[-1].at
+            self._frames += len(frames)
+            self._bytes += sum(len(frame.raw) for frame in frames)
+        self._observer.observe(cluster, now)
+        if self._at is not None and self._is_due(now):
+            self._put_keyframe(cluster, self._at)
+
+    def finish(self, cluster: Cluster) -> None:
+        """End the recording; what happened since the last keyframe is told by one more."""
+        if self._at is not None and self._frames:
+            self._put_keyframe(cluster, self._at)
+        self.tape.finish()
+
+    def _is_due(self, now: float) -> bool:
+        if self.tape.wants_keyframe:
+            return True
+        if self._last is not None and now - self._last < SECONDS_BETWEEN:
+            return False
+        return self._frames >= FRAMES_BETWEEN or self._bytes >= BYTES_BETWEEN
+
+    def _put_keyframe(self, cluster: Cluster, at: float) -> None:
+        overview = self._observer.take(cluster).coarser(MOST_BINS)
+        happened = {"bins": overview.bins, "events": overview.events}
+        self.tape.write_keyframe(Keyframe(at, keyframe.messages(cluster, at), happened))
+        self._last, self._frames, self._bytes = at, 0, 0

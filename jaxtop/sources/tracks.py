@@ -1,0 +1,155 @@
+"""Files of one writer, one after the other, as one track; and tracks of several writers side by side."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import deque
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from jaxtop import processes, wire
+from jaxtop.recordings.layout import NANOSECONDS, to_ns, to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtop.recordings import KeyframeAt, Recording
+
+# A file that nobody has written to for so long does not grow any more.
+STILL_AFTER = 10.0
+# An agent that was killed is told to be dead so long after its last words.
+DEAD_AFTER_NS = 1_000_000
+# Of frames that two tracks may both hold, so many are remembered.
+REMEMBERED = 4096
+
+
+class Track:
+    """The recordings of one writer. Times are those of process 0 of the run, as far as these are known."""
+
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        self.recordings = sorted(recordings, key=lambda each: each.span or (0.0, 0.0))
+        self.about = self.recordings[0].about
+        self.clock = next((each.clock for each in reversed(self.recordings) if each.clock is not None), None)
+        self._ahead = round(self.clock.offset_s * NANOSECONDS) if self.clock is not None else 0
+
+    @property
+    def is_black_box(self) -> bool:
+        """Whether an agent wrote it, of itself alone."""
+        return "agent" in self.about
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        spans = [span for each in self.recordings if (span := each.span) is not None]
+        if not spans:
+            return None
+        first, last = spans[0][0], max(last for _, last in spans)
+        last_ns = to_ns(last) + self._ahead + (DEAD_AFTER_NS if self.has_died else 0)
+        return to_seconds(to_ns(first) + self._ahead), to_seconds(last_ns)
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether somebody may still be writing."""
+        last = self.recordings[-1]
+        if last.index.is_finished or self._is_writer_gone():
+            return False
+        try:
+            return time.time() - last.path.stat().st_mtime < STILL_AFTER
+        except OSError:
+            return False
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it is that of an agent which was killed while it wrote."""
+        return self.is_black_box and not self.recordings[-1].index.is_finished and not self.is_growing
+
+    def _is_writer_gone(self) -> bool:
+        about = self.about
+        if "pid" not in about:
+            return False
+        place = processes.Place(about.get("boot", ""), about.get("pid_namespace", ""))
+        ticks = about.get("process_started_ticks", "")
+        return processes.is_gone(place, int(about["pid"]), int(ticks) if ticks else None) is True
+
+    def refresh(self) -> bool:
+        """Take in what was written since."""
+        last = self.recordings[-1]
+        return not last.index.is_finished and last.refresh()
+
+    def keyframe_before(self, ns: int) -> tuple[Recording, KeyframeAt] | None:
+        """The last keyframe at that time or before, and the file that has it."""
+        for recording in reversed(self.recordings):
+            found = recording.keyframe_before(ns - self._ahead)
+            if found is not None:
+                return recording, found
+        return None
+
+    def time_of(self, keyframe: KeyframeAt) -> int:
+        return keyframe.at + self._ahead
+
+    def state(self, recording: Recording, keyframe: KeyframeAt) -> list[wire.Frame]:
+        """The state at a keyframe."""
+        return [self._moved(frame) for frame in recording.state(keyframe)]
+
+    def frames(self, after: int | None, until: int | None) -> Iterator[tuple[int, wire.Frame]]:
+        """Frames with their times, of those after a time and until another."""
+        since = None if after is None else after - self._ahead
+        to = None if until is None else until - self._ahead
+        for recording in self.recordings:
+            for at, frame in recording.frames(since, to):
+                yield at + self._ahead, self._moved(frame)
+        if self.has_died and (span := self.span) is not None:
+            at = to_ns(span[1])
+            if (after is None or at > after) and (until is None or at <= until):
+                link = wire.Link("dead", "")
+                yield at, wire.Frame(span[1], self.about["agent"], "link", 0, wire.encode(link))
+
+    def _moved(self, frame: wire.Frame) -> wire.Frame:
+        return frame._replace(at=to_seconds(to_ns(frame.at) + self._ahead)) if self._ahead else frame
+
+
+def tracks(recordings: Sequence[Recording]) -> list[Track]:
+    """The recordings by their writers."""
+    named = [(each.about.get("tape") or str(each.path), i, each) for i, each in enumerate(recordings)]
+    by_writer = groupby(sorted(named, key=lambda each: each[:2]), key=lambda each: each[0])
+    return [Track([each for *_, each in members]) for _, members in by_writer]
+
+
+def side_by_side(
+    streams: Sequence[Iterator[tuple[int, wire.Frame]]],
+) -> Iterator[tuple[int, wire.Frame]]:
+    """Frames of several tracks in the order of their times; of those that two tracks hold only the first."""
+    if len(streams) == 1:
+        return streams[0]
+    return _once(heapq.merge(*map(_numbered, streams, range(len(streams))), key=lambda each: each[0]))
+
+
+def _numbered(stream: Iterator[tuple[int, wire.Frame]], number: int) -> Iterator[tuple[int, int, wire.Frame]]:
+    return ((at, number, frame) for at, frame in stream)
+
+
+def _once(frames: Iterator[tuple[int, int, wire.Frame]]) -> Iterator[tuple[int, wire.Frame]]:
+    order: deque[tuple[Any, ...]] = deque()
+    seen: dict[tuple[Any, ...], int] = {}
+    for at, number, frame in frames:
+        key = frame.agent, frame.kind, frame.sequence, frame.raw
+        if seen.setdefault(key, number) != number:
+            continue
+        order.append(key)
+        if len(order) > REMEMBERED:
+            seen.pop(order.popleft(), None)
+        yield at, frame
+
+
+def clock_notes(found: Sequence[Track]) -> list[str]:
+    """How well the times of several tracks agree."""
+    boxes = [track for track in found if track.is_black_box]
+    if len(boxes) < 2 or len({track.about.get("boot") for track in boxes}) == 1:
+        return []
+    unknown = [track.about.get("hostname", "?") for track in boxes if track.clock is None]
+    if unknown:
+        return [
+            f"the clocks of {', '.join(sorted(set(unknown)))} were not compared: their times are their own"
+        ]
+    errors = [track.clock.error_s for track in boxes if track.clock and track.clock.error_s is not None]
+    return [f"times of {len(boxes)} processes agree within {1000 * 2 * max(errors):.1f} ms"] if errors else []

@@ -1,0 +1,70 @@
+"""What a recording says of the time before one of its moments; no agent sends these."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class PastSample(Struct, frozen=True, array_like=True):
+    """What one pulse added to the history of a host."""
+
+    at: float
+    used_bytes: tuple[int | None, ...] | None
+    launches: int
+
+
+class PastLaunches(Struct, frozen=True, array_like=True):
+    """The launch counters at an earlier moment."""
+
+    at_ms: int
+    launches: dict[str, int]
+
+
+class PastSteps(Struct, frozen=True, array_like=True):
+    """The first and the last step from which the rate of steps is taken."""
+
+    first_ms: int
+    first: int
+    last_ms: int
+    last: int
+
+
+class Past(Struct, frozen=True, array_like=True, tag="past"):
+    """The history of one host, up to now."""
+
+    heard_at: float | None
+    samples: tuple[PastSample, ...] = ()
+    launches: tuple[PastLaunches, ...] = ()
+    steps: PastSteps | None = None
+
+
+class PastEvent(Struct, frozen=True, array_like=True):
+    """Something that a viewer told, and about which agent."""
+
+    at: float
+    severity: str
+    kind: str
+    agent: str
+    text: str
+
+
+class PastStandstill(Struct, frozen=True, array_like=True):
+    """A run that stands still at that moment: since when, and what was told of it, if anything."""
+
+    run: str
+    since: float
+    looked_at: float
+    told_at: float = 0.0
+    at_ms: int | None = None
+    severity: str = ""
+    text: str = ""
+    odd: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    certainty: int = 0
+
+
+class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
+    """All that was told up to now, and which runs stand still."""
+
+    events: tuple[PastEvent, ...] = ()
+    standstills: tuple[PastStandstill, ...] = ()
