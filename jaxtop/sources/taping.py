@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Frame
 
 # To open a recording somewhere is to fold so much at most; and a keyframe is no larger than what it saves.
-FRAMES_BETWEEN, BYTES_BETWEEN = 1_500, 4 << 20
+FRAMES_BETWEEN, BYTES_BETWEEN = 1_000, 4 << 20
 SECONDS_BETWEEN = 10.0
 # What a keyframe tells of the time since the one before.
 MOST_BINS = 64
