@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from jaxtop.recordings.layout import to_seconds
 from jaxtop.recordings.reader import Recording
-from jaxtop.recordings.writer import Writer
+from jaxtop.recordings.writer import Keyframe, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,12 +36,8 @@ def _copy(old: Recording, new: Path, progress: Callable[[float], object]) -> Non
         for number, keyframe in enumerate(old.index.keyframes):
             for _, frame in old.frames(after, keyframe.at):
                 writer.write(frame)
-            state = [
-                (each.at, each.agent, each.kind, each.raw)
-                for each in old.state(keyframe)
-                if each.kind != "window"
-            ]
-            writer.copy_keyframe(keyframe.at, state, keyframe.happened)
+            state = tuple(each for each in old.state(keyframe) if each.kind != "window")
+            writer.write_keyframe(Keyframe(to_seconds(keyframe.at), state, keyframe.happened))
             after = keyframe.at
             progress((number + 1) / total)
         for _, frame in old.frames(after):

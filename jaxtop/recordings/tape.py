@@ -15,13 +15,11 @@ from jaxtop.recordings.compact import compact
 from jaxtop.recordings.writer import Keyframe, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from jaxtop.wire import Frame
 
-# What a killed writer loses at most is what came since the last flush.
-FLUSH_EVERY = 1.5
 # A disk that does not take this much in time is too slow: the recording ends there.
 MOST_WAITING_BYTES = 64 << 20
 # The rest of the disk is for the run.
@@ -31,14 +29,19 @@ LOOK_AT_DISK_EVERY = 10.0
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest size of a file, after which the next is begun; how many of them are kept."""
+    """How large and how long a file may become before the next one is begun, and how many are kept."""
 
     size: int | None = None
+    seconds: float | None = None
     files: int | None = None
+    waiting: int = MOST_WAITING_BYTES
 
 
 class Tape:
-    """Frames and keyframes go in, files come out. What goes wrong is said by `failure`, and not raised."""
+    """Frames and keyframes go in, files come out. What goes wrong is said by `failure`, and not raised.
+
+    `run` is to be called on a thread; `start` makes one.
+    """
 
     def __init__(
         self,
@@ -46,42 +49,45 @@ class Tape:
         about: Mapping[str, str],
         limits: Limits = Limits(),
         *,
+        flush_every: float = 1.5,
         compacts: bool = True,
-        start: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
-        """Begin a recording.
+        """A tape that will write to this file.
 
         Args:
             path: The first file; of further ones the name has a number.
-            about: What the file says of itself.
-            limits: How large it may become.
-            compacts: Whether the finished file is written anew in large chunks.
-            start: Starts the thread, where a thread of `threading` will not do.
+            about: What the files say of themselves.
+            limits: How large they may become.
+            flush_every: A killed writer loses what came since the last flush.
+            compacts: Whether finished files are written anew in large chunks.
         """
-        self._path, self._about, self._limits, self._compacts = path, dict(about), limits, compacts
+        self._path, self._about, self._limits = path, dict(about), limits
+        self._flush_every, self._compacts = flush_every, compacts
         self._queue: deque[Frame | Keyframe] = deque()
         self._waiting = 0  # bytes
+        self._clock: tuple[float, float | None] | None = None
         self._bell = threading.Event()
-        self._ending = False
-        self._done = threading.Event()
+        self._opened, self._done = threading.Event(), threading.Event()
+        self._synced: threading.Event | None = None
+        self._is_ending = False
+        self._writer: Writer | None = None
+        self._begun = 0.0
+        self._number = 0
+        self._finished_bytes = 0
         self._files: list[Path] = []
-        self._written = 0
-        self._wants_keyframe = False
         self.failure: str | None = None
-        self.progress = 0.0  # of writing it anew
-        self._writer: Writer | None = self._open(path)
-        self._start(start)
+        self.progress = 0.0  # of writing a file anew
+        self.wants_keyframe = True  # a file was begun
 
-    def _start(self, start: Callable[[Callable[[], None]], None] | None) -> None:
-        if start is not None:
-            start(self._run)
-        else:
-            threading.Thread(target=self._run, name="jaxtop tape", daemon=True).start()
+    def start(self) -> None:
+        """Begin, on a thread of its own; returns once the file is there, or cannot be."""
+        threading.Thread(target=self.run, name="jaxtop tape", daemon=True).start()
+        self._opened.wait(5)
 
     @property
     def path(self) -> Path:
         """The file that is written to now."""
-        return self._files[-1]
+        return self._files[-1] if self._files else self._path
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -90,83 +96,90 @@ class Tape:
 
     @property
     def size(self) -> int:
-        """Bytes on the disk."""
+        """Bytes in all these files."""
         writer = self._writer
-        return self._written + (writer.size if writer is not None else 0)
+        return self._finished_bytes + (writer.size if writer is not None else 0)
 
     @property
     def is_over(self) -> bool:
         """Whether nothing is recorded any more."""
         return self.failure is not None or self._done.is_set()
 
-    @property
-    def wants_keyframe(self) -> bool:
-        """Whether a new file was begun, which needs a keyframe at its beginning."""
-        return self._wants_keyframe
-
     def write(self, frames: Iterable[Frame]) -> None:
         """Record these frames; returns at once."""
         if self.is_over:
             return
         for frame in frames:
-            self._queue.append(frame)
             self._waiting += len(frame.raw)
-        if self._waiting > MOST_WAITING_BYTES:
+            self._queue.append(frame)
+        if self._waiting > self._limits.waiting:
             self._fail(f"the disk is too slow: {self._waiting >> 20} MB were waiting to be written")
         self._bell.set()
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
         """Record the state at a time; returns at once."""
-        self._wants_keyframe = False
+        self.wants_keyframe = False
         if not self.is_over:
             self._queue.append(keyframe)
             self._bell.set()
 
+    def note_clock(self, offset_s: float, error_s: float | None) -> None:
+        """Note how far the clock behind the times is from that of process 0."""
+        self._clock = offset_s, error_s
+
     def sync(self, timeout: float = 1.0) -> None:
         """Wait until all that was given is in the file, for a short while."""
-        done = threading.Event()
-        self._synced = done
+        self._synced = done = threading.Event()
         self._bell.set()
-        done.wait(timeout)
+        if not self.is_over:
+            done.wait(timeout)
 
-    def finish(self, timeout: float | None = None) -> None:
-        """End the recording in order, and wait for that."""
-        self._ending = True
+    def finish(self, timeout: float | None = None) -> bool:
+        """End the recording in order, and wait for that; False if it did not come in time."""
+        self.end()
+        return self._done.wait(timeout)
+
+    def end(self) -> None:
+        """Have it end in order; returns at once."""
+        self._is_ending = True
         self._bell.set()
-        self._done.wait(timeout)
 
     # On the tape's own thread
 
-    _synced: threading.Event | None = None
-
-    def _run(self) -> None:
-        flush_due = look_due = time.monotonic()
+    def run(self) -> None:
+        """Write until told to end, or until something fails."""
         try:
-            while not self._ending and self.failure is None:
-                self._bell.wait(FLUSH_EVERY)
-                self._bell.clear()
-                synced, self._synced = self._synced, None
-                self._take()
-                now = time.monotonic()
-                if self._writer is not None and (now >= flush_due or synced is not None):
-                    self._writer.flush()
-                    flush_due = now + FLUSH_EVERY
-                if now >= look_due:
-                    look_due = now + LOOK_AT_DISK_EVERY
-                    self._look_at_disk()
-                if synced is not None:
-                    synced.set()
-            if self.failure is None:
-                self._take()
-                self._close()
+            self._open()
+            self._opened.set()
+            self._serve()
+            self._take()
+            self._close()
         except Exception as error:  # noqa: BLE001 - a recording may fail; what is recorded goes on
             self._fail(reason(error))
         finally:
-            if self._writer is not None:
-                self._writer.abandon()
-                self._writer = None
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                writer.abandon()
             self._queue.clear()
             self._done.set()
+            self._opened.set()
+
+    def _serve(self) -> None:
+        flush_due = look_due = time.monotonic()
+        while not self._is_ending and self.failure is None:
+            self._bell.wait(self._flush_every)
+            self._bell.clear()
+            synced, self._synced = self._synced, None
+            self._take()
+            now = time.monotonic()
+            if self._writer is not None and (now >= flush_due or synced is not None):
+                self._writer.flush()
+                flush_due = now + self._flush_every
+            if now >= look_due:
+                look_due = now + LOOK_AT_DISK_EVERY
+                self._look_at_disk()
+            if synced is not None:
+                synced.set()
 
     def _take(self) -> None:
         while self._queue and self.failure is None and self._writer is not None:
@@ -176,39 +189,44 @@ class Tape:
                 continue
             self._writer.write(item)
             self._waiting -= len(item.raw)
-            limit = self._limits.size
-            if limit is not None and self._writer.size >= limit:
-                self._rotate()
+            if self._is_full(self._writer):
+                self._close()
+                self._open()
+        clock, self._clock = self._clock, None
+        if clock is not None and self._writer is not None:
+            self._writer.note_clock(*clock)
 
-    def _rotate(self) -> None:
-        self._close()
-        number = len(self._files) + 1 if self._limits.files is None else self._number + 1
-        self._number = number
-        self._writer = self._open(self._path.with_name(f"{self._path.stem}-{number:03}{self._path.suffix}"))
-        self._wants_keyframe = True
+    def _is_full(self, writer: Writer) -> bool:
+        size, seconds = self._limits.size, self._limits.seconds
+        is_old = seconds is not None and time.monotonic() - self._begun >= seconds
+        return is_old or (size is not None and writer.size >= size)
+
+    def _open(self) -> None:
+        self._number += 1
+        path = self._path
+        if self._number > 1:
+            path = path.with_name(f"{path.stem}-{self._number:03}{path.suffix}")
+        self._writer = Writer(path, self._about)
+        self._begun = time.monotonic()
+        self._files.append(path)
+        self.wants_keyframe = True
         while self._limits.files is not None and len(self._files) > self._limits.files:
             oldest = self._files.pop(0)
             with suppress(OSError):
-                self._written -= oldest.stat().st_size
+                self._finished_bytes -= oldest.stat().st_size
                 oldest.unlink()
 
-    _number = 1
-
-    def _open(self, path: Path) -> Writer:
-        writer = Writer(path, self._about)
-        self._files.append(path)
-        return writer
-
     def _close(self) -> None:
-        writer, self._writer = self._writer, None
+        writer = self._writer
         if writer is None:
             return
         writer.finish()
+        self._writer = None
         path = self._files[-1]
         if self._compacts:
             with suppress(OSError):  # no room to write it anew: it is good as it is
                 compact(path, self._advance)
-        self._written += path.stat().st_size
+        self._finished_bytes += path.stat().st_size
 
     def _advance(self, part: float) -> None:
         self.progress = part
@@ -216,6 +234,7 @@ class Tape:
     def _look_at_disk(self) -> None:
         if shutil.disk_usage(self._path.parent).free < LEAST_FREE:
             raise OSError(28, os.strerror(28))
+        self._files[-1].stat()  # a folder that was taken away
 
     def _fail(self, why: str) -> None:
         if self.failure is None:
@@ -227,4 +246,5 @@ def reason(error: BaseException) -> str:
     """Why a recording ended, in one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(": ")
+    first_line = str(error).strip().split("\n", 1)[0]
+    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__

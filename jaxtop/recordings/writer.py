@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop._version import __version__
 from jaxtop.recordings import layout
+from jaxtop.recordings.file import AppendedFile
 from jaxtop.recordings.layout import Channel, to_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 # A chunk is closed when it has grown so large; whoever writes closes it at least every two seconds.
@@ -24,10 +25,13 @@ WINDOWS_KEPT = 4
 
 @dataclass(frozen=True)
 class Keyframe:
-    """The state at a time, as messages with times of their own, and what happened since the one before."""
+    """The state at a time, as messages with times of their own, and what happened since the one before.
+
+    Messages that are encoded already come as such, with their kind.
+    """
 
     at: float
-    state: tuple[tuple[float, str, wire.Message], ...] = ()
+    state: tuple[tuple[float, str, wire.Message] | wire.Frame, ...] = ()
     happened: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -38,7 +42,7 @@ class Writer:
         from mcap.writer import IndexType  # heavy, and needed only by who records
         from mcap.writer import Writer as McapWriter
 
-        self._stream: IO[bytes] = path.open("xb")
+        self._stream = AppendedFile(path)
         # An index of messages takes as much room as those of a short chunk: only the final file has one.
         index = IndexType.ALL if is_final else IndexType.ALL ^ IndexType.MESSAGE
         self._mcap = McapWriter(
@@ -72,21 +76,16 @@ class Writer:
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
         """Put a keyframe behind what was written so far."""
-        state = ((at, agent, wire.kind_of(each), wire.encode(each)) for at, agent, each in keyframe.state)
-        self.copy_keyframe(to_ns(keyframe.at), state, keyframe.happened)
-
-    def copy_keyframe(
-        self, at: int, state: Iterable[tuple[float, str, str, bytes]], happened: Mapping[str, object]
-    ) -> None:
-        """The same of messages that are encoded already; in chunks of its own."""
         self.flush()
+        at = to_ns(keyframe.at)
         windows = sorted({each for times in self._windows.values() for each in times})
         self._mcap.add_metadata(
             layout.KEYFRAME,
-            {"at": str(at), "windows": json.dumps(windows), "happened": json.dumps(happened)},
+            {"at": str(at), "windows": json.dumps(windows), "happened": json.dumps(keyframe.happened)},
         )
-        for its_at, agent, kind, raw in state:
-            self._put(Channel(agent, kind, is_keyframe=True), at, to_ns(its_at), wire.LOCAL_SEQUENCE, raw)
+        for frame in map(_frame, keyframe.state):
+            channel = Channel(frame.agent, frame.kind, is_keyframe=True)
+            self._put(channel, at, to_ns(frame.at), wire.LOCAL_SEQUENCE, frame.raw)
         self.flush()
         self._mcap.add_metadata(layout.KEYFRAME_END, {"at": str(at)})
         self._stream.flush()
@@ -111,14 +110,13 @@ class Writer:
             if index is not None:
                 self._mcap.add_attachment(0, 0, layout.INDEX, layout.INDEX_TYPE, index)
             self._mcap.finish()
+            self._stream.flush()
         finally:
             self._stream.close()
 
     def abandon(self) -> None:
-        """Let go of the file as it is; closing it must not write again to a disk that failed."""
-        raw = getattr(self._stream, "raw", None)
-        if raw is not None:
-            raw.close()
+        """Let go of the file as it is."""
+        self._stream.close()
 
     def _put(self, channel: Channel, at: int, published: int, sequence: int, raw: bytes) -> None:
         number = self._channels.get(channel)
@@ -129,3 +127,10 @@ class Writer:
             self._new[str(number)] = json.dumps(channel)
         self._bytes += len(raw)
         self._mcap.add_message(number, at, raw, published, sequence % SEQUENCES)
+
+
+def _frame(told: tuple[float, str, wire.Message] | wire.Frame) -> wire.Frame:
+    if isinstance(told, wire.Frame):
+        return told
+    at, agent, message = told
+    return wire.Frame(at, agent, wire.kind_of(message), wire.LOCAL_SEQUENCE, wire.encode(message))

@@ -33,9 +33,9 @@ class Taping:
 
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
         """Record frames that the cluster has just taken in."""
-        if self._last is None and cluster.changes > len(frames):
-            self._put_keyframe(cluster, frames[0].at if frames else now)  # others were taken in before
-        if frames:
+        if self._last is None and self._at is None and cluster.changes > len(frames):
+            self._put_keyframe(cluster, now)  # it has taken in others before; these are in it, too
+        elif frames:
             self.tape.write(frames)
             self._at = frames[-1].at
             self._frames += len(frames)

@@ -1,0 +1,41 @@
+"""A file that is appended to. It has no lock and no end of its own: a forked child can do nothing to it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+class AppendedFile:
+    """What an MCAP writer needs of a file; what was written is in the file after `flush`."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, FLAGS, 0o644)
+        self._pending: list[bytes] = []
+        self._at = 0
+
+    def write(self, data: bytes) -> int:
+        self._pending.append(data)
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        """Give it to the system, which keeps it when this process is killed."""
+        pending, self._pending = b"".join(self._pending), []
+        rest = memoryview(pending)
+        while rest:
+            rest = rest[os.write(self._fd, rest) :]
+
+    def close(self) -> None:
+        """Close it; what was not flushed is lost."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
