@@ -27,6 +27,7 @@ def start(
     *,
     bind: str | None = None,
     interval: float | None = None,
+    record: str | os.PathLike[str] | None = None,
     collectives: str | None = None,
 ) -> None:
     """Make this process visible to `jaxtop`.
@@ -39,6 +40,8 @@ def start(
         bind: the address to serve on; by default loopback, or, where the run spans hosts, the interface
             that leads to the coordinator.
         interval: seconds between two pulses, 1 by default.
+        record: a folder in which the last ten minutes are kept, also when the process is killed;
+            `jaxtop replay` opens it. While it records, figures are read as if somebody watched.
         collectives: whether short windows of JAX's profiler tell how long collectives take: "auto" (the
             default: "sampled" on CPUs and TPUs, "on request" on GPUs), "sampled", "on request", "off".
     """
@@ -50,7 +53,7 @@ def start(
         from jaxtop_agent.agent import Agent
         from jaxtop_agent.settings import read
 
-        settings = read(name, bind, interval, collectives)
+        settings = read(name, bind, interval, collectives, None if record is None else os.fspath(record))
         if settings.on:
             _prepare_for_forks()
             _agent = Agent(settings)

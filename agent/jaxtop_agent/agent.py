@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.wire import Compiling
+    from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.board import Board
     from jaxtop_agent.collectors.compiles import Compiles
     from jaxtop_agent.collectors.launches import Launches
@@ -38,6 +39,7 @@ class Agent:
         self._launches: Launches | None = None
         self._compiles: Compiles | None = None
         self._windows: Windows | None = None
+        self._black_box: BlackBox | None = None
         self._call_off: Callable[[], None] = lambda: None
         self._deadline: float | None = None
         from jaxtop_agent.arrays.watched import Watched
@@ -81,6 +83,7 @@ class Agent:
         identity = identify(self._settings.name)
         board = self._board = Board(identity, interval=self._settings.interval)
         self._install(board)
+        black_box = self._black_box = self._recorder(board)
         publisher = self._publisher = Publisher(
             board,
             self,
@@ -89,6 +92,7 @@ class Agent:
             Stalls(board, self, self.progress, self._own_idents),
             bind=self._settings.bind,
             read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
+            black_box=black_box,
         )
         sampled = collectors.sampled(self.watched)
         sampler = Sampler(board, sampled, lambda: self._keep_hooks(board), self.progress.gather)
@@ -104,10 +108,29 @@ class Agent:
                 ("sampler", sampler),
                 ("registrar", registrar),
                 ("collectives", windows),
+                ("recording", black_box),
             )
+            if each is not None
         ]
         for worker in self._workers:
             worker.start()
+
+    def _recorder(self, board: Board) -> BlackBox | None:
+        """What keeps the last minutes in files, if that is wanted; a wish that cannot be read is off."""
+        from jaxtop_agent.board import reason
+
+        if self._settings.record is None:
+            return None
+        try:
+            import mcap.writer  # on the user's thread, as above  # noqa: F401
+            import zstandard  # noqa: F401
+
+            from jaxtop_agent.blackbox import BlackBox
+
+            return BlackBox(board, self._settings.record, self._settings.record_minutes)
+        except Exception as error:
+            board.sources["recording"] = reason(error)
+            return None
 
     def _install(self, board: Board) -> None:
         """Put our hooks into JAX; each that this JAX does not have is switched off by itself."""
@@ -215,6 +238,9 @@ class Agent:
         if self._windows is not None:
             with suppress(Exception):
                 self._windows.forsake()
+        if self._black_box is not None:
+            with suppress(Exception):
+                self._black_box.forsake()
         server = self._publisher.server if self._publisher else None
         if server is not None:
             with suppress(OSError):

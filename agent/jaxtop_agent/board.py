@@ -72,8 +72,10 @@ class Board:
     # Written by the registrar: who is there, and what to add to our clock to have that of process 0.
     roster: Roster | None = None
     clock_offset: float = 0.0
+    clock_error: float | None = None  # None: it was not compared
     # Written by the publisher.
     viewers: int = 0
+    is_recording: bool = False
     telemetry: str = ""
     requests: str = ""
     is_placed: bool = False  # the two addresses are final: until then others could not reach them
@@ -91,6 +93,11 @@ class Board:
     registrar_bell: Wake = field(default_factory=Wake)
     windows_bell: Wake = field(default_factory=Wake)
     stopping: bool = False
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody looks, or will look at what is recorded: costly figures are only read then."""
+        return self.viewers > 0 or self.is_recording
 
     def tell(self, message: Message) -> None:
         """Give the publisher something to send."""

@@ -16,6 +16,7 @@ from jaxtop_agent.threads import cpu_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.board import Board
     from jaxtop_agent.progress import Progress
     from jaxtop_agent.stalls import Stalls
@@ -55,6 +56,7 @@ class Publisher:
         *,
         bind: str,
         read_only: bool,
+        black_box: BlackBox | None = None,
     ) -> None:
         self._board = board
         self._installed = installed
@@ -63,6 +65,7 @@ class Publisher:
         self._stalls = stalls
         self._bind = bind
         self._read_only = read_only
+        self._black_box = black_box
         self._sequence: dict[str, int] = {}
         self._state: dict[str, bytes] = {}  # the latest of each kind that a new viewer must have
         self._launches: dict[str, int] = {}
@@ -74,6 +77,13 @@ class Publisher:
         self.server: transport.Server | None = None
 
     def run(self) -> None:
+        try:
+            self._publish_all()
+        finally:
+            if self._black_box is not None:
+                self._black_box.end()
+
+    def _publish_all(self) -> None:
         pair = keys.load()
         server = self.server = transport.Server(pair, keys.authorized)
         try:
@@ -107,7 +117,7 @@ class Publisher:
                 board.registrar_bell.ring()
             self._refresh_hello(server)
             now = time.monotonic()
-            timeout = min(due - now, IDLE_POLL) if board.viewers else IDLE_POLL
+            timeout = min(due - now, IDLE_POLL) if board.is_watched else IDLE_POLL
             came, questions = server.poll(int(max(0.0, min(timeout, self._until_greeting(now))) * 1000))
             board.publisher_bell.clear()
             self._welcome(server, came)
@@ -121,8 +131,10 @@ class Publisher:
             if now >= due or board.pulse_now:
                 due = max(due + board.interval, now)
                 board.pulse_now = False
-                if board.viewers:
+                if board.is_watched:
                     self._send(server, self._pulse())
+                if self._black_box is not None and self._black_box.wants_keyframe:
+                    self._black_box.take_state(self._state_aside())
             if self._greeting_due is not None and now >= self._greeting_due:
                 self._greet(server)
 
@@ -170,6 +182,13 @@ class Publisher:
             state.append(("stacks", wire.encode(stacks)))
         return [*state, ("pulse", wire.encode(self._pulse()))]
 
+    def _state_aside(self) -> list[tuple[str, bytes]]:
+        """The whole state for one; the others have not heard of what moved: the next pulse lists all."""
+        self._launches = {}
+        state = self._whole_state()
+        self._launches = {}
+        return state
+
     def _refresh_hello(self, server: transport.Server) -> None:
         """Send and note down who we are, if it changed."""
         hello = self._hello()
@@ -178,8 +197,7 @@ class Publisher:
             return
         self._state["hello"] = payload
         runfiles.write(hello)
-        if self._board.viewers:
-            self._publish(server, "hello", payload)
+        self._publish(server, "hello", payload)
 
     def _hello(self) -> wire.Hello:
         board, identity = self._board, self._board.identity
@@ -262,10 +280,7 @@ class Publisher:
                 self._board.registrar_bell.ring()  # for the next time; this answer does not wait
                 return reply(), [("roster", wire.encode(self._roster()))]
             case "state":
-                self._launches = {}
-                state = self._whole_state()
-                self._launches = {}  # the others have not heard of what moved: the next pulse lists all again
-                return reply(), state
+                return reply(), self._state_aside()
             case "pace" | "capture":
                 return reply(self._command(request, is_owner)), []
             case "stacks":  # no values: who may look at all may have them
@@ -306,10 +321,14 @@ class Publisher:
         payload = wire.encode(message)
         if kind == "programs":
             self._state[kind] = payload
-        if self._board.viewers:
-            self._publish(server, kind, payload)
+        self._publish(server, kind, payload)
 
     def _publish(self, server: transport.Server, kind: str, payload: bytes) -> None:
+        """Tell all who watch, and the black box."""
+        if self._black_box is not None:
+            self._black_box.take(kind, self._sequence.get(kind, 0) + 1, payload)
+        if not self._board.viewers:
+            return
         if len(payload) > wire.MAX_TELEMETRY:
             self._oversized += 1
         else:

@@ -61,7 +61,7 @@ class Sampler:
         board = self._board
         due = time.monotonic()
         while not board.stopping:
-            watched = board.viewers > 0
+            watched = board.is_watched
             self._tick(watched)
             interval = board.interval if watched else max(board.interval, IDLE_INTERVAL)
             now = time.monotonic()

@@ -10,6 +10,8 @@ POLICIES = ("auto", "sampled", "on request", "off")
 
 SHORTEST_INTERVAL = 0.1
 LONGEST_INTERVAL = 60.0
+# Of what an agent records itself so many minutes are kept; 0: all.
+MINUTES = 10
 
 
 class Settings(NamedTuple):
@@ -20,10 +22,16 @@ class Settings(NamedTuple):
     bind: str
     interval: float
     collectives: str = "auto"
+    record: str | None = None
+    record_minutes: int = MINUTES
 
 
 def read(
-    name: str | None, bind: str | None, interval: float | None, collectives: str | None = None
+    name: str | None,
+    bind: str | None,
+    interval: float | None,
+    collectives: str | None = None,
+    record: str | None = None,
 ) -> Settings:
     """The settings in force; a value that makes no sense is as good as none."""
     return Settings(
@@ -32,6 +40,8 @@ def read(
         bind=bind or os.environ.get("JAXTOP_BIND") or "auto",
         interval=bounded(interval if interval is not None else _number("JAXTOP_INTERVAL", 1.0)),
         collectives=_policy(collectives or os.environ.get("JAXTOP_COLLECTIVES", "")),
+        record=record or os.environ.get("JAXTOP_RECORD") or None,
+        record_minutes=max(0, round(_number("JAXTOP_RECORD_MINUTES", MINUTES))),
     )
 
 

@@ -88,7 +88,7 @@ class Stalls:
             compiled_at=self._watched.compiled_at(),
         )
         self._note(standstill if self._can_tell() else None, now)
-        if self.stall is None or not self._board.viewers:
+        if self.stall is None or not self._board.is_watched:
             self._sent_at = None
             return None
         if self._sent_at is not None and now - self._sent_at < AGAIN_EVERY:

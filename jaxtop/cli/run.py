@@ -10,12 +10,17 @@ from pathlib import Path
 
 from jaxtop.cli.errors import UserError
 
-USAGE = "jaxtop run [--name N] [--bind A] [--interval S] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]"
+USAGE = (
+    "jaxtop run [--name N] [--record DIR] [--bind A] [--interval S] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = USAGE
     parser.add_argument("--name", help="what viewers call the run; the script's name by default")
+    parser.add_argument(
+        "--record", metavar="DIR", help="keep the last minutes in this folder, for `jaxtop replay`"
+    )
     parser.add_argument("--bind", metavar="ADDRESS", help="address to serve on; found by itself by default")
     parser.add_argument("--interval", type=float, metavar="S", help="seconds between two pulses (1)")
     everything = argparse.REMAINDER
@@ -36,7 +41,13 @@ def main(arguments: argparse.Namespace) -> int:
         sys.executable,
         [sys.executable, *interpreter_flags(sys.orig_argv), *program],
         boot_environment(
-            os.getpid(), {"name": arguments.name, "bind": arguments.bind, "interval": arguments.interval}
+            os.getpid(),
+            {
+                "name": arguments.name,
+                "bind": arguments.bind,
+                "interval": arguments.interval,
+                "record": arguments.record,
+            },
         ),
     )
 

@@ -144,6 +144,12 @@ class Tape:
         self._is_ending = True
         self._bell.set()
 
+    def forsake(self) -> None:
+        """In a forked child, which has no thread that writes: let go of the parent's file."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.abandon()
+
     # On the tape's own thread
 
     def run(self) -> None:
@@ -209,7 +215,7 @@ class Tape:
         self._writer = Writer(path, self._about)
         self._begun = time.monotonic()
         self._files.append(path)
-        self.wants_keyframe = True
+        self.wants_keyframe = self.wants_keyframe or self._number > 1
         while self._limits.files is not None and len(self._files) > self._limits.files:
             oldest = self._files.pop(0)
             with suppress(OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections import deque
 from itertools import groupby
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 STILL_AFTER = 10.0
 # An agent that was killed is told to be dead so long after its last words.
 DEAD_AFTER_NS = 1_000_000
+# A file in which nothing stands yet is the newest.
+NOT_YET = (math.inf, math.inf)
 # Of frames that two tracks may both hold, so many are remembered.
 REMEMBERED = 4096
 
@@ -28,7 +31,7 @@ class Track:
     """The recordings of one writer. Times are those of process 0 of the run, as far as these are known."""
 
     def __init__(self, recordings: Sequence[Recording]) -> None:
-        self.recordings = sorted(recordings, key=lambda each: each.span or (0.0, 0.0))
+        self.recordings = sorted(recordings, key=lambda each: each.span or NOT_YET)
         self.about = self.recordings[0].about
         self.clock = next((each.clock for each in reversed(self.recordings) if each.clock is not None), None)
         self._ahead = round(self.clock.offset_s * NANOSECONDS) if self.clock is not None else 0

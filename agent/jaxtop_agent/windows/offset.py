@@ -29,23 +29,24 @@ class ClockOffset:
     def refresh(self, board: Board) -> None:
         """Put the offset onto the board, if it is time."""
         roster, now = board.roster, time.monotonic()
-        if roster is None or not board.viewers or now < self._due:
+        if roster is None or not board.is_watched or now < self._due:
             return
         self._due = now + AGAIN_S
         first = next((peer for peer in roster.peers if peer.process_index == 0), None)
         if first is None:
             return
         if first.boot == board.identity.place.boot:  # one machine, one clock
-            found: float | None = 0.0
+            found: tuple[float, float] | None = 0.0, 0.0
         else:
             found = _ask(first.requests, board)
         if found is not None:
-            board.clock_offset = found
+            way, board.clock_offset = found
+            board.clock_error = way / 2
             self._due = now + EVERY_S
 
 
-def _ask(endpoint: str, board: Board) -> float | None:
-    """Seconds to add to our clock; of several tries the one that was answered fastest counts."""
+def _ask(endpoint: str, board: Board) -> tuple[float, float] | None:
+    """How long the way took, and the seconds to add to our clock, of the try that was answered fastest."""
     best: tuple[float, float] | None = None
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:
@@ -63,7 +64,7 @@ def _ask(endpoint: str, board: Board) -> float | None:
                 best = found
     finally:
         context.destroy(linger=0)
-    return None if best is None else best[1]
+    return best
 
 
 def _exchange(question: transport.Question, board: Board) -> tuple[float, float] | None:

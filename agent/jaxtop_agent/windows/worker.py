@@ -72,12 +72,12 @@ class Windows:
         board = self._board
         topology = board.topology
         sampled = topology is not None and self._is_sampled(topology)
-        if board.viewers and not self._was_watched:
+        if board.is_watched and not self._was_watched:
             self._schedule.begin(time.time() + board.clock_offset)
-        self._was_watched = bool(board.viewers)
+        self._was_watched = board.is_watched
         asked = board.captures_asked > self._captured and topology is not None
-        if not asked and not (sampled and board.viewers):
-            wait(board.windows_bell, 1.0 if board.viewers or topology is None else IDLE_S)
+        if not asked and not (sampled and board.is_watched):
+            wait(board.windows_bell, 1.0 if board.is_watched or topology is None else IDLE_S)
             return
         now = time.time() + board.clock_offset
         slot = None if asked else self._schedule.next_slot(now)
@@ -95,7 +95,7 @@ class Windows:
             rang = wait(board.windows_bell, left)
             if board.stopping:
                 return False
-            if rang and not asked and (board.captures_asked > self._captured or not board.viewers):
+            if rang and not asked and (board.captures_asked > self._captured or not board.is_watched):
                 return False
         return not board.stopping
 

@@ -1,0 +1,98 @@
+"""The black box: what the agent says, kept in files, so that the last minutes outlive the process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop.clock import steady
+from jaxtop.recordings import Keyframe, Limits, Tape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jaxtop_agent.board import Board
+
+# A file each minute, of which the last ones are kept.
+SECONDS, LARGEST = 60.0, 8 << 20
+# A pulse is on its way to the system before the next one comes: SIGKILL costs at most the one between.
+FLUSH_EVERY = 0.5
+MOST_WAITING = 4 << 20
+# File names from anywhere: what a shell or a file system takes amiss is left out.
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+SOURCE = "recording"
+
+
+class BlackBox:
+    """Fed by the publisher, which never waits for it; `run` is for a thread of its own."""
+
+    def __init__(self, board: Board, record: str, minutes: int) -> None:
+        self._board = board
+        identity = board.identity
+        asked = Path(record).expanduser()
+        folder, stem = (asked.parent, asked.stem) if asked.suffix == ".mcap" else (asked, identity.name)
+        self._folder = folder.absolute()  # the script may go elsewhere
+        name = f"{stem}-{identity.hostname}-{identity.pid}-{identity.agent[:6]}.mcap"
+        about = {
+            "tape": identity.agent,
+            "agent": identity.agent,
+            "name": identity.name,
+            "hostname": identity.hostname,
+            "pid": str(identity.pid),
+            "process_started_ticks": str(identity.process_started_ticks or ""),
+            "boot": identity.place.boot,
+            "pid_namespace": identity.place.pid_namespace,
+        }
+        self._tape = Tape(
+            self._folder / "".join(each if each in _PLAIN else "_" for each in name),
+            about,
+            Limits(LARGEST, SECONDS, minutes or None, MOST_WAITING),
+            flush_every=FLUSH_EVERY,
+            compacts=False,
+        )
+        self._clock: tuple[float, float | None] | None = None
+        board.sources[SOURCE] = f"on: {self._folder}"
+        board.is_recording = True
+
+    def run(self) -> None:
+        """Write until told to end; whatever a disk does stays in here."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self._tape.failure = error.strerror or str(error)
+            return
+        self._tape.run()
+
+    @property
+    def wants_keyframe(self) -> bool:
+        """Whether a file was begun, which should have the whole state at its beginning."""
+        return self._tape.wants_keyframe and not self._tape.is_over
+
+    def take(self, kind: str, sequence: int, payload: bytes) -> None:
+        """Keep a message that goes out now."""
+        board, tape = self._board, self._tape
+        if tape.is_over:
+            if board.is_recording:
+                board.is_recording = False
+                board.sources[SOURCE] = f"off: {tape.failure or 'ended'}"
+            return
+        tape.write([wire.Frame(steady(), board.identity.agent, kind, sequence, payload)])
+        clock = board.clock_offset, board.clock_error
+        if board.clock_error is not None and clock != self._clock:
+            self._clock = clock
+            tape.note_clock(*clock)
+
+    def take_state(self, state: Iterable[tuple[str, bytes]]) -> None:
+        """Keep the whole state, from which reading can begin."""
+        at, agent = steady(), self._board.identity.agent
+        frames = tuple(wire.Frame(at, agent, kind, wire.LOCAL_SEQUENCE, raw) for kind, raw in state)
+        self._tape.write_keyframe(Keyframe(at, frames))
+
+    def end(self) -> None:
+        """The last message was given; returns at once."""
+        self._tape.end()
+
+    def forsake(self) -> None:
+        """In a forked child: the files are the parent's."""
+        self._tape.forsake()
