@@ -25,16 +25,29 @@ def interpreter(version: str) -> str:
     return found if found and works else pytest.skip(f"no Python {version} here")
 
 
-@pytest.mark.parametrize("mode", ["plain", "traced"])
-@pytest.mark.parametrize("version", VERSIONS)
-def test_reading_variables_keeps_nothing_and_changes_nothing(version, mode):
-    """Also under a trace function, as debuggers set it, and where the script holds its locals."""
+def ended(version: str, *words: str) -> tuple[str, str]:
+    """What a program of `tests/programs` printed, run by this version of Python."""
+    name, *arguments = words
     done = subprocess.run(
-        [interpreter(version), ROOT / "tests" / "programs" / "frames.py", mode],
+        [interpreter(version), ROOT / "tests" / "programs" / name, *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT / "agent")},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert (done.stdout, done.stderr) == ("ok\n", "")
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("mode", ["plain", "traced"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_reading_variables_keeps_nothing_and_changes_nothing(version, mode):
+    """Also under a trace function, as debuggers set it, and where the script holds its locals."""
+    assert ended(version, "frames.py", mode) == ("ok\n", "")
+
+
+@pytest.mark.parametrize("mode", ["alone", "threads"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_reading_variables_harms_nobody_while_garbage_is_collected(version, mode):
+    """No crash, no standstill; and the collection is on or off as the program has it."""
+    assert ended(version, "collecting.py", mode) == ("ok\n", "")

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import wire
-from jaxtop_agent import calls, origins
+from jaxtop_agent import calls, origins, running
 from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ LONGEST = 120
 def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thread, ...]:
     """The threads of Python but these; the main thread first, and whether it is in one of these functions."""
     names, main = _names()
-    there = sorted(sys._current_frames().keys() - own, key=lambda ident: (ident != main, ident))
+    frames = running.frames()
+    there = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
+    frames.clear()
     order = there[:MOST_THREADS]
     threads: list[wire.Thread] = []
     for start in range(0, len(order), AT_ONCE):
-        frames = sys._current_frames()
+        frames = running.frames()
         try:
             for ident in order[start : start + AT_ONCE]:
                 if ident in frames:  # it may have ended since
@@ -55,21 +57,12 @@ def _with_launch(thread: wire.Thread, name: str | None) -> wire.Thread:
     return wire.Thread(thread.name, thread.is_main, (*thread.frames, inside), thread.unsent)
 
 
-def _thread(name: str, is_main: bool, frame: FrameType | None) -> wire.Thread:
-    inner: list[wire.Place] = []
-    outer: list[FrameType] = []
-    depth = 0
-    while frame is not None and depth < DEEPEST:
-        if depth < MOST_FRAMES - OUTERMOST:
-            inner.append(_place(frame))
-        else:
-            outer.append(frame)
-            if len(outer) > OUTERMOST:
-                outer.pop(0)
-        depth += 1
-        frame = frame.f_back
-    places = (*(_place(each) for each in reversed(outer)), *reversed(inner))
-    return wire.Thread(name, is_main, places, depth - len(places))
+def _thread(name: str, is_main: bool, frame: FrameType) -> wire.Thread:
+    stack = running.stack(frame, DEEPEST)
+    count = len(stack)
+    if count > MOST_FRAMES:
+        stack = stack[: MOST_FRAMES - OUTERMOST] + stack[-OUTERMOST:]
+    return wire.Thread(name, is_main, tuple(map(_place, reversed(stack))), count - len(stack))
 
 
 def _place(frame: FrameType) -> wire.Place:

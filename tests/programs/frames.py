@@ -36,6 +36,7 @@ def plain(argument: Thing) -> None:
     def inner() -> Thing:
         return cell
 
+    seen["held"] = [weakref.ref(argument), weakref.ref(cell)]
     pause()
     seen["first"] = weakref.ref(first)
     first = Thing()  # what was there is dropped
@@ -92,6 +93,7 @@ values_of("plain", thread.ident)
 go.release()
 thread.join()
 assert seen["inner"]
+assert [reference() for reference in seen["held"]] == [None, None], "values of a function that ended are kept"
 
 thread = run(shows_its_locals)
 found = values_of("shows_its_locals", thread.ident)

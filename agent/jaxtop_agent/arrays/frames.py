@@ -11,6 +11,7 @@ import ctypes
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jaxtop_agent import running
 from jaxtop_agent.origins import LIBRARIES
 
 if TYPE_CHECKING:
@@ -34,27 +35,29 @@ class Variable(NamedTuple):
 
 def variables() -> list[Variable]:
     """All variables of the user's running functions, outermost functions first: these change least."""
-    found = []
-    threads = sys._current_frames()
-    for thread in sorted(threads):  # the main thread is usually the oldest, and so has the lowest number
-        for depth, frame in enumerate(_stack(threads[thread])):
-            if is_the_users(frame):
-                found += [Variable(thread, depth, frame.f_code, name) for name in _names(frame)]
+    found: list[Variable] = []
+    threads = running.frames()
+    try:
+        for thread in sorted(threads):  # the main thread is usually the oldest, and so has the lowest number
+            found += _variables(thread, running.stack(threads[thread]))
+    finally:
+        threads.clear()
     return found
+
+
+def _variables(thread: int, stack: list[FrameType]) -> list[Variable]:
+    return [
+        Variable(thread, depth, frame.f_code, name)
+        for depth, frame in enumerate(reversed(stack))
+        if is_the_users(frame)
+        for name in _names(frame)
+    ]
 
 
 def is_the_users(frame: FrameType) -> bool:
     """Whether a frame runs code of the user, or of a library that may hold their state."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     return package not in _NOT_THE_USERS
-
-
-def _stack(frame: FrameType | None) -> list[FrameType]:
-    stack = []
-    while frame is not None:
-        stack.append(frame)
-        frame = frame.f_back
-    return stack[::-1]
 
 
 def _names(frame: FrameType) -> tuple[str, ...]:
@@ -80,7 +83,11 @@ class Reader:
         """Its value; None where the function has ended or the variable is not bound."""
         stack = self._stacks.get(variable.thread)
         if stack is None:
-            stack = self._stacks[variable.thread] = _stack(sys._current_frames().get(variable.thread))
+            threads = running.frames()
+            innermost = threads.get(variable.thread)
+            threads.clear()
+            stack = [] if innermost is None else running.stack(innermost)[::-1]
+            self._stacks[variable.thread] = stack
         if variable.depth >= len(stack):
             return None
         frame = stack[variable.depth]
@@ -106,7 +113,7 @@ def _snapshot(frame: FrameType) -> dict[str, Any]:
     code = frame.f_code
     if frame.f_trace is not None or not _MAY_SHOW_ITS_LOCALS.isdisjoint(code.co_names):
         return {}  # a debugger's variables, or the dict that the script got from `locals()`
-    snapshot = frame.f_locals
+    snapshot: dict[str, Any] = running.local_variables(frame)
     values = snapshot.copy()
     snapshot.clear()
     return values
