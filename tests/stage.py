@@ -211,13 +211,16 @@ class Stage:
 
 
 def play(
-    act: Callable[[Stage], Awaitable[None]], *frames: wire.Frame, size: tuple[int, int] = (120, 40)
+    act: Callable[[Stage], Awaitable[None]],
+    *frames: wire.Frame,
+    size: tuple[int, int] = (120, 40),
+    **more: Any,
 ) -> None:
-    """Run the app on these frames, and act on it."""
+    """Run the app on these frames, and act on it; on nothing but a reel, where a replay is asked for."""
 
     async def run() -> None:
         feed, clock = Feed(*frames), Clock()
-        app = JaxtopApp(feed, clock)
+        app = JaxtopApp(None if "replay" in more else feed, clock, **more)
         async with app.run_test(size=size) as pilot:
             stage = Stage(app, feed, clock, pilot)
             await stage.paint()

@@ -5,22 +5,22 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
-from jaxtop.cluster import Cluster, KnownPrograms
-from jaxtop.cluster.arrays import Merged
-from jaxtop.cluster.collectives import KnownCollectives
+from jaxtop.cluster import Cluster
 from jaxtop.tui import headline
 from jaxtop.tui.asking import NOBODY, Question, processes
+from jaxtop.tui.deck import Deck
 from jaxtop.tui.help import Help
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette
 from jaxtop.tui.renderables.reading import OVER
 from jaxtop.tui.screens import all_screens
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.timed import LOW, TimedApp
 from jaxtop.tui.widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.screen import Screen
 
-    from jaxtop.cluster.views import Known
     from jaxtop.tui.asking import Ask, What
+    from jaxtop.tui.deck import Start
+    from jaxtop.tui.reel import Recorder, Reel
 
 PAINTS_PER_SECOND = 4
 SMALLEST = (60, 16)
@@ -54,6 +55,19 @@ class Feed(Protocol):
         """What was received and could not be read, with how often."""
 
 
+class _Silence:
+    """A feed of which nothing ever comes."""
+
+    def drain(self) -> list[Any]:
+        return []
+
+    def failure(self) -> str | None:
+        return None
+
+    def rejected(self) -> dict[str, int]:
+        return {}
+
+
 class _Line(Static):
     """A line that is repainted only if it reads differently."""
 
@@ -67,8 +81,8 @@ class _Line(Static):
             self.update(line)
 
 
-class JaxtopApp(App[str]):
-    """`jaxtop attach`; returns a line to print after it, if there is something left to say."""
+class JaxtopApp(TimedApp):
+    """`jaxtop attach`, `jaxtop replay`; returns a line to print after it, if something is left to say."""
 
     CSS_PATH = "app.tcss"
     TITLE = "jaxtop"
@@ -77,7 +91,6 @@ class JaxtopApp(App[str]):
         Binding("q", "quit", "Quit", priority=False),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("colon,ctrl+p", "command_palette", "Palette", key_display=":", show=False),
-        Binding("space", "pause", "Pause"),
         Binding("c", "capture", "Capture collectives now", show=False),
         Binding("p", "stacks", "Ask for stacks", show=False),
         Binding("z", "jump", "Jump", show=False),
@@ -86,25 +99,35 @@ class JaxtopApp(App[str]):
         Binding("escape", "return", "Back", show=False),
     ]
 
-    def __init__(self, feed: Feed, clock: Callable[[], float] = time.time, *, ask: Ask | None = None) -> None:
-        """The app on these frames.
+    def __init__(
+        self,
+        feed: Feed | None,
+        clock: Callable[[], float] = time.time,
+        *,
+        ask: Ask | None = None,
+        reel: Reel | None = None,
+        recorder: Recorder | None = None,
+        replay: Start | None = None,
+    ) -> None:
+        """The app on these frames, or on a reel alone.
 
         Args:
-            feed: Where the frames come from.
+            feed: Where the frames come from; None where there are none but those of the reel.
             clock: What time it is.
             ask: Asks processes for something; None where there is nobody to ask.
+            reel: What is kept of the session, to look at any of its times.
+            recorder: Records what arrives; None where there is nothing to record.
+            replay: Where a replay begins, and how it goes on.
         """
-        super().__init__()
-        self._feed = feed
+        self._cluster = Cluster()
+        super().__init__(Deck(self._cluster if feed is not None else None, reel, replay), recorder)
+        self._feed: Feed = _Silence() if feed is None else feed
         self._clock = clock
+        self._deck.tick(clock())
         self._ask = ask
         self._questions: list[Question] = []
-        self._cluster = Cluster()
-        self._known: Known = {}
-        self._merged = Merged()
-        self._known_programs = KnownPrograms()
-        self._known_collectives = KnownCollectives()
-        self._frozen: Moment | None = None
+        # What was drawn last: a moment that does not change is not drawn again.
+        self._drawn: Moment | None = None
         self._selection: Selection = NOTHING
         self._header = _Line(id="header")
         self._facts = _Line(id="facts")
@@ -126,6 +149,7 @@ class JaxtopApp(App[str]):
                 yield view
         with Vertical(id="too-small"):
             yield Static(f"jaxtop needs at least {SMALLEST[0]}×{SMALLEST[1]} characters")
+        yield self._bar
         yield self._keys
 
     def on_mount(self) -> None:
@@ -151,20 +175,14 @@ class JaxtopApp(App[str]):
 
     @property
     def moment(self) -> Moment:
-        """What is shown: now, or the moment at which the view was paused."""
-        if self._frozen is not None:
-            return self._frozen
-        return Moment(
-            self._cluster,
-            self._clock(),
-            self._known,
-            self._merged,
-            self._known_programs,
-            self._known_collectives,
-        )
+        """What is shown."""
+        return self._deck.moment
+
+    def _now(self) -> float:
+        return self._clock()
 
     def _paint(self) -> None:
-        """Take in what arrived, and show it; while paused only the taking in goes on."""
+        """Take in what arrived, and show it; while it is paused only the taking in goes on."""
         if not self.is_running:  # the timer may ring while the screens are being taken down
             return
         for frame in self._feed.drain():
@@ -173,25 +191,22 @@ class JaxtopApp(App[str]):
         if failure is not None:
             self.exit(failure)
             return
+        self._deck.tick(self._clock())
         self._tell_outcomes()
+        self._paint_time()
         moment = self.moment
         self._paint_lines(moment)
-        if self._frozen is None and self.screen is self.screen_stack[0]:
+        if moment is not self._drawn and self.screen is self.screen_stack[0]:
+            self._drawn = moment
             self._view.show(moment)
 
     def _paint_lines(self, moment: Moment) -> None:
-        paused = self._frozen is not None
-        mode = headline.Mode(f"PAUSED {self._since(moment)}" if paused else "LIVE", not paused)
         clock = time.strftime("%H:%M:%S", time.localtime(moment.now))
+        stand = headline.Stand(self._word, clock, self._deck.is_live, self._recording)
         width = self.size.width
-        self._header.read(headline.header(moment, mode, clock, width, self.palette))
+        self._header.read(headline.header(moment, stand, width, self.palette))
         asking = [question.progress for question in self._questions]
         self._facts.read(headline.facts(moment, self._feed.rejected(), width, self.palette, asking))
-
-    def _since(self, moment: Moment) -> str:
-        from jaxtop.tui.text import age  # kept beside its one use
-
-        return age(self._clock() - moment.now)
 
     def on_click(self, event: events.Click) -> None:
         """The header is the palette's button: what has no place in the footer is found there."""
@@ -202,6 +217,7 @@ class JaxtopApp(App[str]):
         """Say so where there is no room, rather than show half of everything."""
         small = event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1]
         self.screen.set_class(small, "small")
+        self._bar.set_class(event.size.height < LOW, "low")
         self._paint_lines(self.moment)
 
     # Selection and screens
@@ -222,7 +238,8 @@ class JaxtopApp(App[str]):
             self._visited.append(before.KEY)
             self.query_one(ContentSwitcher).current = view.id
             self._keys.draw(key)
-        view.show(self.moment if self._cluster.changes else EMPTY)
+        moment = self.moment
+        view.show(moment if moment.cluster.changes else EMPTY)
         view.select(self._selection)
         view.first_focus.focus()
 
@@ -241,11 +258,6 @@ class JaxtopApp(App[str]):
 
     # The rest of the keys
 
-    def action_pause(self) -> None:
-        """Stop the view; the cluster is followed all the same."""
-        self._frozen = None if self._frozen else Moment(self._cluster.frozen(), self._clock())
-        self._paint()
-
     def action_capture(self) -> None:
         """Have all processes take a window of the profiler now."""
         self._put("capture")
@@ -258,7 +270,7 @@ class JaxtopApp(App[str]):
 
     def _put(self, what: What) -> None:
         """Ask whoever may be there, once at a time."""
-        states = self.moment.states
+        states = Moment(self._cluster, self._clock()).states
         agents = [agent for agent, state in states.items() if state not in OVER]
         if self._ask is None:
             self.notify(NOBODY, severity="warning")
@@ -273,7 +285,7 @@ class JaxtopApp(App[str]):
         for question in [each for each in self._questions if not each.is_open]:
             self._questions.remove(question)
             said, is_good = question.outcome
-            paused = "; the view is paused" if self._frozen is not None else ""
+            paused = "" if self._deck.is_live else "; the view is paused"
             self.notify(said + paused, severity="information" if is_good else "warning")
 
     def action_help(self) -> None:

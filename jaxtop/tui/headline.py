@@ -50,18 +50,22 @@ _UNMET = {
 }
 
 
-class Mode(NamedTuple):
-    """How the view stands to time: the word that the header shows, and whether it is the usual one."""
+class Stand(NamedTuple):
+    """How the view stands to time: a word for it, its time, whether that is now, and what is recorded."""
 
     word: str
+    clock: str
     is_live: bool
+    recording: str = ""
 
 
-def header(moment: Moment, mode: Mode, clock: str, width: int, palette: Palette) -> Text:
+def header(moment: Moment, stand: Stand, width: int, palette: Palette) -> Text:
     """Runs, hosts live of all, devices, launches, steps; on the right the time and how it stands to now."""
     right = Text()
-    right.append(f" {mode.word} ", f"bold reverse {palette.good if mode.is_live else palette.warning}")
-    right.append(f" {clock}")
+    if stand.recording:
+        right.append(f"● {stand.recording}  ", palette.bad)
+    right.append(f" {stand.word} ", f"bold reverse {palette.good if stand.is_live else palette.warning}")
+    right.append(f" {stand.clock}")
     line = Text(no_wrap=True)
     line.append("jaxtop ", "bold")
     for part, style in _header_parts(moment, palette):

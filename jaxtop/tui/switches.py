@@ -94,7 +94,7 @@ def switches_of(arranger: Arranger) -> list[list[Switch]]:
     if arranger.mesh is not None and arranger.arrangement is not Arrangement.COORDINATES:
         words = axes_in_words(arranger.mesh.axes)
         place = f" ({at + 1} of {count})" if count > 1 else ""
-        groups.append([Switch("n" if count > 1 else "", (f"mesh {words}{place}", f"{words}{place}"), "mesh")])
+        groups.append([Switch("o" if count > 1 else "", (f"mesh {words}{place}", f"{words}{place}"), "mesh")])
     grid = arranger.grid
     if grid is not None and len(grid.axes) > 1:
         rows, columns = grid.name(arranger.pair.rows), grid.name(arranger.pair.columns)

@@ -59,7 +59,7 @@ class MeshScreenView(View):
         Binding("tab", "arrange", "Arrange", show=False),  # on screen as words that can be clicked
         Binding("shift+tab", "arrange_back", "Arrange as before", show=False),
         Binding("m", "metric", "Metric", show=False),  # likewise
-        Binding("n", "mesh", "Next mesh", show=False),
+        Binding("o", "mesh", "Other mesh", show=False),
         Binding("a", "axes", "Other two axes as rows and columns", show=False),
         Binding("x", "group", "Mark the group along another axis", show=False),
         Binding("less_than_sign,pageup", "page(-1)", "Page before", show=False, key_display="<"),

@@ -34,7 +34,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("down,j", "move(0, 1)", "Device below", show=False),
         Binding("up,k", "move(0, -1)", "Device above", show=False),
         Binding("right,l", "move(1, 0)", "Device to the right", show=False),
-        Binding("g,home", "first", "First device", show=False),
+        Binding("g", "first", "First device", show=False),
         Binding("G", "last", "Last device", show=False),
         Binding("enter", "open", "Open", show=False),
     ]

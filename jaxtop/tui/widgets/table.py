@@ -39,7 +39,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("g,home", "top", "First row", show=False),
+        Binding("g", "top", "First row", show=False),
         Binding("G", "bottom", "Last row", show=False),
         Binding("left,h", "shift(-1)", "Columns to the left", show=False),
         Binding("right,l", "shift(1)", "Columns to the right", show=False),

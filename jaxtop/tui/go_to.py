@@ -1,0 +1,58 @@
+"""A line in which a time is typed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from jaxtop import times
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+
+class GoTo(ModalScreen[float | None]):
+    """Returns the time to go to; None if it was left."""
+
+    DEFAULT_CSS = """
+    GoTo { align: center bottom; background: transparent; }
+    GoTo #go-to { width: 64; max-width: 96%; height: auto; margin-bottom: 4; padding: 0 1;
+                  background: $surface; border: round $primary; }
+    GoTo Input, GoTo Input:focus { background: $surface; padding: 0; }
+    GoTo #wrong { height: auto; color: $foreground-muted; }
+    GoTo #wrong.wrong { color: $error; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss", "Leave")]
+
+    def __init__(self, span: tuple[float, float]) -> None:
+        super().__init__()
+        self._span = span
+        self._told = Static(f"from {times.in_words(*span)}", id="wrong", markup=False)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="go-to") as box:
+            box.border_title = "Go to a time"
+            yield Input(placeholder=times.FORMS, compact=True)
+            yield self._told
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Go there; or say what is wrong, and leave what was typed."""
+        message.stop()
+        if not message.value.strip():
+            self.dismiss(None)
+            return
+        try:
+            self.dismiss(times.parse(message.value, *self._span))
+        except ValueError as error:
+            self._told.update(str(error))
+            self._told.add_class("wrong")
+
+    def on_click(self, event: events.Click) -> None:
+        """A click beside it leaves."""
+        if event.widget is self:
+            self.dismiss(None)

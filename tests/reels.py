@@ -1,0 +1,106 @@
+"""A session on a reel that is kept in memory: its frames are folded anew for each jump back."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop.cluster import Cluster
+from jaxtop.cluster.overview import Observer, Overview
+from tests import stage, staged
+from tests.stage import NOW, agent_id, frame
+
+LONG = 200
+COMPILES, WARNS, DIES = 20, 60, 150
+
+
+class Reel:
+    """All that is asked of it is counted, to tell how often something was sought."""
+
+    def __init__(self, *frames: wire.Frame, is_growing: bool = False, notes: tuple[str, ...] = ()) -> None:
+        self.frames = list(frames)
+        self.is_growing = is_growing
+        self.notes = notes
+        self.asked: list[float] = []
+        self._cluster, self._next, self._until = Cluster(), 0, -math.inf
+        self._overview: tuple[int, Overview] = (0, Overview())
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        return (self.frames[0].at, self.frames[-1].at) if self.frames else None
+
+    @property
+    def overview(self) -> Overview:
+        if self._overview[0] != len(self.frames):
+            cluster, observer, whole = Cluster(), Observer(), Overview()
+            for each in self.frames:
+                cluster.feed(each)
+                observer.observe(cluster, each.at)
+                whole = whole.followed_by(observer.take(cluster))
+            self._overview = len(self.frames), whole
+        return self._overview[1]
+
+    def at(self, when: float) -> Cluster:
+        self.asked.append(when)
+        if when < self._until:
+            self._cluster, self._next = Cluster(), 0
+        self._until = when
+        while self._next < len(self.frames) and self.frames[self._next].at <= when:
+            self._cluster.feed(self.frames[self._next])
+            self._next += 1
+        return self._cluster
+
+
+class Recorder:
+    """Writes nothing."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.status = ""
+
+    def toggle(self) -> str:
+        self.is_on = not self.is_on
+        self.status = "1.2 MB, 0:35" if self.is_on else ""
+        return "recording to run.mcap" if self.is_on else "recorded 1.2 MB to run.mcap"
+
+
+def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
+    """Two processes: memory rises and falls, one compiles, one warns, one dies; their arrays become more."""
+    told: list[wire.Frame] = []
+    for index in range(stage.PROCESSES):
+        agent = agent_id(index)
+        told += [
+            frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), start, 0),
+            frame(agent, stage.hello(index), start),
+            frame(agent, stage.census(start), start),
+            staged.programs(index, staged.STEP, at=start),
+        ]
+    for second in range(seconds + 1):
+        at = start + second
+        for index in range(stage.PROCESSES):
+            agent = agent_id(index)
+            if index == 1 and second >= DIES:
+                continue
+            told.append(frame(agent, _pulse(index, second, at), at, second + 1))
+            if second == 100:
+                told.append(frame(agent, stage.census(at, leaked=40), at))
+                told.append(staged.programs(index, staged.STEP, staged.EVALUATE, at=at))
+        at_ms = int(at * 1000)
+        if second == COMPILES:
+            told.append(frame(agent_id(0), wire.Compile(at_ms, "train_step", 12_400), at))
+        if second == WARNS:
+            told.append(
+                frame(agent_id(1), wire.Event(at_ms, "warning", "disk", "the disk is nearly full"), at)
+            )
+        if second == DIES:
+            told.append(frame(agent_id(1), wire.Link("closed", "10.0.0.1:7411"), at, 0))
+    return told
+
+
+def _pulse(index: int, second: int, at: float) -> wire.Pulse:
+    wave = 40 + round(30 * math.sin(second / 15)) + (60 if 95 <= second <= 110 else 0)
+    used = tuple((index * 4 + i + wave) << 20 for i in range(stage.DEVICES))
+    pulse = stage.pulse(index, at, launches=second * 10)
+    return replace(pulse, devices=wire.DeviceSample(used_bytes=used))
