@@ -18,6 +18,8 @@ COMMANDS = {
     "ls": "list the live runs of this user",
     "attach": "open the app on a live run",
     "snapshot": "print the cluster once, as JSON, CSV or OpenMetrics",
+    "record": "keep a session in a file, without a screen",
+    "replay": "open the app on recordings, or print a moment of them",
     "demo": "a real multi-process JAX training run on this machine",
     "doctor": "what works here, what does not, and why",
 }

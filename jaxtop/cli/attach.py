@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.cli import attaching
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.following import Follower
+from jaxtop.clock import steady
 
 if TYPE_CHECKING:
     import argparse
@@ -35,13 +36,17 @@ def watch(open_source: Callable[[], LiveSource | None]) -> None:
     """Show the app until the person leaves it."""
     if not has_terminal():
         raise UserError("the app needs a terminal; for text use `jaxtop snapshot`")
-    from jaxtop.tui.app import JaxtopApp  # heavy; errors above should come fast
+    from jaxtop.cli.keeping import Kept, OnRequest  # heavy; errors above should come fast
+    from jaxtop.tui.app import JaxtopApp
 
-    follower = Follower(open_source)
+    kept, recorder = Kept(), OnRequest()
+    follower = Follower(open_source, kept, recorder)
     follower.start()
     try:
-        failure = JaxtopApp(follower, ask=follower.ask).run()
+        failure = JaxtopApp(follower, steady, ask=follower.ask, reel=kept, recorder=recorder).run()
     finally:
         follower.stop()
+        kept.close()
+        recorder.close()
     if failure:
         raise UserError(failure)

@@ -11,6 +11,8 @@ from jaxtop.sources import LiveSource
 if TYPE_CHECKING:
     import argparse
 
+    from jaxtop.wire import Link
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that say what to look at."""
@@ -35,3 +37,19 @@ def open_source(arguments: argparse.Namespace) -> LiveSource:
         return LiveSource(seeds, keys.load(), owner.encode() if owner else None)
     except (discovery.NoTarget, keys.NoKey) as error:
         raise UserError(str(error)) from None
+
+
+_WHY = {
+    "closed": "nobody listens there; `jaxtop ls` on that host lists its runs",
+    "unreachable": "no answer from that address; check the name, the network and the firewall",
+    "silent": "something accepts the connection but does not answer; the process may be stopped",
+    "refused": "the agent there does not accept your key; copy the run's ~/.config/jaxtop/key, "
+    "or have your public key (`jaxtop doctor`) added to its authorized_keys",
+    "deaf": "the process there runs, but its Python does not answer",
+    "connecting": "no answer in time; try a longer --wait",
+}
+
+
+def why(link: Link) -> str:
+    """Why nobody has been met at an address, and what to do."""
+    return _WHY.get(link.state, link.state)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jaxtop.cli.asking import Asking
 from jaxtop.cli.errors import UserError
+from jaxtop.clock import steady
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from jaxtop.cluster import Cluster
     from jaxtop.sources import LiveSource
 
 POLL = 0.25
@@ -19,10 +21,17 @@ POLL = 0.25
 MOST_FRAMES = 200_000
 
 
+class Keeper(Protocol):
+    """Keeps what a cluster has taken in."""
+
+    def take(self, frames: Sequence[Any], cluster: Cluster, now: float, /) -> None: ...
+
+
 class Follower:
     """Opens the source, polls it, and keeps its frames until the app takes them."""
 
-    def __init__(self, open_source: Callable[[], LiveSource | None]) -> None:
+    def __init__(self, open_source: Callable[[], LiveSource | None], *keepers: Keeper) -> None:
+        self.keepers = keepers
         self._open = open_source
         self._frames: deque[Any] = deque(maxlen=MOST_FRAMES)
         self._asked: deque[Asking] = deque()
@@ -45,6 +54,12 @@ class Follower:
         while self._frames:
             taken.append(self._frames.popleft())
         return taken
+
+    def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
+        """Hand on what the app has taken in."""
+        now = steady()
+        for keeper in self.keepers:
+            keeper.take(frames, cluster, now)
 
     def failure(self) -> str | None:
         """Why there will be no frames any more."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cli import attaching
 from jaxtop.cli.words import legible
+from jaxtop.clock import steady
 from jaxtop.cluster import Cluster, State, hosts, runs, state_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
             watch(source, cluster, arguments.watch)
     finally:
         source.close()
-    now = time.time()
+    now = steady()
     sys.stdout.write(WRITERS[arguments.format](cluster, now).rstrip("\n") + "\n")
     sys.stdout.flush()
     for line in complaints(cluster, source, now):
@@ -97,23 +98,9 @@ def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
         f"only {len(run.hosts)} of the {run.process_count} processes of {run.name or run.id} have been found"
         for run in _lacking(cluster)
     ]
-    lines += [
-        f"{unmet.endpoint}: {_WHY.get(unmet.link.state, unmet.link.state)}"
-        for unmet in cluster.unmet.values()
-    ]
+    lines += [f"{unmet.endpoint}: {attaching.why(unmet.link)}" for unmet in cluster.unmet.values()]
     lines += [f"{count} messages were skipped: {what}" for what, count in source.rejected.items()]
     return lines
-
-
-_WHY = {
-    "closed": "nobody listens there; `jaxtop ls` on that host lists its runs",
-    "unreachable": "no answer from that address; check the name, the network and the firewall",
-    "silent": "something accepts the connection but does not answer; the process may be stopped",
-    "refused": "the agent there does not accept your key; copy the run's ~/.config/jaxtop/key, "
-    "or have your public key (`jaxtop doctor`) added to its authorized_keys",
-    "deaf": "the process there runs, but its Python does not answer",
-    "connecting": "no answer in time; try a longer --wait",
-}
 
 
 def _lacking(cluster: Cluster) -> list[Run]:

@@ -1,8 +1,48 @@
-"""Words of others on a terminal."""
+"""Words of others on a terminal; sizes and times as people write them."""
 
 from __future__ import annotations
+
+import argparse
+import re
+
+# A file that holds less than this is not worth a name.
+LEAST = 100_000
 
 
 def legible(text: str) -> str:
     """The text in one line, with escapes in place of whatever would steer the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    amount, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+
+
+def length(seconds: float) -> str:
+    """A time that passed, as 0:01:20."""
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
+
+
+def amount(text: str) -> int:
+    """Bytes that a person typed: 500k, 100M, 2G, 1.5GB."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
+    count = int(float(found[1]) * 1000 ** ("", *"kmgt").index(found[2])) if found else 0
+    if count < LEAST:
+        raise argparse.ArgumentTypeError(f"{text} is no size from {size(LEAST)} up: 500k, 100M, 2G")
+    return count
+
+
+def duration(text: str) -> float:
+    """Seconds that a person typed: 90, 90s, 15m, 2h, 1d."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip().lower())
+    seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]] if found else 0.0
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"{text} is no length of time: 90s, 15m, 2h")
+    return seconds

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import tempfile
 import threading
 import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop.recordings.compact import compact
@@ -16,7 +19,6 @@ from jaxtop.recordings.writer import Keyframe, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from jaxtop.wire import Frame
 
@@ -51,6 +53,7 @@ class Tape:
         *,
         flush_every: float = 1.5,
         compacts: bool = True,
+        is_unnamed: bool = False,
     ) -> None:
         """A tape that will write to this file.
 
@@ -60,9 +63,10 @@ class Tape:
             limits: How large they may become.
             flush_every: A killed writer loses what came since the last flush.
             compacts: Whether finished files are written anew in large chunks.
+            is_unnamed: Whether the file's name is taken away once it is open.
         """
         self._path, self._about, self._limits = path, dict(about), limits
-        self._flush_every, self._compacts = flush_every, compacts
+        self._flush_every, self._compacts, self._is_unnamed = flush_every, compacts, is_unnamed
         self._queue: deque[Frame | Keyframe] = deque()
         self._waiting = 0  # bytes
         self._clock: tuple[float, float | None] | None = None
@@ -228,6 +232,8 @@ class Tape:
             return
         writer.finish()
         self._writer = None
+        if self._is_unnamed:
+            return
         path = self._files[-1]
         if self._compacts:
             with suppress(OSError):  # no room to write it anew: it is good as it is
@@ -238,9 +244,11 @@ class Tape:
         self.progress = part
 
     def _look_at_disk(self) -> None:
-        if shutil.disk_usage(self._path.parent).free < LEAST_FREE:
-            raise OSError(28, os.strerror(28))
-        self._files[-1].stat()  # a folder that was taken away
+        folder = Path(tempfile.gettempdir()) if self._is_unnamed else self._path.parent
+        if shutil.disk_usage(folder).free < LEAST_FREE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if not self._is_unnamed:
+            self._files[-1].stat()  # a folder that was taken away
 
     def _fail(self, why: str) -> None:
         if self.failure is None:

@@ -109,12 +109,15 @@ class Session:
             cluster.apply("", wire.PastEvents(tuple(past)), since)
         return cluster, starts
 
+    def refresh(self) -> None:
+        """Take in what was written since."""
+        self._looked = time.monotonic()
+        for track in self._tracks:
+            track.refresh()
+
     def _refresh(self) -> None:
-        now = time.monotonic()
-        if now - self._looked >= LOOK_AGAIN_AFTER:
-            self._looked = now
-            for track in self._tracks:
-                track.refresh()
+        if time.monotonic() - self._looked >= LOOK_AGAIN_AFTER:
+            self.refresh()
 
 
 class _Glance:

@@ -24,7 +24,7 @@ from jaxtop.tui.timed import LOW, TimedApp
 from jaxtop.tui.widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.text import Text
     from textual import events
@@ -48,6 +48,9 @@ class Feed(Protocol):
     def drain(self) -> list[Any]:
         """The frames that have arrived since the last call."""
 
+    def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
+        """These frames were taken in by the cluster: for whoever keeps them."""
+
     def failure(self) -> str | None:
         """Why there will be no frames any more, in one line."""
 
@@ -60,6 +63,9 @@ class _Silence:
 
     def drain(self) -> list[Any]:
         return []
+
+    def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
+        pass
 
     def failure(self) -> str | None:
         return None
@@ -185,8 +191,10 @@ class JaxtopApp(TimedApp):
         """Take in what arrived, and show it; while it is paused only the taking in goes on."""
         if not self.is_running:  # the timer may ring while the screens are being taken down
             return
-        for frame in self._feed.drain():
+        frames = self._feed.drain()
+        for frame in frames:
             self._cluster.feed(frame)
+        self._feed.folded(frames, self._cluster)
         failure = self._feed.failure()
         if failure is not None:
             self.exit(failure)

@@ -1,0 +1,171 @@
+"""`jaxtop record`: keep a session in a file, without a screen."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop.cli import attaching
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import amount, duration, legible, length, size
+from jaxtop.clock import steady
+from jaxtop.cluster import Cluster, State, hosts, runs, state_of
+from jaxtop.recordings import Limits, Tape
+from jaxtop.sources import Taping
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from jaxtop.sources import LiveSource
+
+NOTHING_REACHED, FAILED = 2, 1
+TELL_EVERY = 0.5
+# After the last process of a run has ended its last words may be on their way.
+LINGER = 3.0
+OVER = frozenset({State.ENDED, State.DIED, State.GONE})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    attaching.add_arguments(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="the file; by default named after the run"
+    )
+    parser.add_argument(
+        "--duration", type=duration, metavar="D", help="90s, 15m, 2h; by default until the run ends"
+    )
+    parser.add_argument(
+        "--max-size", type=amount, metavar="SIZE", help="begin another file when one is so large: 100M, 2G"
+    )
+    parser.add_argument(
+        "--max-files", type=int, metavar="N", help="of these keep the last N (needs --max-size)"
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    if arguments.max_files is not None and (arguments.max_size is None or arguments.max_files < 1):
+        raise UserError("--max-files N keeps the last N files: it needs --max-size, and N from 1 up")
+    source = attaching.open_source(arguments)
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        return Recording(source, arguments.output, Limits(arguments.max_size, None, arguments.max_files)).run(
+            arguments.duration
+        )
+    finally:
+        source.close()
+
+
+class Recording:
+    """A live source on its way into files, and what is said of that meanwhile."""
+
+    def __init__(self, source: LiveSource, output: Path | None, limits: Limits) -> None:
+        self._source, self._output, self._limits = source, output, limits
+        self._cluster = Cluster()
+        self._taping: Taping | None = None
+        self._begun = time.monotonic()
+        self._tells = sys.stderr.isatty()
+
+    def run(self, seconds: float | None) -> int:
+        """Record until it has been so long, the run has ended, somebody interrupts, or it cannot go on."""
+        over_since: float | None = None
+        tell_due = 0.0
+        held = []  # until the run is known that names the file
+        try:
+            while seconds is None or time.monotonic() - self._begun < seconds:
+                frames = self._source.poll(0.25)
+                for frame in frames:
+                    self._cluster.feed(frame)
+                now = steady()
+                if self._taping is None:
+                    held += frames
+                    if self._output is not None or self._has_met_somebody():
+                        output = self._output or Path(default_name(self._cluster))
+                        self._taping = Taping(begin(output, self._limits))
+                        frames, held = held, []
+                if self._taping is not None:
+                    self._taping.take(frames, self._cluster, now)
+                    if self._taping.tape.is_over:
+                        break
+                if time.monotonic() >= tell_due:
+                    tell_due = time.monotonic() + TELL_EVERY
+                    written = 0 if self._taping is None else self._taping.tape.size
+                    self._tell(f"recording {self._what()}, {size(written)}")
+                over_since = (over_since or time.monotonic()) if self._is_over(now) else None
+                if over_since is not None and time.monotonic() - over_since >= LINGER:
+                    break
+        except KeyboardInterrupt:
+            pass
+        return self._finish()
+
+    def _is_over(self, now: float) -> bool:
+        states = [state_of(host, now) for host in hosts(self._cluster)]
+        return bool(states) and not self._cluster.unmet and all(state in OVER for state in states)
+
+    def _has_met_somebody(self) -> bool:
+        return any(host.hello for host in hosts(self._cluster))
+
+    def _finish(self) -> int:
+        what, taping = self._what(), self._taping
+        if taping is not None:
+            finish(taping, self._cluster, self._tell)
+        self._tell("")
+        if taping is None or not self._has_met_somebody():
+            for path in taping.tape.files if taping is not None else ():
+                path.unlink(missing_ok=True)  # nothing is in it
+            unmet = self._cluster.unmet.values()
+            whys = [f"{each.endpoint}: {attaching.why(each.link)}" for each in unmet]
+            raise UserError("; ".join(whys) or "nobody was met, nothing is recorded", NOTHING_REACHED)
+        tape = taping.tape
+        files = ", ".join(map(str, tape.files))
+        if tape.failure is not None:
+            raise UserError(f"the recording ended early: {tape.failure}; what there is is in {files}", FAILED)
+        print(f"recorded {what}, {size(tape.size)} to {files}")
+        return 0
+
+    def _what(self) -> str:
+        expected = sum(max(run.process_count or 0, len(run.hosts)) for run in runs(self._cluster))
+        met = sum(host.hello is not None for host in hosts(self._cluster))
+        return f"{met} of {expected} hosts, {length(time.monotonic() - self._begun)}"
+
+    def _tell(self, line: str) -> None:
+        """One line on a terminal, in the place of the one before."""
+        if self._tells:
+            print(f"\r\x1b[K{legible(line)}", end="", file=sys.stderr, flush=True)
+
+
+def default_name(cluster: Cluster) -> str:
+    """A file name after the run and the time."""
+    named = next((run.name or run.id for run in runs(cluster)), "run")
+    plain = "".join(each if each.isalnum() or each in "._-" else "_" for each in named)
+    return f"{plain[:60] or 'run'}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
+
+
+def begin(path: Path, limits: Limits = Limits()) -> Tape:  # noqa: B008 - a frozen value
+    """A tape that writes to this file; an error in words if it cannot."""
+    if path.exists():
+        raise UserError(f"{path} exists already; choose another name, or remove it")
+    tape = Tape(path, {"tape": f"viewer-{time.time_ns():x}"}, limits)
+    tape.start()
+    if tape.failure is not None:
+        raise UserError(f"{path} cannot be written: {tape.failure}")
+    return tape
+
+
+def finish(taping: Taping, cluster: Cluster, tell: Callable[[str], None]) -> None:
+    """End the recording, telling how far it is; interrupted, the file stays as it is, which is good, too."""
+    ended = threading.Thread(target=taping.finish, args=(cluster,), daemon=True)
+    ended.start()
+    try:
+        while ended.is_alive():
+            ended.join(TELL_EVERY)
+            tell(f"finishing {taping.tape.path.name}: {taping.tape.progress * 100:.0f}%")
+    except KeyboardInterrupt:
+        tell("")
+
+
+def _as_interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt

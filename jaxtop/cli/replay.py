@@ -1,0 +1,151 @@
+"""`jaxtop replay`: the app on recordings; or one of their moments, or their figures over time, as text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop import times
+from jaxtop.cli.attach import has_terminal
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import legible
+from jaxtop.recordings import NotARecording
+from jaxtop.sources import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.cluster import Cluster
+
+FORMATS = ("json", "csv", "openmetrics")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", nargs="+", type=Path, metavar="FILE", help="recordings or folders of them; several are merged"
+    )
+    parser.add_argument("--start", metavar="T", help=f"begin there: {times.FORMS}")
+    parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="0.25 to 64 (1)")
+    parser.add_argument("--loop", action="store_true", help="begin again at the end")
+    parser.add_argument("--at", metavar="T", help="print this moment instead of opening the app")
+    parser.add_argument("--format", choices=FORMATS, default="json", help="of what --at prints (json)")
+    parser.add_argument("--export", choices=FORMATS, help="print the figures over time")
+    parser.add_argument("--step", type=_step, metavar="S", help="seconds between the figures of --export")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    if arguments.at is not None and arguments.export is not None:
+        raise UserError("--at prints one moment, --export all of them: give one of the two")
+    try:
+        session = Session(_files(arguments.file))
+    except NotARecording as error:
+        raise UserError(str(error)) from None
+    try:
+        span = session.span
+        if span is None:
+            names = ", ".join(map(str, arguments.file))
+            raise UserError(f"there is nothing in {names}: no complete part was written")
+        start = None if arguments.start is None else _time(arguments.start, span)
+        if arguments.at is not None:
+            _print_moment(session, _time(arguments.at, span), arguments.format)
+        elif arguments.export is not None:
+            _print_series(session, start, arguments.export, arguments.step)
+        else:
+            _watch(session, start, arguments)
+    finally:
+        session.close()
+    return 0
+
+
+def _files(given: list[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            inside = sorted(path.glob("*.mcap"))
+            if not inside:
+                raise UserError(f"there is no recording in {path}: their names end in .mcap")
+            found += inside
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def _time(text: str, span: tuple[float, float]) -> float:
+    try:
+        return times.parse(text, *span)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _print_moment(session: Session, at: float, form: str) -> None:
+    from jaxtop.export import FORMATS as WRITERS  # only now: errors above should come fast
+
+    sys.stdout.write(WRITERS[form](session.at(at), at).rstrip("\n") + "\n")
+    _print_notes(session)
+
+
+def _print_series(session: Session, start: float | None, form: str, step: float | None) -> None:
+    from jaxtop.export.series import SERIES  # as above
+
+    for line in SERIES[form](_moments(session, start, step)):
+        sys.stdout.write(line)
+    _print_notes(session)
+
+
+def _moments(session: Session, start: float | None, step: float | None) -> Iterator[tuple[float, Cluster]]:
+    span = session.span
+    assert span is not None
+    at, end = start if start is not None else span[0], span[1]
+    while True:
+        cluster = session.at(at)
+        yield at, cluster
+        if at >= end:
+            return
+        at = min(end, at + (step or _interval(cluster)))
+
+
+def _interval(cluster: Cluster) -> float:
+    """The seconds between two pulses of the host that tells most often."""
+    hellos = [host.hello for host in cluster.hosts.values() if host.hello]
+    return min((hello.interval_ms for hello in hellos), default=1000) / 1000
+
+
+def _print_notes(session: Session) -> None:
+    sys.stdout.flush()
+    for note in session.notes:
+        print(f"jaxtop: {legible(note)}", file=sys.stderr)
+
+
+def _watch(session: Session, start: float | None, arguments: argparse.Namespace) -> None:
+    if not has_terminal():
+        raise UserError("the app needs a terminal; for text use --at T or --export FORMAT")
+    from jaxtop.clock import steady
+    from jaxtop.tui.app import JaxtopApp  # heavy; errors above should come fast
+    from jaxtop.tui.deck import Start
+
+    app = JaxtopApp(None, steady, reel=session, replay=Start(start, arguments.speed, arguments.loop))
+    failure = app.run()
+    if failure:
+        raise UserError(failure)
+
+
+def _speed(text: str) -> float:
+    try:
+        value = float(text.removesuffix("x").removesuffix("×"))
+    except ValueError:
+        value = 0.0
+    if not 0.25 <= value <= 64:
+        raise argparse.ArgumentTypeError(f"{text} is no speed from 0.25 to 64")
+    return value
+
+
+def _step(text: str) -> float:
+    try:
+        value = float(text.removesuffix("s"))
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds from 0.01 to 86400")
+    return value
