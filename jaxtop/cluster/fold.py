@@ -256,14 +256,26 @@ class Cluster:
 
     def _past(self, host: Host, past: wire.Past, _at: float) -> Host:
         """The history of a host, instead of what the message before this one left of it."""
-        samples = (Sample(*msgspec.structs.astuple(each)) for each in past.samples)
-        self.history[host.agent] = deque(samples, maxlen=HISTORY)
+        samples = [Sample(*msgspec.structs.astuple(each)) for each in past.samples]
+        if samples:
+            self.history[host.agent] = deque(samples, maxlen=HISTORY)
         return replace(
             host,
             heard_at=past.heard_at,
+            launches=MappingProxyType(past.counted) if past.counted else host.launches,
             past_launches=keyframe.launches_of(past.launches),
             steps=keyframe.steps_of(past.steps),
         )
+
+    def _past_arrays(self, host: Host, past: wire.PastArrays, _at: float) -> Host:
+        """The censuses from which growth is told, instead of the only one that is known."""
+        _check(past.first)
+        first = msgspec.structs.replace(past.first, meshes=self._shared(past.first.meshes))
+        censuses = deque([first], maxlen=PAST_ARRAYS)
+        for change in past.changes:
+            censuses.append(_changed(censuses[-1], change, self._shared(change.meshes)))
+        self.past_arrays[host.agent] = censuses
+        return host
 
     def _past_events(self, past: wire.PastEvents) -> None:
         events = (LoggedEvent(*msgspec.structs.astuple(each)) for each in past.events)
@@ -302,6 +314,7 @@ _FOLDS: dict[type, Callable[..., Host]] = {
     wire.Event: Cluster._event,  # noqa: SLF001
     wire.Bye: Cluster._bye,  # noqa: SLF001
     wire.Past: Cluster._past,  # noqa: SLF001
+    wire.PastArrays: Cluster._past_arrays,  # noqa: SLF001
 }
 
 

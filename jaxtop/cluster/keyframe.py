@@ -1,14 +1,13 @@
-"""The model as messages: fed to an empty cluster they give this one again, as far as a viewer can see.
+"""The model as messages: fed to an empty cluster they give this one again.
 
-Left out is what windows of the profiler told: a recording points to the windows instead. Of the arrays in the
-past only the oldest census that is known comes along, from which their growth is told.
+Left out is what windows of the profiler told: a recording points to the last of the windows instead.
 """
 
 from __future__ import annotations
 
+from itertools import compress, pairwise
+from operator import ne
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from jaxtop import wire
 from jaxtop.cluster.episodes import Episode
@@ -16,10 +15,13 @@ from jaxtop.cluster.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, Laun
 from jaxtop.cluster.stalls import Certainty, Diagnosis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from jaxtop.cluster.fold import Cluster
     from jaxtop.cluster.host import Host
+
+# What one message may hold, with room to spare.
+MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
 
 # A message, when it came, and from which agent.
 Told = tuple[float, str, wire.Message]
@@ -51,14 +53,14 @@ def _of_host(cluster: Cluster, host: Host, at: float) -> Iterator[Told]:
     for inventory in host.inventories.values():
         yield heard_at, agent, inventory
     if host.arrays is not NO_ARRAYS:
-        past = cluster.past_arrays.get(agent)
-        if past and past[0] is not host.arrays:
-            yield heard_at, agent, past[0]
         yield heard_at, agent, host.arrays
+        past = _past_arrays(host, cluster.past_arrays.get(agent, ()))
+        if past is not None:
+            yield heard_at, agent, past
     if host.stacks is not NO_STACKS:
         yield heard_at, agent, host.stacks
     if host.pulse_at is not None:
-        yield host.pulse_at, agent, msgspec.structs.replace(host.pulse, launches=dict(host.launches))
+        yield host.pulse_at, agent, host.pulse
     if host.bye is not None:
         yield heard_at, agent, host.bye
     yield at, agent, _past(cluster, host)
@@ -71,12 +73,58 @@ def _past(cluster: Cluster, host: Host) -> wire.Past:
         tuple(wire.PastSample(*each) for each in cluster.history.get(host.agent, ())),
         tuple(wire.PastLaunches(each.at_ms, dict(each.launches)) for each in host.past_launches),
         None if steps is None else wire.PastSteps(steps.first_ms, steps.first, steps.last_ms, steps.last),
+        dict(host.launches),
+    )
+
+
+def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> wire.PastArrays | None:
+    """The censuses of the table that is in use; growth is told from no other."""
+    alike = [each for each in past if each.serial == host.arrays.serial]
+    if not alike or alike == [host.arrays]:
+        return None
+    changes: list[wire.ArraysChange] = []
+    first = 0
+    for i, (before, after) in enumerate(pairwise(alike), start=1):
+        change = _change(before, after)
+        if change is None or len(change.groups) > MOST_CHANGED_GROUPS:
+            first, changes = i, []
+        else:
+            changes.append(change)
+    return wire.PastArrays(alike[first], tuple(changes))
+
+
+def _change(before: wire.Arrays, after: wire.Arrays) -> wire.ArraysChange | None:
+    """What makes the later census of the earlier one; None where it became shorter."""
+    groups, had = after.groups, len(before.groups)
+    meshes, shardings = len(before.meshes), len(before.shardings)
+    if (
+        len(groups) < had
+        or after.meshes[:meshes] != before.meshes
+        or after.shardings[:shardings] != before.shardings
+    ):
+        return None
+    changed: tuple[int, ...] = ()
+    if groups is not before.groups:
+        changed = *compress(range(had), map(ne, before.groups, groups)), *range(had, len(groups))
+    counts = *before.counts, *(0,) * (len(groups) - had)
+    return wire.ArraysChange(
+        after.at_ms,
+        after.serial,
+        after.number,
+        tuple((i, after.counts[i]) for i in compress(range(len(counts)), map(ne, counts, after.counts))),
+        tuple((i, groups[i]) for i in changed),
+        after.meshes[meshes:],
+        after.shardings[shardings:],
     )
 
 
 def _events(cluster: Cluster) -> wire.PastEvents:
+    events = list(cluster.events)
+    size = sum(len(each.text) for each in events)
+    while size > MOST_EVENT_BYTES:
+        size -= len(events.pop(0).text)
     return wire.PastEvents(
-        tuple(wire.PastEvent(*each) for each in cluster.events),
+        tuple(wire.PastEvent(*each) for each in events),
         tuple(_standstill(run, episode) for run, episode in cluster.episodes.items()),
     )
 

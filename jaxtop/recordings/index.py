@@ -11,22 +11,21 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from jaxtop.recordings import layout
+from jaxtop.recordings import chunks, layout
+from jaxtop.recordings.chunks import CHUNK_CODE, RECORD
 from jaxtop.recordings.layout import Channel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MAGIC = b"\x89MCAP0\r\n"
-_RECORD = struct.Struct("<BQ")
-_CHUNK = struct.Struct("<QQQII")
 _FOOTER = struct.Struct("<QQI")
-_HEADER, _CHUNK_CODE, _ATTACHMENT, _ATTACHMENT_INDEX, _METADATA, _DATA_END = 1, 6, 9, 10, 12, 15
+_HEADER, _ATTACHMENT_INDEX, _METADATA, _DATA_END = 1, 10, 12, 15
 _KNOWN = frozenset(range(1, 16))
-_ZSTD = b"\x04\x00\x00\x00zstd"
-_BEFORE_ZSTD = _RECORD.size + _CHUNK.size - 4
-# More than any chunk of ours has; what claims more is corrupt.
-LARGEST_CHUNK = 1 << 28
+# Groups of the summary are a few; the index of ours is far smaller than this.
+_LONGEST_OFFSETS, _LARGEST_INDEX = 4096, 1 << 28
+# A chunk that is longer, or that long after the one before it, is looked into: nothing guards its times.
+ODD_NS = 120 * layout.NANOSECONDS
 
 
 class NotARecording(Exception):
@@ -100,7 +99,7 @@ def read(path: Path, file: IO[bytes]) -> Index:
     if not MAGIC.startswith(magic[: len(MAGIC)]):
         raise NotARecording(f"{path} is no recording: it does not begin like an MCAP file")
     stored = None
-    with suppress(OSError, ValueError, struct.error, msgspec.DecodeError):
+    with suppress(OSError, ValueError, OverflowError, struct.error, msgspec.DecodeError):
         stored = _from_end(file, size)
     if stored is not None:
         if stored.version > layout.VERSION:
@@ -117,23 +116,28 @@ def read(path: Path, file: IO[bytes]) -> Index:
 
 def _from_end(file: IO[bytes], size: int) -> _Stored | None:
     """The index that a finished file has at its end, found by way of its footer."""
-    tail = _RECORD.size + _FOOTER.size + len(MAGIC)
+    tail = RECORD.size + _FOOTER.size + len(MAGIC)
     file.seek(size - tail)
     end = file.read(tail)
     if not end.endswith(MAGIC):
         return None
-    _, offsets_start, _ = _FOOTER.unpack_from(end, _RECORD.size)
+    _, offsets_start, _ = _FOOTER.unpack_from(end, RECORD.size)
+    count = size - tail - offsets_start
+    if not 0 <= count <= _LONGEST_OFFSETS:
+        return None
     file.seek(offsets_start)
-    groups = file.read(size - tail - offsets_start)
+    groups = file.read(count)
     at = 0
-    while at + _RECORD.size <= len(groups):
-        _, length = _RECORD.unpack_from(groups, at)
-        group, start, its_length = struct.unpack_from("<BQQ", groups, at + _RECORD.size)
+    while at + RECORD.size <= len(groups):
+        _, length = RECORD.unpack_from(groups, at)
+        group, start, its_length = struct.unpack_from("<BQQ", groups, at + RECORD.size)
         if group == _ATTACHMENT_INDEX and its_length:
-            file.seek(start + _RECORD.size)
+            file.seek(start + RECORD.size)
             offset, length_of_record = struct.unpack("<QQ", file.read(16))
+            if offset + length_of_record > size or length_of_record > _LARGEST_INDEX:
+                return None
             return _attached(file, offset, length_of_record)
-        at += _RECORD.size + length
+        at += RECORD.size + length
     return None
 
 
@@ -142,7 +146,7 @@ def _attached(file: IO[bytes], offset: int, length: int) -> _Stored | None:
 
     file.seek(offset)
     record = file.read(length)
-    body, crc = record[_RECORD.size : -4], struct.unpack("<I", record[-4:])[0]
+    body, crc = record[RECORD.size : -4], struct.unpack("<I", record[-4:])[0]
     if zlib.crc32(body) != crc:
         return None
     at = 16  # two times
@@ -171,57 +175,57 @@ def scan(path: Path, file: IO[bytes], index: Index) -> None:
 
 def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
     at, size = index.scanned, len(content)
-    while at + _RECORD.size <= size:
-        code, length = _RECORD.unpack_from(content, at)
-        after = at + _RECORD.size + length
-        if code not in _KNOWN or (after > size and not _may_be_cut(content, at, code)):
+    while at + RECORD.size <= size:
+        code, length = RECORD.unpack_from(content, at)
+        after = at + RECORD.size + length
+        if not _is_sound(content, at, code, after):
             index.corrupt += 1
-            at = _next_chunk(content, at + 1)
+            at = chunks.find(content, at + 1)
             if at < 0:
                 at = size  # nothing can be followed from here on, now or later
             index.scanned = at
             continue
         if after > size:
             break
-        if code == _CHUNK_CODE:
-            _see_chunk(content, at, index)
+        if code == _HEADER:
+            _see_header(path, content[at + RECORD.size : after])
+        elif code == CHUNK_CODE:
+            _see_chunk(content, at, after, index)
         elif code == _METADATA:
-            _see_metadata(path, content[at + _RECORD.size : after], index)
+            _see_metadata(path, content[at + RECORD.size : after], index)
         elif code == _DATA_END:
             index.is_finished = True
             break
         at = index.scanned = after
 
 
-def _may_be_cut(content: mmap.mmap, at: int, code: int) -> bool:
-    """Whether a record that goes on beyond the end of the file may be a good one that is not all there."""
-    if code == _CHUNK_CODE and at + _RECORD.size + _CHUNK.size + len(_ZSTD) <= len(content):
-        return _is_chunk(content, at)
-    return _next_chunk(content, at + 1) < 0
+def _is_sound(content: mmap.mmap, at: int, code: int, after: int) -> bool:
+    """Whether a record is one, as far as it is there. A wrong length must not lead past others."""
+    if code == CHUNK_CODE:
+        return chunks.is_one(content, at) or (at + chunks.ENOUGH > len(content) < after)
+    if code not in _KNOWN:
+        return False
+    return chunks.find(content, at + 1, None if code == _DATA_END else after) < 0
 
 
-def _is_chunk(content: mmap.mmap, at: int) -> bool:
-    _, length = _RECORD.unpack_from(content, at)
-    start, end, unpacked, _, _ = _CHUNK.unpack_from(content, at + _RECORD.size)
-    return bool(start <= end and unpacked <= LARGEST_CHUNK and length <= LARGEST_CHUNK)
+def _see_header(path: Path, raw: bytes) -> None:
+    count = struct.unpack_from("<I", raw)[0]
+    profile = raw[4 : 4 + count]
+    if profile != layout.PROFILE.encode() and raw.isascii():
+        raise NotARecording(f"{path} is an MCAP file, but no recording of jaxtop")
 
 
-def _next_chunk(content: mmap.mmap, at: int) -> int:
-    """Where the next chunk begins, by the look of it; -1 if none does."""
-    found = content.find(_ZSTD, at + _BEFORE_ZSTD)
-    while found >= 0:
-        start = found - _BEFORE_ZSTD
-        if content[start] == _CHUNK_CODE and _is_chunk(content, start):
-            return start
-        found = content.find(_ZSTD, found + 1)
-    return -1
-
-
-def _see_chunk(content: mmap.mmap, at: int, index: Index) -> None:
-    start, end, unpacked, _, _ = _CHUNK.unpack_from(content, at + _RECORD.size)
-    if start > end or unpacked > LARGEST_CHUNK:
-        index.corrupt += 1
-        return
+def _see_chunk(content: mmap.mmap, at: int, after: int, index: Index) -> None:
+    start, end = chunks.times(content, at)
+    before = index.chunks[-1] if index.chunks else None
+    if before is None or not before.start <= start <= before.end + ODD_NS or end - start > ODD_NS:
+        try:
+            unpacked = chunks.unpack(content[at + RECORD.size : after])
+            logged = [each.logged for each in chunks.records(unpacked) if isinstance(each, chunks.Message)]
+            start, end = min(logged), max(logged)
+        except (ValueError, struct.error, MemoryError):
+            index.corrupt += 1
+            return
     if index.begun is not None and not start == end == index.begun.at:
         index.begun = None
     index.chunks.append(ChunkAt(at, start, end, index.begun is not None))
@@ -230,6 +234,7 @@ def _see_chunk(content: mmap.mmap, at: int, index: Index) -> None:
 def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
     try:
         name, told = _metadata(raw)
+        told = layout.opened(told)
         match name:
             case layout.ABOUT:
                 if int(told.get("version", "0")) > layout.VERSION:
@@ -238,7 +243,7 @@ def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
                     )
                 index.about = told
             case layout.CHANNELS:
-                index.channels |= {int(number): Channel(*json.loads(each)) for number, each in told.items()}
+                index.channels |= {int(number): _channel(each) for number, each in told.items()}
             case layout.KEYFRAME:
                 windows, happened = json.loads(told["windows"]), json.loads(told["happened"])
                 at = int(told["at"])
@@ -250,8 +255,12 @@ def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
             case layout.CLOCK:
                 error = told.get("error_s")
                 index.clock = Clock(float(told["offset_s"]), None if error is None else float(error))
-    except (ValueError, KeyError, TypeError, struct.error):
+    except (ValueError, KeyError, TypeError, RecursionError, struct.error):
         index.corrupt += 1
+
+
+def _channel(told: str) -> Channel:
+    return msgspec.json.decode(told, type=Channel)
 
 
 def _metadata(raw: bytes) -> tuple[str, dict[str, str]]:

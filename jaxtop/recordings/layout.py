@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PROFILE = "jaxtop"
 ENCODING = "msgpack"
@@ -37,6 +41,26 @@ class Channel(NamedTuple):
     def metadata(self) -> dict[str, str]:
         about = {"agent": self.agent, "kind": self.kind}
         return about | {"keyframe": "1"} if self.is_keyframe else about
+
+
+CRC = "crc"
+
+
+def sealed(told: Mapping[str, str]) -> dict[str, str]:
+    """The same with a checksum: MCAP has none for metadata."""
+    return {**told, CRC: _crc(told)}
+
+
+def opened(told: Mapping[str, str]) -> dict[str, str]:
+    """What was sealed; ValueError if it is not as it was."""
+    rest = {name: value for name, value in told.items() if name != CRC}
+    if told.get(CRC) != _crc(rest):
+        raise ValueError("metadata whose checksum is wrong")
+    return rest
+
+
+def _crc(told: Mapping[str, str]) -> str:
+    return f"{zlib.crc32(repr(sorted(told.items())).encode()):08x}"
 
 
 def to_ns(at: float) -> int:

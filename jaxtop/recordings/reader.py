@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Self
 
 from jaxtop import wire
+from jaxtop.recordings import chunks
 from jaxtop.recordings import index as indexes
+from jaxtop.recordings.chunks import RECORD
 from jaxtop.recordings.index import NotARecording
 from jaxtop.recordings.layout import Channel, to_seconds
 
@@ -19,10 +21,6 @@ if TYPE_CHECKING:
 
     from jaxtop.recordings.index import ChunkAt, Clock, Index, KeyframeAt
 
-_RECORD = struct.Struct("<BQ")
-_CHUNK = struct.Struct("<QQQII")
-_MESSAGE = struct.Struct("<HIQQ")
-_CHANNEL_CODE, _MESSAGE_CODE = 4, 5
 # Chunks that are kept unpacked: playing back and forth reads the same ones again.
 CHUNKS_KEPT = 8
 
@@ -107,8 +105,8 @@ class Recording:
             if not chunk.is_keyframe or chunk.start != keyframe.at:
                 break
             found += [frame for _, channel, frame in self._messages(chunk) if channel.is_keyframe]
-        past = [frame for frame in found if frame.kind in ("past", "past_events")]
-        now = [frame for frame in found if frame.kind not in ("past", "past_events")]
+        past = [frame for frame in found if frame.kind.startswith("past")]
+        now = [frame for frame in found if not frame.kind.startswith("past")]
         return [*now, *self._windows(keyframe), *past]
 
     def _windows(self, keyframe: KeyframeAt) -> list[wire.Frame]:
@@ -148,57 +146,59 @@ class Recording:
     def _messages(self, chunk: ChunkAt) -> list[tuple[int, Channel, wire.Frame]]:
         kept = self._kept.get(chunk.offset)
         if kept is None:
-            try:
-                kept = list(self._read(chunk))
-            except (OSError, ValueError, struct.error, MemoryError):
-                self._corrupt.add(chunk.offset)
-                kept = []
-            self._kept[chunk.offset] = kept
+            kept = self._kept[chunk.offset] = list(self._read(chunk))
             while len(self._kept) > CHUNKS_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(chunk.offset)
         return kept
 
     def _read(self, chunk: ChunkAt) -> Iterator[tuple[int, Channel, wire.Frame]]:
-        content = memoryview(self._unpacked(chunk))
-        channels, at = self.index.channels, 0
-        while at + _RECORD.size <= len(content):
-            code, length = _RECORD.unpack_from(content, at)
-            start, at = at + _RECORD.size, at + _RECORD.size + length
-            if code == _MESSAGE_CODE:
-                number, sequence, logged, published = _MESSAGE.unpack_from(content, start)
-                channel = channels.get(number)
-                if channel is None:
-                    self._foreign.add(number)
-                    continue
-                its = to_seconds(published if channel.is_keyframe else logged)
-                raw = bytes(content[start + _MESSAGE.size : at])
-                yield logged, channel, wire.Frame(its, channel.agent, channel.kind, sequence, raw)
-            elif code == _CHANNEL_CODE:
-                number, channel = _channel(bytes(content[start:at]))
-                if channel is not None:
-                    channels[number] = channel
+        channels = self.index.channels
+        for each in self._records(chunk):
+            if isinstance(each, bytes):
+                self._learn(each)
+                continue
+            channel = channels.get(each.channel) or self._looked_for(each.channel)
+            if channel is not None:
+                its = to_seconds(each.published if channel.is_keyframe else each.logged)
+                frame = wire.Frame(its, channel.agent, channel.kind, each.sequence, each.raw)
+                yield each.logged, channel, frame
 
-    def _unpacked(self, chunk: ChunkAt) -> bytes:
-        import zstandard  # heavy, and needed only by who reads
-
-        self._file.seek(chunk.offset)
-        _, length = _RECORD.unpack(self._file.read(_RECORD.size))
-        raw = self._file.read(length)
-        _, _, unpacked, crc, count = _CHUNK.unpack_from(raw)
-        compression = raw[_CHUNK.size : _CHUNK.size + count]
-        packed = raw[_CHUNK.size + count + 8 :]
-        if len(raw) != length or unpacked > indexes.LARGEST_CHUNK:
-            raise ValueError("a chunk that is not all there")
-        if compression not in (b"zstd", b""):
-            raise ValueError("a compression that jaxtop does not use")
+    def _records(self, chunk: ChunkAt) -> list[chunks.Message | bytes]:
         try:
-            content = zstandard.decompress(packed, unpacked) if compression else packed
-        except zstandard.ZstdError as error:
-            raise ValueError(str(error)) from None
-        if crc and zlib.crc32(content) != crc:
-            raise ValueError("a chunk whose checksum is wrong")
-        return content
+            return list(chunks.records(chunks.unpack(self._packed(chunk))))
+        except (OSError, ValueError, OverflowError, struct.error, MemoryError):
+            self._corrupt.add(chunk.offset)
+            return []
+
+    def _packed(self, chunk: ChunkAt) -> bytes:
+        self._file.seek(chunk.offset)
+        _, length = RECORD.unpack(self._file.read(RECORD.size))
+        if length > chunks.LARGEST:
+            raise ValueError("a chunk that is too large")
+        raw = self._file.read(length)
+        if len(raw) != length:
+            raise ValueError("a chunk that is not all there")
+        return raw
+
+    def _learn(self, record: bytes) -> None:
+        with suppress(ValueError, struct.error):
+            number, channel = _channel(record)
+            if channel is not None:
+                self.index.channels[number] = channel
+
+    def _looked_for(self, number: int) -> Channel | None:
+        """A channel that no metadata told of: its record is in the chunk that had its first message."""
+        if number in self._foreign:
+            return None
+        for chunk in self.index.chunks:
+            for each in self._records(chunk):
+                if isinstance(each, bytes):
+                    self._learn(each)
+            if number in self.index.channels:
+                return self.index.channels[number]
+        self._foreign.add(number)
+        return None
 
 
 def _channel(raw: bytes) -> tuple[int, Channel | None]:

@@ -54,7 +54,7 @@ class Writer:
         self._bytes = 0
         try:
             self._mcap.start(layout.PROFILE, f"jaxtop {__version__}")
-            self._mcap.add_metadata(layout.ABOUT, {**about, "version": str(layout.VERSION)})
+            self._note(layout.ABOUT, {**about, "version": str(layout.VERSION)})
             self._stream.flush()
         except OSError:
             self._stream.close()
@@ -79,7 +79,7 @@ class Writer:
         self.flush()
         at = to_ns(keyframe.at)
         windows = sorted({each for times in self._windows.values() for each in times})
-        self._mcap.add_metadata(
+        self._note(
             layout.KEYFRAME,
             {"at": str(at), "windows": json.dumps(windows), "happened": json.dumps(keyframe.happened)},
         )
@@ -87,18 +87,18 @@ class Writer:
             channel = Channel(frame.agent, frame.kind, is_keyframe=True)
             self._put(channel, at, to_ns(frame.at), wire.LOCAL_SEQUENCE, frame.raw)
         self.flush()
-        self._mcap.add_metadata(layout.KEYFRAME_END, {"at": str(at)})
+        self._note(layout.KEYFRAME_END, {"at": str(at)})
         self._stream.flush()
 
     def note_clock(self, offset_s: float, error_s: float | None) -> None:
         """Note how far the clock behind these times is from that of process 0."""
         error = {} if error_s is None else {"error_s": repr(error_s)}
-        self._mcap.add_metadata(layout.CLOCK, {"offset_s": repr(offset_s), **error})
+        self._note(layout.CLOCK, {"offset_s": repr(offset_s), **error})
 
     def flush(self) -> None:
         """Close the open chunk: from now on a killed writer does not lose it."""
         if self._new:
-            self._mcap.add_metadata(layout.CHANNELS, self._new)
+            self._note(layout.CHANNELS, self._new)
             self._new = {}
         self._mcap.flush()
         self._bytes = 0
@@ -117,6 +117,9 @@ class Writer:
     def abandon(self) -> None:
         """Let go of the file as it is."""
         self._stream.close()
+
+    def _note(self, name: str, told: Mapping[str, str]) -> None:
+        self._mcap.add_metadata(name, layout.sealed(told))
 
     def _put(self, channel: Channel, at: int, published: int, sequence: int, raw: bytes) -> None:
         number = self._channels.get(channel)

@@ -40,7 +40,16 @@ from jaxtop.wire.hosts import (
 )
 from jaxtop.wire.ids import MAX_DEVICES, Ids, Runs, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.links import Link, Peer, Reply, Request, Roster
-from jaxtop.wire.past import Past, PastEvent, PastEvents, PastLaunches, PastSample, PastStandstill, PastSteps
+from jaxtop.wire.past import (
+    Past,
+    PastArrays,
+    PastEvent,
+    PastEvents,
+    PastLaunches,
+    PastSample,
+    PastStandstill,
+    PastSteps,
+)
 from jaxtop.wire.programs import Collective, Inventory, Program, Programs, ReplicaGroups
 from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Timed, Window
@@ -77,6 +86,7 @@ __all__ = [
     "Message",
     "NewerVersion",
     "Past",
+    "PastArrays",
     "PastEvent",
     "PastEvents",
     "PastLaunches",

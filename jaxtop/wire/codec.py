@@ -11,7 +11,7 @@ from jaxtop.wire.arrays import Arrays, ArraysChange
 from jaxtop.wire.errors import NewerVersion, Unreadable
 from jaxtop.wire.hosts import Bye, Compile, Event, Hello, Pulse
 from jaxtop.wire.links import Link, Reply, Request, Roster
-from jaxtop.wire.past import Past, PastEvents
+from jaxtop.wire.past import Past, PastArrays, PastEvents
 from jaxtop.wire.programs import Inventory, Programs
 from jaxtop.wire.stacks import Stacks
 from jaxtop.wire.windows import Window
@@ -47,13 +47,14 @@ Message = (
     | Roster
     | Link
     | Past
+    | PastArrays
     | PastEvents
 )
 KINDS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Message)}
 
 
 # What a viewer or a recording says itself; no agent may.
-OWN_KINDS = frozenset({"link", "past", "past_events"})
+OWN_KINDS = frozenset({"link", "past", "past_arrays", "past_events"})
 # Frames that the viewer's own side made are not numbered.
 LOCAL_SEQUENCE = 0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jaxtop.wire.arrays import Arrays, ArraysChange  # noqa: TC001 - msgspec reads the annotations
+
 
 class PastSample(Struct, frozen=True, array_like=True):
     """What one pulse added to the history of a host."""
@@ -36,6 +38,14 @@ class Past(Struct, frozen=True, array_like=True, tag="past"):
     samples: tuple[PastSample, ...] = ()
     launches: tuple[PastLaunches, ...] = ()
     steps: PastSteps | None = None
+    counted: dict[str, int] = {}  # all launch counters: a pulse has those that moved
+
+
+class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):
+    """The census of one host at some moments up to now: the oldest whole, of each later one what changed."""
+
+    first: Arrays
+    changes: tuple[ArraysChange, ...] = ()
 
 
 class PastEvent(Struct, frozen=True, array_like=True):

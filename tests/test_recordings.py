@@ -1,0 +1,129 @@
+"""Recordings: what was written is read, wherever the file ends and whatever became of its bytes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.cluster import Cluster, arrays, growers
+from jaxtop.recordings import Recording, compact, layout
+from jaxtop.sources.taping import Taping
+from tests import made_sessions, stage
+from tests.made_sessions import Made
+from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped, written
+
+# What was written is read
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_frames_come_back_as_they_were_given(tmp_path, is_compacted):
+    """Times to the last bit, order, numbers and raw bytes; before and after the file is written anew."""
+    frames = made_sessions.frames(Made(seconds=40))
+    path = tmp_path / "a.mcap"
+    written(path, frames, keyframe_every=50).finish()
+    if is_compacted:
+        compact(path)
+    assert read(path) == frames
+    with Recording(path) as recording:
+        assert recording.notes == ()
+        assert recording.about == {**ABOUT, "version": str(layout.VERSION)}
+        assert recording.span == (frames[0].at, frames[-1].at)
+        assert len(recording.index.keyframes) == len(frames) // 50
+
+
+def test_frames_come_back_through_a_tape(tmp_path):
+    made = Made(seconds=40)
+    record(tmp_path / "a.mcap", made)
+    assert read(tmp_path / "a.mcap") == made_sessions.frames(made)
+    assert [each.name for each in tmp_path.iterdir()] == ["a.mcap"]
+
+
+def test_odd_times_and_bytes_come_back_exactly(tmp_path):
+    """Also messages that this jaxtop does not know, and bytes that are no message at all."""
+    dice = random.Random(5)
+    at = 1_799_999_999.999_999_9
+    frames = []
+    for i in range(2_000):
+        at += dice.choice((0.0, 2.4e-7, dice.random()))
+        raw = dice.randbytes(dice.randrange(40))
+        frames.append(wire.Frame(at, f"agent-{i % 3}", ("pulse", "weather")[i % 2], i << 22, raw))
+    path = tmp_path / "a.mcap"
+    written(path, frames).finish()
+    compact(path)
+    expected = [each._replace(sequence=each.sequence % (1 << 32)) for each in frames]
+    assert read(path) == expected
+
+
+def test_frames_of_any_stretch_are_those_of_that_stretch(tmp_path):
+    frames = made_sessions.frames(Made(seconds=60))
+    path = tmp_path / "a.mcap"
+    written(path, frames, keyframe_every=40).finish()
+    compact(path)
+    dice = random.Random(1)
+    with Recording(path) as recording:
+        for _ in range(100):
+            after, until = sorted(dice.uniform(frames[0].at - 1, frames[-1].at + 1) for _ in range(2))
+            found = [frame for _, frame in recording.frames(layout.to_ns(after), layout.to_ns(until))]
+            assert found == [frame for frame in frames if after < frame.at <= until]
+
+
+# Any moment
+
+
+def made_growing(seconds=200):
+    """One process whose list of losses becomes longer; each pulse is a keyframe's worth of bytes."""
+    agent, start = stage.agent_id(0), stage.NOW
+    told = [stage.frame(agent, stage.hello(0), start), stage.frame(agent, stage.census(start), start + 0.1)]
+    for second in range(1, seconds):
+        at = start + second
+        told.append(stage.frame(agent, stage.pulse(0, at, launches=second), at, second))
+        if second % 9 == 0:
+            at_ms, number = int(at * 1000), second // 9
+            counts = ((len(stage.STATE), 3 + number),)
+            more = ((len(stage.STATE) + 4, wire.ArrayGroup((9,), "int8", 3, 9, 9)),) if number == 5 else ()
+            change = wire.ArraysChange(at_ms, 1, 1000 + number, counts, more)
+            told.append(stage.frame(agent, change, at, number))
+    return told
+
+
+@pytest.mark.parametrize("made", [Made(), Made(hosts=5, devices=4, seconds=300, arrays=20)])
+def test_any_moment_is_as_if_all_had_been_watched_up_to_it(tmp_path, made):
+    frames = made_sessions.frames(made)
+    record(tmp_path / "a.mcap", made)
+    with session_of(tmp_path / "a.mcap") as session:
+        assert session._tracks[0].recordings[0].index.keyframes
+        dice = random.Random(3)
+        for at in [frames[0].at, frames[-1].at, *(dice.uniform(*session.span) for _ in range(20))]:
+            assert_equal(session.at(at), folded(frames, at), at)
+
+
+def test_what_grows_is_known_at_any_moment(tmp_path):
+    """As soon as a moment is opened, not minutes of replay later."""
+    path = tmp_path / "a.mcap"
+    cluster, grown = Cluster(), made_growing()
+    with taped(path) as tape:
+        taping = Taping(tape)
+        for frame in grown:
+            cluster.feed(frame)
+            taping.take([frame], cluster, frame.at)
+        taping.finish(cluster)
+    assert growers(cluster)
+    with session_of(path) as session:
+        for at in (grown[-1].at, grown[len(grown) * 2 // 3].at):
+            session._at = None
+            now = session.at(at)
+            assert growers(now) == growers(folded(grown, at)) != []
+            assert arrays(now) == arrays(folded(grown, at))
+
+
+def test_playing_on_is_as_jumping_there(tmp_path):
+    made = Made(hosts=3, seconds=100)
+    record(tmp_path / "a.mcap", made)
+    with session_of(tmp_path / "a.mcap") as played, session_of(tmp_path / "a.mcap") as jumped:
+        at, end = played.span
+        while at < end:
+            jumped._at = None
+            assert_equal(played.at(at), jumped.at(at), at)
+            at += 2.5
