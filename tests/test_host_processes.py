@@ -238,6 +238,7 @@ STOPPED = """
     from jax._src import api, monitoring
     step = jax.jit(lambda x: x + 1)
     x = step(jax.numpy.ones(4))
+    x.sum()                                        # or XLA might start more of its own threads to compile it
     def around():
         own = "/proc/self/fd/"
         links = [os.path.realpath(own + fd).split("/")[-1] for fd in os.listdir(own)]
