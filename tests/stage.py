@@ -14,6 +14,8 @@ from jaxtop.tui.app import JaxtopApp
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from jaxtop.cluster import Cluster
+
 NOW = 1_800_000_000.0
 PROCESSES, DEVICES = 2, 4
 
@@ -166,6 +168,9 @@ class Feed:
     def drain(self) -> list[wire.Frame]:
         taken, self.frames = self.frames, []
         return taken
+
+    def folded(self, frames: Sequence[wire.Frame], cluster: Cluster) -> None:
+        """Nobody keeps them."""
 
     def failure(self) -> str | None:
         return self.reason

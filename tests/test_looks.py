@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from jaxtop import wire
+from jaxtop.tui.deck import Start
 from tests import stage as staging
 from tests import staged, staged_collectives
+from tests.reels import LONG, Reel, session
 from tests.stage import Stage, play
 
 FOLDER = Path(__file__).parent / "looks"
@@ -21,6 +23,16 @@ SIZES = [(80, 24), (120, 40), (200, 50)]
 
 WELL = staging.well()
 TRAINING = staging.training()
+SESSION = session(start=staging.NOW - LONG)
+KEYS = {"{": "left_curly_bracket", "}": "right_curly_bracket", "+": "plus"}
+
+
+def replay():
+    """Of the same session, paused at its start."""
+    return {"reel": Reel(*SESSION), "replay": Start(is_playing=False)}
+
+
+# Frames, keys, and what else the app is given.
 SCENES = {
     "mesh": (WELL, ()),
     "mesh-by-axes": (WELL, ("tab",)),
@@ -45,6 +57,9 @@ SCENES = {
     "connecting": ([staging.frame("", wire.Link("connecting", "node01"))], ()),
     "no-run": ([], ()),
     "paused": (WELL, ("space",)),
+    "replay": ([], ("5", "}", "}", "v", "}", "+"), replay),
+    "rewind": (SESSION, ("3", "{"), lambda: {"reel": Reel(*SESSION, is_growing=True)}),
+    "difference": ([], ("}", "v", "}", "}", "v"), replay),
     "filtered": (WELL, ("3", "/", "n", "o", "d", "e", "0", "1")),
 }
 
@@ -61,17 +76,17 @@ def in_utc(monkeypatch):
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("scene", SCENES)
 def test_it_looks_as_it_did(scene, size):
-    frames, keys = SCENES[scene]
+    frames, keys, *given = SCENES[scene]
     seen: list[str] = []
 
     async def act(stage: Stage) -> None:
         if keys:
-            await stage.press(*keys)
+            await stage.press(*(KEYS.get(key, key) for key in keys))
         await stage.paint()
         await stage.pilot.pause(0.3)
         seen.append("\n".join(line.rstrip() for line in stage.text.splitlines()) + "\n")
 
-    play(act, *frames, size=size)
+    play(act, *frames, size=size, **(given[0]() if given else {}))
     picture = FOLDER / f"{scene}-{size[0]}x{size[1]}.txt"
     if os.environ.get("JAXTOP_LOOKS") == "new":
         picture.write_text(seen[0])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jaxtop.cluster import Cluster, KnownPrograms
 from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives
+from jaxtop.cluster.difference import Then
 from jaxtop.cluster.overview import Overview
 from jaxtop.tui.moment import Moment
 
@@ -43,13 +44,6 @@ class Start:
     speed: float = 1.0
     loop: bool = False
     is_playing: bool = True
-
-
-class Mark(NamedTuple):
-    """A moment to compare others with."""
-
-    at: float
-    cluster: Cluster
 
 
 class _Kept:
@@ -92,7 +86,8 @@ class Deck:
         self.is_looped = start.loop
         self._kept = _Kept(Cluster())
         self._moment: Moment | None = None
-        self.mark: Mark | None = None
+        # A moment to compare others with.
+        self.mark: Then | None = None
 
     # Where it stands
 
@@ -287,7 +282,11 @@ class Deck:
     def set_mark(self) -> None:
         """Remember this moment."""
         moment = self.moment
-        self.mark = Mark(moment.now, moment.cluster.frozen())
+        self.mark = Then(moment.now, moment.cluster.frozen())
+
+    @property
+    def is_at_mark(self) -> bool:
+        return self.mark is not None and abs(self.mark.at - self.position) < _SAME
 
     def drop_mark(self) -> None:
         self.mark = None

@@ -8,8 +8,12 @@ from textual import on
 from textual.app import App
 from textual.binding import Binding
 
+from jaxtop.cluster.difference import Then
 from jaxtop.tui.go_to import GoTo
+from jaxtop.tui.moment import Selection
 from jaxtop.tui.renderables.time_bar import Tape
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.difference import DifferenceScreen, Outcome
 from jaxtop.tui.text import age
 from jaxtop.tui.widgets.time_bar import TimeBar, Track
 
@@ -91,14 +95,15 @@ class TimedApp(App[str]):
     def _paint_time(self) -> None:
         """The bar, and what there is to say once."""
         deck = self._deck
-        if self._bar.has_class("on") == deck.is_live:
-            self._bar.set_class(not deck.is_live, "on")
+        is_plain = deck.is_live and deck.mark is None
+        if self._bar.has_class("on") == is_plain:
+            self._bar.set_class(not is_plain, "on")
             self.refresh_bindings()
-        if not deck.is_live:
+        if not is_plain:
             self._bar.show(
                 Tape(
                     str(deck.mode),
-                    deck.is_playing,
+                    deck.is_playing or deck.is_live,
                     deck.position,
                     deck.span,
                     deck.speed,
@@ -193,9 +198,28 @@ class TimedApp(App[str]):
         self._moved()
 
     def action_mark(self) -> None:
-        """Mark the time that is shown."""
-        self._deck.set_mark()
-        self.notify("marked: go to another time and press v again", timeout=4)
+        """Mark the time that is shown; if one is marked, show what changed between them."""
+        deck = self._deck
+        deck.tick(self._now())
+        if deck.mark is None:
+            deck.set_mark()
+            self.notify("marked: go to another time, and press v again to see what changed", timeout=4)
+        elif deck.is_at_mark:
+            self.notify("this is the time that is marked: go to another one first", timeout=4)
+        else:
+            deck.is_playing = False
+            moment = deck.moment
+            names = {run.id: run.name or run.id for run in moment.runs}
+            here = Then(moment.now, moment.cluster)
+            self.push_screen(DifferenceScreen(deck.mark, here, names), self._compared)
+        self._moved()
+
+    def _compared(self, outcome: Outcome | None) -> None:
+        if outcome is not None and outcome.drops_mark:
+            self._deck.drop_mark()
+            self.notify("the mark is gone", timeout=2)
+        if outcome is not None and outcome.key is not None:
+            self.post_message(View.Drilled(Selection(outcome.agent), outcome.key))
         self._moved()
 
     def action_record(self) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from jaxtop.cluster.overview import Overview
 from jaxtop.tui import text
+from jaxtop.tui.deck import Mode
 from jaxtop.tui.renderables.sparkline import sparkline
 
 if TYPE_CHECKING:
@@ -74,8 +75,9 @@ def buttons(tape: Tape) -> list[Button]:
     """All that can be done to the tape, from left to right as in time."""
     end = "live" if tape.has_present else "end"
     goes_on = Button(*((PAUSE, ("pause", "")) if tape.is_playing else (PLAY, ("play ", ""))), "pause")
+    mark = Button("v", ("mark" if tape.marked is None else "diff", ""), "mark")
     if not tape.has_reel:
-        return [goes_on, Button("⇥", (end, end), "to_end")]
+        return [goes_on, mark, Button("⇥", (end, end), "to_end")]
     return [
         Button("⇤", ("start", ""), "to_start"),
         Button("{", ("1 min", "1m"), "skip(-60)"),
@@ -89,7 +91,7 @@ def buttons(tape: Tape) -> list[Button]:
         Button("+", ("speed", "speed"), "faster(1)"),
         *(() if tape.has_present else (Button("L", ("loop", "loop"), "loop", tape.is_looped),)),
         Button("b", ("go to", ""), "go_to"),
-        Button("v", ("mark" if tape.marked is None else "diff", ""), "mark"),
+        mark,
         Button("⇥", (end, end), "to_end"),
     ]
 
@@ -130,7 +132,9 @@ def controls(tape: Tape, width: int, palette: Palette) -> Text:
 def _state(tape: Tape, palette: Palette, told: int) -> Text:
     """All parts have the width that the widest of the session needs: nothing moves while it plays."""
     line = Text()
-    line.append(f" {tape.word} ", f"bold reverse {palette.warning}")
+    line.append(
+        f" {tape.word} ", f"bold reverse {palette.good if tape.word == Mode.LIVE else palette.warning}"
+    )
     line.append(f" {PLAY if tape.is_playing else PAUSE} ")
     line.append(clock(tape.position, tape.span), Style(bold=True, meta={"press": "go_to"}))
     whole = length(tape.length)
@@ -139,7 +143,7 @@ def _state(tape: Tape, palette: Palette, told: int) -> Text:
     if tape.has_reel:
         looped = LOOP if tape.is_looped and not tape.has_present else " "
         line.append(f" {speed(tape.speed):>5}{looped}")
-    if told > 1 and tape.has_reel:
+    if told > 1:
         at = clock(tape.position if tape.marked is None else tape.marked, tape.span)
         mark = f" {MARK} {at}"
         line.append(mark if tape.marked is not None else " " * len(mark), palette.theme.accent)

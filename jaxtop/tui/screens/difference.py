@@ -1,0 +1,183 @@
+"""What changed between the time that was marked and the one that is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from rich.text import Text
+from textual.binding import Binding
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from jaxtop.cluster.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, difference
+from jaxtop.tui import text
+from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.renderables.table import NOTHING, Column, words
+from jaxtop.tui.renderables.time_bar import clock, length
+from jaxtop.tui.widgets.filter import FilteredTable
+from jaxtop.tui.widgets.key_bar import KeyBar
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from jaxtop.cluster.difference import Then
+    from jaxtop.tui.palette import Palette
+
+_BAD = ("died", "gone", "stopped", "blocked", "unreachable", "refused")
+# The screens that show more of it.
+_SCREENS = {
+    Kind.HOST: "2",
+    Kind.PROGRAM: "7",
+    Kind.MEMORY: "5",
+    Kind.ARRAYS: "4",
+    Kind.LAUNCHES: "7",
+    Kind.DEVICE: "3",
+}
+# They have no figures, and what they are stands in words.
+_FIGURELESS = frozenset({Kind.HOST})
+_ONE_SIDED = frozenset({"new", "gone", "came", "went"})
+
+
+def signed(change: Change) -> str:
+    """How much more, or less, with its sign; what came or went did so as a whole."""
+    if change.kind in _FIGURELESS:
+        return NOTHING
+    grown = change.grown
+    if grown is None and change.how in ("came", "went"):
+        grown = (change.after or 0) - (change.before or 0)
+    if grown is None:
+        return NOTHING if change.how in _ONE_SIDED else text.NA
+    amount = text.number(abs(grown)) if change.kind is Kind.LAUNCHES else text.size(abs(grown))
+    return f"{'+' if grown >= 0 else '-'}{amount}"
+
+
+def _figure(change: Change, value: int | None) -> str:
+    if change.kind in _FIGURELESS:
+        return NOTHING
+    if value is None and change.how in _ONE_SIDED:
+        return NOTHING
+    return text.number(value) if change.kind is Kind.LAUNCHES else text.size(value)
+
+
+def _counts(change: Change) -> str:
+    return NOTHING if change.counts is None else f"{change.counts[0]:,} → {change.counts[1]:,}"
+
+
+def _colour(change: Change, palette: Palette) -> str | None:
+    if change.kind is Kind.HOST:
+        state = change.how.rpartition(" ")[2]
+        return palette.bad if state in _BAD else palette.good if state == "live" else palette.warning
+    if change.how in (UNKNOWN_BEFORE, UNKNOWN_AFTER):
+        return palette.muted
+    if change.kind is Kind.LAUNCHES or change.grown == 0:
+        return None
+    more = change.after is not None and (change.before is None or change.after > change.before)
+    return palette.warning if more else palette.good
+
+
+def _muted(_change: Change, palette: Palette) -> str:
+    return palette.muted
+
+
+def _weight(change: Change) -> int:
+    return change.weight
+
+
+def _side(key: str, read: Callable[[Change], int | None]) -> Column[Change]:
+    return Column(
+        key, key, 8, "right", read, lambda change: _figure(change, read(change)), largest_first=True
+    )
+
+
+def columns_for(runs: Mapping[str, str]) -> tuple[Column[Change], ...]:
+    """Where there are several runs, a change says which one it belongs to."""
+    run: Column[Change] = words("run", "run", 12, lambda change: runs.get(change.run, change.run))
+    return (
+        words("kind", "kind", 8, lambda change: change.kind, _muted),
+        words("name", "what", 22, lambda change: change.name, flexible=True),
+        *((run,) if len(runs) > 1 else ()),
+        words("how", "how", 16, lambda change: change.how, _colour),
+        Column("change", "change", 8, "right", _weight, signed, _colour, largest_first=True),
+        _side("before", lambda change: change.before),
+        _side("after", lambda change: change.after),
+        Column("count", "count", 13, "right", lambda change: change.counts and change.counts[1], _counts),
+        words("detail", "details", 24, lambda change: change.detail or NOTHING, _muted, flexible=True),
+    )
+
+
+class Outcome(NamedTuple):
+    """How the screen was left: without the mark, or for the screen of this key and a change's host there."""
+
+    drops_mark: bool = False
+    key: str | None = None
+    agent: str | None = None
+
+
+class DifferenceScreen(ModalScreen[Outcome]):
+    """One line a change; Enter leads to the screen that shows more of it, as it is at the time shown."""
+
+    DEFAULT_CSS = """
+    DifferenceScreen { layout: vertical; background: $background; }
+    DifferenceScreen #title { height: 1; background: $panel; }
+    DifferenceScreen #about { height: 1; background: $surface; padding: 0 1; color: $foreground-muted; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "leave(True)", "Drop the mark"),
+        Binding("escape", "leave(False)", "Back", key_display="Esc"),
+        Binding("v,q", "leave(False)", "Back", show=False),
+    ]
+
+    def __init__(self, marked: Then, here: Then, runs: Mapping[str, str]) -> None:
+        super().__init__()
+        self._before, self._after = sorted((marked, here), key=lambda then: then.at)
+        self._marked_first = self._before is marked
+        self._changes = difference(self._before, self._after)
+        self.table: Table[Change] = Table(
+            columns_for(runs),
+            lambda change: (change.kind, change.run, change.name, change.detail, change.agent),
+            noun="change",
+            pinned=2,
+        )
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="title", markup=False)
+        yield Static(self._about(), id="about", markup=False)
+        yield FilteredTable(self.table, "words that a change must hold: arrays, memory, device 3, …")
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        self.query_one("#title", Static).update(self._title(PALETTES.get(self.app.theme, DARK)))
+        self.table.update_rows(self._changes, "nothing changed, as far as is known")
+        self.table.focus()
+
+    def action_leave(self, drops_mark: bool) -> None:
+        """Back to where it was opened."""
+        self.dismiss(Outcome(drops_mark))
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        """Where such things are shown."""
+        message.stop()
+        change: Change = message.row
+        self.dismiss(Outcome(key=_SCREENS[change.kind], agent=change.agent))
+
+    def _title(self, palette: Palette) -> Text:
+        span = self._before.at, self._after.at
+        line = Text(" ", no_wrap=True, overflow="ellipsis", end="")
+        line.append(" DIFFERENCE ", f"bold reverse {palette.warning}")
+        line.append("  ")
+        for then, is_marked in ((self._before, self._marked_first), (self._after, not self._marked_first)):
+            line.append(clock(then.at, span), "bold")
+            line.append(" (v)" if is_marked else "", palette.theme.accent or palette.warning)
+            line.append(" → " if then is self._before else "")
+        line.append(f"  {length(span[1] - span[0])} later", palette.muted)
+        return line
+
+    def _about(self) -> str:
+        """How many changes there are of each kind."""
+        counts = [(kind, sum(each.kind is kind for each in self._changes)) for kind in Kind]
+        told = [f"{kind} {count:,}" for kind, count in counts if count]
+        return " · ".join(told) or "the same"
