@@ -136,9 +136,8 @@ class _Glance:
         self._observer = Observer()
         bins = self._told.bins
         self._at = to_ns(bins[-1].until) if bins else None
-        self._cluster, self._starts = _begun([], 0)
+        self._cluster, self._starts = _begun(found if bins else [], self._at or 0)
         if self._at is not None:
-            self._cluster, self._starts = _begun(found, self._at)
             self._observer.take(self._cluster)
 
     @property

@@ -87,6 +87,12 @@ class Track:
                 return recording, found
         return None
 
+    @property
+    def _first_keyframe(self) -> tuple[Recording, KeyframeAt] | None:
+        return next(
+            ((each, each.index.keyframes[0]) for each in self.recordings if each.index.keyframes), None
+        )
+
     def time_of(self, keyframe: KeyframeAt) -> int:
         return keyframe.at + self._ahead
 
@@ -98,6 +104,13 @@ class Track:
         """Frames with their times, of those after a time and until another."""
         since = None if after is None else after - self._ahead
         to = None if until is None else until - self._ahead
+        begin = self._first_keyframe if self.is_black_box else None
+        if begin is not None and (after is None or after < self.time_of(begin[1])):
+            # Older files are gone: what was told in them, and only once, stands in the first keyframe.
+            at = self.time_of(begin[1])
+            since = begin[1].at
+            if until is None or at <= until:
+                yield from ((at, frame) for frame in self.state(*begin))
         for recording in self.recordings:
             for at, frame in recording.frames(since, to):
                 yield at + self._ahead, self._moved(frame)
