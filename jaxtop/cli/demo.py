@@ -38,6 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--duration", type=float, metavar="S", help="seconds to train; until Ctrl-C by default"
     )
     parser.add_argument(
+        "--record", metavar="DIR", help="each process keeps its last minutes there, for `jaxtop replay`"
+    )
+    parser.add_argument(
         "--headless", action="store_true", help="without the app: print the training's own lines"
     )
 
@@ -52,7 +55,7 @@ def main(arguments: argparse.Namespace) -> int:
             stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)
         ]
         with _uninterrupted():
-            hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors)
+            hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors, arguments.record)
             stack.callback(stop, hosts)
         if not arguments.headless and has_terminal():
             return _watch(hosts, errors)
@@ -107,13 +110,15 @@ def _show(output: IO[bytes]) -> None:
 
 
 def start(
-    hosts: int, devices: int, duration: float | None, errors: list[IO[str]]
+    hosts: int, devices: int, duration: float | None, errors: list[IO[str]], record: str | None = None
 ) -> list[subprocess.Popen[bytes]]:
     """Start the processes of the run; the first one's output is the demo's."""
     coordinator = f"127.0.0.1:{_free_port()}"
     time_limit = [] if duration is None else ["--duration", str(duration)]
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
+    if record is not None:
+        environment["JAXTOP_RECORD"] = record
     started = []
     for index in range(hosts):
         place = ["--process", index, "--processes", hosts, "--coordinator", coordinator, "--devices", devices]
