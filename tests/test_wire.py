@@ -126,6 +126,18 @@ MESSAGES = (
     wire.Bye(10, "ended"),
     wire.Roster("a1", (PEER,), run="r1", name="train", process_count=2),
     wire.Link("closed", "10.0.0.1:7411", "why"),
+    wire.Past(
+        9.5,
+        (wire.PastSample(8.5, (1, None), 3), wire.PastSample(9.5, None, 4)),
+        (wire.PastLaunches(9_500, {"step": 4}),),
+        wire.PastSteps(8_500, 3, 9_500, 4),
+        {"step": 4},
+    ),
+    wire.PastArrays(ARRAYS, (CHANGE,)),
+    wire.PastEvents(
+        (wire.PastEvent(9.5, "info", "back", "a1", "is back"),),
+        (wire.PastStandstill("r1", 8.5, 9.5, 9.0, 9_000, "warning", "waits", ("a1",), ("a2",), 3),),
+    ),
 )
 REQUESTS = (wire.Request("pace", 500), wire.Reply("ping", "no", 10))
 MUTATIONS = 6000

@@ -79,6 +79,7 @@ class Index:
     clock: Clock | None = None
     is_finished: bool = False
     scanned: int = len(MAGIC)
+    visited: int = 0  # where the last chunk that was looked at begins
     begun: KeyframeAt | None = None  # a keyframe of which the end was not seen yet
     corrupt: int = 0  # places at which records could not be followed
 
@@ -180,7 +181,8 @@ def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
         after = at + RECORD.size + length
         if not _is_sound(content, at, code, after):
             index.corrupt += 1
-            at = chunks.find(content, at + 1)
+            # A chunk that lacks some bytes leads into the next one: that begins before this place.
+            at = chunks.find(content, index.visited + 1)
             if at < 0:
                 at = size  # nothing can be followed from here on, now or later
             index.scanned = at
@@ -190,6 +192,7 @@ def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
         if code == _HEADER:
             _see_header(path, content[at + RECORD.size : after])
         elif code == CHUNK_CODE:
+            index.visited = at
             _see_chunk(content, at, after, index)
         elif code == _METADATA:
             _see_metadata(path, content[at + RECORD.size : after], index)
@@ -205,7 +208,7 @@ def _is_sound(content: mmap.mmap, at: int, code: int, after: int) -> bool:
         return chunks.is_one(content, at) or (at + chunks.ENOUGH > len(content) < after)
     if code not in _KNOWN:
         return False
-    return chunks.find(content, at + 1, None if code == _DATA_END else after) < 0
+    return chunks.find(content, at + 1, len(content) if code == _DATA_END else after) < 0
 
 
 def _see_header(path: Path, raw: bytes) -> None:

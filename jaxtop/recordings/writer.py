@@ -50,6 +50,7 @@ class Writer:
         )
         self._channels: dict[Channel, int] = {}
         self._new: dict[str, str] = {}
+        self._since_keyframe: dict[str, str] = {}
         self._windows: dict[str, list[int]] = {}
         self._bytes = 0
         try:
@@ -88,6 +89,9 @@ class Writer:
             self._put(channel, at, to_ns(frame.at), wire.LOCAL_SEQUENCE, frame.raw)
         self.flush()
         self._note(layout.KEYFRAME_END, {"at": str(at)})
+        if self._since_keyframe:  # once more: what harms one place of a file must not cost all after it
+            self._note(layout.CHANNELS, self._since_keyframe)
+            self._since_keyframe = {}
         self._stream.flush()
 
     def note_clock(self, offset_s: float, error_s: float | None) -> None:
@@ -127,7 +131,7 @@ class Writer:
             number = self._channels[channel] = self._mcap.register_channel(
                 channel.topic, layout.ENCODING, 0, channel.metadata
             )
-            self._new[str(number)] = json.dumps(channel)
+            self._new[str(number)] = self._since_keyframe[str(number)] = json.dumps(channel)
         self._bytes += len(raw)
         self._mcap.add_message(number, at, raw, published, sequence % SEQUENCES)
 
