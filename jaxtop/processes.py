@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,18 @@ class Place(NamedTuple):
 def here() -> Place:
     """The place of this process; empty strings where the system does not say."""
     return Place(_read("/proc/sys/kernel/random/boot_id"), _link("/proc/self/ns/pid"))
+
+
+def about_this() -> dict[str, str]:
+    """This process as a recording names its writer."""
+    pid, place = os.getpid(), here()
+    return {
+        "hostname": socket.gethostname(),
+        "pid": str(pid),
+        "process_started_ticks": str(start_ticks(pid) or ""),
+        "boot": place.boot,
+        "pid_namespace": place.pid_namespace,
+    }
 
 
 def start_ticks(pid: int) -> int | None:

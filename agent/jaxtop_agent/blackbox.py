@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
+from jaxtop import processes, wire
 from jaxtop.clock import steady
 from jaxtop.recordings import Keyframe, Limits, Tape
 
@@ -38,11 +38,7 @@ class BlackBox:
             "tape": identity.agent,
             "agent": identity.agent,
             "name": identity.name,
-            "hostname": identity.hostname,
-            "pid": str(identity.pid),
-            "process_started_ticks": str(identity.process_started_ticks or ""),
-            "boot": identity.place.boot,
-            "pid_namespace": identity.place.pid_namespace,
+            **processes.about_this(),
         }
         self._tape = Tape(
             self._folder / "".join(each if each in _PLAIN else "_" for each in name),

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxtop import processes
 from jaxtop.cli import attaching
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, duration, legible, length, size
@@ -113,17 +114,16 @@ class Recording:
         if taping is not None:
             finish(taping, self._cluster, self._tell)
         self._tell("")
+        if taping is not None and taping.tape.failure is not None:
+            why, files = taping.tape.failure, _names(taping.tape)
+            raise UserError(f"the recording ended early: {why}; what there is is in {files}", FAILED)
         if taping is None or not self._has_met_somebody():
             for path in taping.tape.files if taping is not None else ():
                 path.unlink(missing_ok=True)  # nothing is in it
             unmet = self._cluster.unmet.values()
             whys = [f"{each.endpoint}: {attaching.why(each.link)}" for each in unmet]
             raise UserError("; ".join(whys) or "nobody was met, nothing is recorded", NOTHING_REACHED)
-        tape = taping.tape
-        files = ", ".join(map(str, tape.files))
-        if tape.failure is not None:
-            raise UserError(f"the recording ended early: {tape.failure}; what there is is in {files}", FAILED)
-        print(f"recorded {what}, {size(tape.size)} to {files}")
+        print(f"recorded {what}, {size(taping.tape.size)} to {_names(taping.tape)}")
         return 0
 
     def _what(self) -> str:
@@ -137,6 +137,10 @@ class Recording:
             print(f"\r\x1b[K{legible(line)}", end="", file=sys.stderr, flush=True)
 
 
+def _names(tape: Tape) -> str:
+    return ", ".join(map(str, tape.files))
+
+
 def default_name(cluster: Cluster) -> str:
     """A file name after the run and the time."""
     named = next((run.name or run.id for run in runs(cluster)), "run")
@@ -148,7 +152,7 @@ def begin(path: Path, limits: Limits = Limits()) -> Tape:  # noqa: B008 - a froz
     """A tape that writes to this file; an error in words if it cannot."""
     if path.exists():
         raise UserError(f"{path} exists already; choose another name, or remove it")
-    tape = Tape(path, {"tape": f"viewer-{time.time_ns():x}"}, limits)
+    tape = Tape(path, {"tape": f"viewer-{time.time_ns():x}", **processes.about_this()}, limits)
     tape.start()
     if tape.failure is not None:
         raise UserError(f"{path} cannot be written: {tape.failure}")

@@ -27,6 +27,8 @@ MOST_WAITING_BYTES = 64 << 20
 # The rest of the disk is for the run.
 LEAST_FREE = 64 << 20
 LOOK_AT_DISK_EVERY = 10.0
+# Each file begins with the whole state; one that ends sooner would hold little else.
+SHORTEST = 2.0
 
 
 @dataclass(frozen=True)
@@ -208,8 +210,9 @@ class Tape:
 
     def _is_full(self, writer: Writer) -> bool:
         size, seconds = self._limits.size, self._limits.seconds
-        is_old = seconds is not None and time.monotonic() - self._begun >= seconds
-        return is_old or (size is not None and writer.size >= size)
+        age = time.monotonic() - self._begun
+        is_large = size is not None and writer.size >= size and age >= SHORTEST
+        return is_large or (seconds is not None and age >= seconds)
 
     def _open(self) -> None:
         self._number += 1
