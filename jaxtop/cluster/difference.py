@@ -189,7 +189,7 @@ def _of_memory(before: Then, after: Then) -> Iterator[Change]:
         for part in PARTS:
             if part is not Part.FREE:  # it is what the others leave
                 held = (earlier or {}).get(part), (later or {}).get(part)
-                if held[0] != held[1]:
+                if held[0] != held[1] and any(held):
                     yield Change(Kind.MEMORY, run, part, _moved(*held, earlier is None, later is None), *held)
 
 

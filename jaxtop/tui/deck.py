@@ -149,7 +149,10 @@ class Deck:
     @property
     def sample(self) -> float:
         """The seconds from one sample to the next: those of the host that is sampled most often."""
-        hellos = [host.hello for host in self.moment.cluster.hosts.values() if host.hello]
+        # Those of the last look: who steps fast must not have each place looked at.
+        kept = self._live or self._kept
+        hosts = kept.cluster.hosts or self.moment.cluster.hosts
+        hellos = [host.hello for host in hosts.values() if host.hello]
         shortest = min((hello.interval_ms for hello in hellos), default=1000)
         return max(SHORTEST_SAMPLE, shortest / 1000)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.cluster.fold import LoggedEvent
     from jaxtop.tui.palette import Palette
 
-PLAY, PAUSE, LOOP = "▶", "⏸", "↻"
+PLAY, PAUSE, LOOP = "▶", "‖", "↻"
 CURSOR_ABOVE, CURSOR_BELOW, MARK = "┃", "▲", "v"
 UNKNOWN = "─"
 # Marks of events by severity: the worst of a place is shown.

@@ -138,7 +138,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
         self._changes = difference(self._before, self._after)
         self.table: Table[Change] = Table(
             columns_for(runs),
-            lambda change: (change.kind, change.run, change.name, change.detail, change.agent),
+            id,  # programs of one name need not be told apart by anything that is shown
             noun="change",
             pinned=2,
         )
