@@ -162,9 +162,9 @@ def _over(value: float | None, unit: float) -> float | None:
 
 
 def _labels(labels: Labels) -> str:
-    given = [f'{name}="{_escape(str(value))}"' for name, value in labels.items() if value is not None]
+    given = [f'{name}="{escaped(str(value))}"' for name, value in labels.items() if value is not None]
     return "{" + ",".join(given) + "}" if given else ""
 
 
-def _escape(value: str) -> str:
+def escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,286 @@
+"""Figures over time, in long form: a row for each figure that is known at a moment.
+
+A row has its time (UTC), run, process (its index), device (its global id), metric, name, value and unit.
+`name` tells figures of one metric apart: a function, a part of the memory, a role of arrays, a collective.
+Metrics are called as in the OpenMetrics of a snapshot. What nobody knows has no row; hosts that are not live have but `host_live`, 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sqlite3
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from jaxtop.cluster import KnownMemory, Part, State, arrays, devices, memory, runs, state_of
+from jaxtop.cluster.arrays import Merged
+from jaxtop.cluster.collectives import KnownCollectives, collectives
+from jaxtop.export.json import timestamp
+from jaxtop.export.openmetrics import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from jaxtop.cluster import Cluster, Host, MemoryView
+    from jaxtop.cluster.views import Known
+
+    Moments = Iterable[tuple[float, Cluster]]
+
+
+class Metric(NamedTuple):
+    """What a metric is: its kind and unit as OpenMetrics has them, the labels that `name` stands for."""
+
+    help: str
+    unit: str = ""
+    labels: tuple[str, ...] = ()
+    kind: str = "gauge"
+
+
+_COLLECTIVE = ("program", "op", "axes")
+METRICS = {
+    "host_live": Metric("Whether the host is live."),
+    "process_cpu_ratio": Metric("CPU of the process, in cores.", "ratio"),
+    "process_resident_bytes": Metric("Resident memory of the process.", "bytes"),
+    "machine_cpu_ratio": Metric("CPU of the machine, of all its cores.", "ratio"),
+    "machine_memory_used_bytes": Metric("Memory in use of the machine.", "bytes"),
+    "machine_received_bytes_per_second": Metric("What the machine receives.", "bytes_per_second"),
+    "machine_sent_bytes_per_second": Metric("What the machine sends.", "bytes_per_second"),
+    "agent_cpu_ratio": Metric("CPU of the agent itself, in cores.", "ratio"),
+    "launches": Metric("Launches of a compiled function, at least.", "", ("function",), "counter"),
+    "steps": Metric("Steps that the script reported.", "", (), "counter"),
+    "step_metric": Metric("What the script said of its latest step.", "", ("metric",)),
+    "device_memory_used_bytes": Metric("Bytes in use.", "bytes", ("source",)),
+    "device_memory_peak_bytes": Metric("Most bytes ever in use.", "bytes", ("source",)),
+    "device_memory_limit_bytes": Metric("Bytes the allocator may use.", "bytes", ("source",)),
+    "device_memory_part_bytes": Metric("Memory by what takes it.", "bytes", ("part",)),
+    "device_utilization_ratio": Metric("Share of time the device was busy.", "ratio"),
+    "device_power_watts": Metric("Power draw.", "watts"),
+    "device_temperature_celsius": Metric("Temperature.", "celsius"),
+    "arrays": Metric("Live arrays, each counted once.", "", ("role",)),
+    "arrays_bytes": Metric("Bytes of live arrays, each counted once.", "bytes", ("role",)),
+    "collective_rate": Metric("How often a second it runs.", "", _COLLECTIVE),
+    "collective_seconds": Metric("Duration for who came first, median.", "seconds", _COLLECTIVE),
+    "collective_transfer_seconds": Metric("Duration without waiting.", "seconds", _COLLECTIVE),
+    "collective_wait_seconds": Metric("Longest wait in a group, median.", "seconds", _COLLECTIVE),
+    "collective_bus_bytes_per_second": Metric(
+        "Bus bandwidth, estimated.", "bytes_per_second", _COLLECTIVE
+    ),
+}  # fmt: skip
+
+
+class Row(NamedTuple):
+    """One figure at one moment."""
+
+    run: str
+    process: int | None
+    device: int | None
+    metric: str
+    names: tuple[str, ...]
+    value: float
+
+
+@dataclass
+class _Known:
+    """What was derived for the moment before: most of it holds for this one, too."""
+
+    devices: Known = field(default_factory=dict)
+    memory: KnownMemory = field(default_factory=KnownMemory)
+    arrays: Merged = field(default_factory=Merged)
+    collectives: KnownCollectives = field(default_factory=KnownCollectives)
+
+
+COLUMNS = ("time", "run", "process", "device", "metric", "name", "value", "unit")
+
+
+def to_csv_series(moments: Moments) -> Iterator[str]:
+    """A table with a heading."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(COLUMNS)
+    known = _Known()
+    for at, cluster in moments:
+        time = timestamp(at)
+        for row in _rows(cluster, at, known):
+            name = " ".join(row.names)
+            unit = METRICS[row.metric].unit
+            table.writerow((time, row.run, row.process, row.device, row.metric, name, row.value, unit))
+        yield out.getvalue()
+        out.seek(0)
+        out.truncate()
+    yield out.getvalue()
+
+
+def to_json_series(moments: Moments) -> Iterator[str]:
+    """An object a line, each with all columns; null where there is none, and for what is no number."""
+    known = _Known()
+    for at, cluster in moments:
+        time = timestamp(at)
+        for row in _rows(cluster, at, known):
+            name, unit = " ".join(row.names) or None, METRICS[row.metric].unit or None
+            values = (time, row.run, row.process, row.device, row.metric, name, row.value, unit)
+            yield msgspec.json.encode(dict(zip(COLUMNS, values, strict=True))).decode() + "\n"
+
+
+def to_openmetrics_series(moments: Moments) -> Iterator[str]:
+    """The exposition format, version 1.0.0, with timestamps.
+
+    It wants all samples of a series in one place: they are sorted in a temporary file.
+    """
+    known = _Known()
+    series: dict[tuple[str, str], int] = {}
+    latest: dict[int, float] = {}
+    # Without a name it is a file that nobody else sees, and that goes with the connection.
+    database = sqlite3.connect("")
+    try:
+        database.execute("create table sample (series integer, at text, value text)")
+        for at, cluster in moments:
+            told = []
+            for row in _rows(cluster, at, known):
+                number = series.setdefault((row.metric, _labels(row)), len(series))
+                if latest.get(number, -math.inf) < at:  # a series has one value at a time
+                    latest[number] = at
+                    told.append((number, f"{at:.6f}", _number(row.value)))
+            database.executemany("insert into sample values (?, ?, ?)", told)
+        database.execute("create index by_series on sample (series)")
+        for name, metric in METRICS.items():
+            numbers = [(labels, number) for (its, labels), number in series.items() if its == name]
+            yield from _heading(name, metric) if numbers else ()
+            suffix = "_total" if metric.kind == "counter" else ""
+            for labels, number in numbers:
+                found = database.execute(
+                    "select at, value from sample where series = ? order by rowid", (number,)
+                )
+                yield from (f"jaxtop_{name}{suffix}{labels} {value} {at}\n" for at, value in found)
+    finally:
+        database.close()
+    yield "# EOF\n"
+
+
+SERIES: dict[str, Callable[[Moments], Iterator[str]]] = {
+    "csv": to_csv_series,
+    "json": to_json_series,
+    "openmetrics": to_openmetrics_series,
+}
+
+
+def _heading(name: str, metric: Metric) -> Iterator[str]:
+    yield f"# TYPE jaxtop_{name} {metric.kind}\n"
+    if metric.unit:
+        yield f"# UNIT jaxtop_{name} {metric.unit}\n"
+    yield f"# HELP jaxtop_{name} {metric.help}\n"
+
+
+def _labels(row: Row) -> str:
+    given: list[tuple[str, object]] = [
+        ("run", row.run),
+        ("process_index", row.process),
+        ("device", row.device),
+    ]
+    given += zip(METRICS[row.metric].labels, row.names, strict=True)
+    return (
+        "{" + ",".join(f'{name}="{escaped(str(value))}"' for name, value in given if value is not None) + "}"
+    )
+
+
+def _number(value: float) -> str:
+    if math.isfinite(value):
+        return str(value)
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+
+
+# Rows
+
+
+def _rows(cluster: Cluster, at: float, known: _Known) -> Iterator[Row]:
+    held: dict[str, list[MemoryView]] = {}
+    for view in memory(cluster, devices(cluster, at, known.devices), known.memory):
+        held.setdefault(view.device.agent, []).append(view)
+    live = set()
+    for run in runs(cluster):
+        for each in run.hosts:
+            is_live = state_of(each.host, at) is State.LIVE
+            process = each.host.process_index
+            yield Row(run.id, process, None, "host_live", (), int(is_live))
+            if is_live:
+                live.add(run.id)
+                yield from _of_host(run.id, each.host)
+                for view in held.get(each.host.agent, ()):
+                    yield from _of_device(run.id, process, view)
+    yield from _of_arrays(cluster, live, known)
+    yield from _of_collectives(cluster, live, known)
+
+
+def _of_host(run: str, host: Host) -> Iterator[Row]:
+    pulse = host.pulse
+    sample = pulse.host
+    figures = {
+        "process_cpu_ratio": _over(sample.process_cpu_permille, 1000),
+        "process_resident_bytes": sample.rss_bytes,
+        "machine_cpu_ratio": _over(sample.machine_cpu_permille, 1000),
+        "machine_memory_used_bytes": sample.memory_used_bytes,
+        "machine_received_bytes_per_second": sample.received_bytes_per_s,
+        "machine_sent_bytes_per_second": sample.sent_bytes_per_s,
+        "agent_cpu_ratio": _over(pulse.cost.cpu_ppm, 1_000_000),
+        "steps": None if pulse.step is None else pulse.step.calls,
+    }
+    for metric, value in figures.items():
+        if value is not None:
+            yield Row(run, host.process_index, None, metric, (), value)
+    for function, count in host.launches.items():
+        yield Row(run, host.process_index, None, "launches", (function,), count)
+    for name, told in (pulse.step.metrics if pulse.step else {}).items():
+        yield Row(run, host.process_index, None, "step_metric", (name,), told)
+
+
+def _of_device(run: str, process: int | None, view: MemoryView) -> Iterator[Row]:
+    device = view.device
+    source = (device.memory_source or "unknown",)
+    figures: list[tuple[str, tuple[str, ...], float | None]] = [
+        ("device_memory_used_bytes", source, device.used_bytes),
+        ("device_memory_peak_bytes", source, device.peak_bytes),
+        ("device_memory_limit_bytes", source, device.limit_bytes),
+        *(("device_memory_part_bytes", (part.replace(" ", "_"),), view.of(part)) for part in Part),
+        ("device_utilization_ratio", (), device.utilization),
+        ("device_power_watts", (), device.power_w),
+        ("device_temperature_celsius", (), device.temperature_c),
+    ]
+    for metric, names, value in figures:
+        if value is not None:
+            yield Row(run, process, device.id, metric, names, value)
+
+
+def _of_arrays(cluster: Cluster, live: set[str], known: _Known) -> Iterator[Row]:
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    for view in arrays(cluster, known.arrays):
+        if view.run in live:
+            key = view.run, view.role or ("other" if view.name else "unnamed")
+            count, size = counts.get(key, (0, 0))
+            counts[key] = count + view.count, size + view.bytes_global
+    for (run, role), (count, size) in counts.items():
+        yield Row(run, None, None, "arrays", (role,), count)
+        yield Row(run, None, None, "arrays_bytes", (role,), size)
+
+
+def _of_collectives(cluster: Cluster, live: set[str], known: _Known) -> Iterator[Row]:
+    for view in collectives(cluster, known.collectives):
+        if view.run not in live:
+            continue
+        names = view.program, view.op, "unknown" if view.axes is None else ",".join(view.axes)
+        figures = {
+            "collective_rate": view.per_second,
+            "collective_seconds": _over(view.p50_us, 10**6),
+            "collective_transfer_seconds": _over(view.transfer_us, 10**6),
+            "collective_wait_seconds": _over(view.wait_us, 10**6),
+            "collective_bus_bytes_per_second": view.busbw_bytes_per_s,
+        }
+        for metric, value in figures.items():
+            if value is not None:
+                yield Row(view.run, None, None, metric, names, value)
+
+
+def _over(value: float | None, unit: float) -> float | None:
+    return None if value is None else value / unit
