@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from textual.events import MouseMove
 
 from jaxtop.cluster.fold import LoggedEvent
 from jaxtop.cluster.overview import Bin, Overview
@@ -293,13 +294,14 @@ class TestByMouse:
             await stage.pilot.mouse_down("#track", offset=(11, 0))
             await settle(stage)
             assert at(stage) == pytest.approx(10 / 117 * LONG, abs=0.01)
-            await stage.pilot.hover("#track", offset=(31, 0))
-            await settle(stage)
-            track = stage.app.query_one("#track")
-            assert stage.app.mouse_captured is track
+            for x in (21, 31):
+                await stage.pilot._post_mouse_events([MouseMove], "#track", offset=(x, 0), button=1)
+                await settle(stage)
+                assert at(stage) == pytest.approx((x - 1) / 117 * LONG, abs=0.01)
             await stage.pilot.mouse_up("#track", offset=(31, 0))
+            await stage.pilot.hover("#track", offset=(61, 0))
             await settle(stage)
-            assert stage.app.mouse_captured is None
+            assert at(stage) == pytest.approx(30 / 117 * LONG, abs=0.01)
 
         play(act, reel=Reel(*TOLD), replay=PAUSED)
 

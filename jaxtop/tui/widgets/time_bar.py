@@ -56,6 +56,7 @@ class Track(Widget):
         # Made anew only of another overview, or for another width.
         self._glance: tuple[object, object, Glance] = (None, None, Glance())
         self._shown = Text()
+        self._held = 0
 
     def show(self, tape: Tape) -> None:
         """This is the tape now."""
@@ -86,6 +87,7 @@ class Track(Widget):
         event.stop()
         self.capture_mouse()
         x, width = self._place(event), self.content_size.width
+        self._held = x
         found = draw.events_at(self._tape, x, width)
         self.post_message(self.Sought(found[0].at if found else self._tape.time_at(x, width)))
 
@@ -98,7 +100,8 @@ class Track(Widget):
         said = draw.tip(self._tape, x, width)
         if said != self.tooltip:
             self.tooltip = said
-        if self.app.mouse_captured is self and event.button and event.delta_x:
+        if self.app.mouse_captured is self and event.button and x != self._held:
+            self._held = x
             self.post_message(self.Sought(self._tape.time_at(x, width)))
 
     def _place(self, event: events.MouseEvent) -> int:
