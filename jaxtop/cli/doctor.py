@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import platform
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import __version__, keys, runfiles
+from jaxtop.cli.words import size
+from jaxtop.recordings.tape import LEAST_FREE
 from jaxtop.transport import FIRST_PORT
 
 if TYPE_CHECKING:
@@ -176,6 +180,16 @@ def _demo() -> Iterator[Finding]:
         yield Finding("demo", OK, "jaxtop demo")
 
 
+def _room() -> Iterator[Finding]:
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    words = f"{folder} has {size(free)} free"
+    if free < 2 * LEAST_FREE:
+        yield Finding("looking back", NOTE, f"{words}: too little to keep what the app saw; set TMPDIR")
+    else:
+        yield Finding("looking back", OK, words)
+
+
 def _home() -> Iterator[Finding]:
     try:
         folder = keys.config_dir()
@@ -192,6 +206,7 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _key,
     _home,
     _run_files,
+    _room,
     _port,
     _jax,
     _nvidia,

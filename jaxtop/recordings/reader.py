@@ -74,10 +74,11 @@ class Recording:
     @property
     def span(self) -> tuple[float, float] | None:
         """The times of the first frame and of the last one."""
-        chunks = [each for each in self.index.chunks if not each.is_keyframe] or self.index.chunks
+        chunks = self.index.chunks
         if not chunks:
             return None
-        return to_seconds(chunks[0].start), to_seconds(max(each.end for each in chunks[-8:]))
+        first = next((each for each in chunks if not each.is_keyframe), chunks[0])
+        return to_seconds(first.start), to_seconds(max(each.end for each in chunks[-8:]))
 
     @property
     def notes(self) -> tuple[str, ...]:
