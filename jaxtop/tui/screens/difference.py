@@ -100,7 +100,7 @@ def columns_for(runs: Mapping[str, str]) -> tuple[Column[Change], ...]:
         words("kind", "kind", 8, lambda change: change.kind, _muted),
         words("name", "what", 22, lambda change: change.name, flexible=True),
         *((run,) if len(runs) > 1 else ()),
-        words("how", "how", 16, lambda change: change.how, _colour),
+        words("how", "how", 18, lambda change: change.how, _colour),
         Column("change", "change", 8, "right", _weight, signed, _colour, largest_first=True),
         _side("before", lambda change: change.before),
         _side("after", lambda change: change.after),
