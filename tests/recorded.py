@@ -49,8 +49,8 @@ def taped(path, limits=NO_LIMITS, about=ABOUT, **more):
         tape.finish(60)
 
 
-def record(path, made, **more):
-    """A session through the real tape; flushed as often as a live one."""
+def record(path, made, flush_every=1.5, **more):
+    """A session through the real tape; flushed as often as a live one, by the time of the session."""
     cluster = Cluster()
     with taped(path, **more) as tape:
         taping, due = Taping(tape), 0.0
@@ -60,7 +60,7 @@ def record(path, made, **more):
             taping.take(batch, cluster, batch[-1].at)
             if batch[-1].at >= due:
                 tape.sync(60)
-                due = batch[-1].at + 1.5
+                due = batch[-1].at + flush_every
         taping.finish(cluster)
         assert tape.failure is None
     return tape

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.cluster.episodes import Episode
-from jaxtop.cluster.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, Launches, Rate
+from jaxtop.cluster.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launches, Rate
 from jaxtop.cluster.stalls import Certainty, Diagnosis
 
 if TYPE_CHECKING:
@@ -27,16 +27,19 @@ MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
 Told = tuple[float, str, wire.Message]
 
 
-def messages(cluster: Cluster, at: float) -> tuple[Told, ...]:
-    """All that a cluster knows at that time."""
-    return tuple(_messages(cluster, at))
+def messages(cluster: Cluster, at: float, *, has_windows: bool = False) -> tuple[Told, ...]:
+    """All that a cluster knows at that time; the last windows, too, where no recording has them."""
+    return tuple(_messages(cluster, at, has_windows=has_windows))
 
 
-def _messages(cluster: Cluster, at: float) -> Iterator[Told]:
+def _messages(cluster: Cluster, at: float, *, has_windows: bool) -> Iterator[Told]:
     for unmet in cluster.unmet.values():
         yield unmet.link_at, "", unmet.link
     for host in cluster.hosts.values():
         yield from _of_host(cluster, host, at)
+        if has_windows and host.window is not NO_WINDOW:
+            yield host.heard_at or at, host.agent, host.window
+        yield at, host.agent, _past(cluster, host)
     yield at, "", _events(cluster)
 
 
@@ -63,7 +66,6 @@ def _of_host(cluster: Cluster, host: Host, at: float) -> Iterator[Told]:
         yield host.pulse_at, agent, host.pulse
     if host.bye is not None:
         yield heard_at, agent, host.bye
-    yield at, agent, _past(cluster, host)
 
 
 def _past(cluster: Cluster, host: Host) -> wire.Past:

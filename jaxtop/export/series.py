@@ -1,8 +1,9 @@
 """Figures over time, in long form: a row for each figure that is known at a moment.
 
 A row has its time (UTC), run, process (its index), device (its global id), metric, name, value and unit.
-`name` tells figures of one metric apart: a function, a part of the memory, a role of arrays, a collective.
-Metrics are called as in the OpenMetrics of a snapshot. What nobody knows has no row; hosts that are not live have but `host_live`, 0.
+`name` tells figures of one metric apart: a function, a part of the memory, a role of arrays, a collective
+with program and axes. Metrics are called as in the OpenMetrics of a snapshot. What nobody knows has no row;
+hosts that are not live have but `host_live`, which is 0.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def _copy(old: Recording, new: Path, progress: Callable[[float], object]) -> Non
         for number, keyframe in enumerate(old.index.keyframes):
             for _, frame in old.frames(after, keyframe.at):
                 writer.write(frame)
-            state = tuple(each for each in old.state(keyframe) if each.kind != "window")
+            state = tuple(old.keyframe(keyframe))
             writer.write_keyframe(Keyframe(to_seconds(keyframe.at), state, keyframe.happened))
             after = keyframe.at
             progress((number + 1) / total)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Chunks that are kept unpacked: playing back and forth reads the same ones again.
 CHUNKS_KEPT = 8
+# Who has told as many windows since the file was begun needs none from before.
+FEW_WINDOWS = 4
 
 
 class Recording:
@@ -101,18 +103,25 @@ class Recording:
 
     def state(self, keyframe: KeyframeAt) -> list[wire.Frame]:
         """The state at a keyframe, as frames with their own times; what tells of the past comes last."""
+        found = self.keyframe(keyframe)
+        past = [frame for frame in found if frame.kind.startswith("past")]
+        now = [frame for frame in found if not frame.kind.startswith("past")]
+        return [*now, *self._windows(keyframe), *past]
+
+    def keyframe(self, keyframe: KeyframeAt) -> list[wire.Frame]:
+        """The messages of a keyframe, without the windows to which it points."""
         found: list[wire.Frame] = []
         for chunk in self.index.chunks[keyframe.chunk :]:
             if not chunk.is_keyframe or chunk.start != keyframe.at:
                 break
             found += [frame for _, channel, frame in self._messages(chunk) if channel.is_keyframe]
-        past = [frame for frame in found if frame.kind.startswith("past")]
-        now = [frame for frame in found if not frame.kind.startswith("past")]
-        return [*now, *self._windows(keyframe), *past]
+        return found
 
     def _windows(self, keyframe: KeyframeAt) -> list[wire.Frame]:
         """The last windows of the profiler before a keyframe, which it points to."""
-        found: list[wire.Frame] = []
+        first, found = self.index.keyframes[0], []
+        if len(keyframe.windows) < FEW_WINDOWS and first.at < keyframe.at:  # it has those before the file
+            found = [frame for frame in self.keyframe(first) if frame.kind == "window"]
         for chunk in self._chunks_with(keyframe.windows):
             found += [frame for at, channel, frame in self._messages(chunk) if channel.kind == "window"
                       and not channel.is_keyframe and at in keyframe.windows]  # fmt: skip

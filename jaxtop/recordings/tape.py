@@ -27,6 +27,8 @@ MOST_WAITING_BYTES = 64 << 20
 # The rest of the disk is for the run.
 LEAST_FREE = 64 << 20
 LOOK_AT_DISK_EVERY = 10.0
+# For the file to be closed after something failed.
+FAILED_WAIT = 1.0
 # Each file begins with the whole state; one that ends sooner would hold little else.
 SHORTEST = 2.0
 
@@ -70,7 +72,8 @@ class Tape:
         self._path, self._about, self._limits = path, dict(about), limits
         self._flush_every, self._compacts, self._is_unnamed = flush_every, compacts, is_unnamed
         self._queue: deque[Frame | Keyframe] = deque()
-        self._waiting = 0  # bytes
+        # Bytes; each is counted by one thread alone, or counts would get lost.
+        self._given = self._taken = 0
         self._clock: tuple[float, float | None] | None = None
         self._bell = threading.Event()
         self._opened, self._done = threading.Event(), threading.Event()
@@ -116,10 +119,12 @@ class Tape:
         if self.is_over:
             return
         for frame in frames:
-            self._waiting += len(frame.raw)
+            self._given += len(frame.raw)
             self._queue.append(frame)
-        if self._waiting > self._limits.waiting:
-            self._fail(f"the disk is too slow: {self._waiting >> 20} MB were waiting to be written")
+        waiting = self._given - self._taken
+        if waiting > self._limits.waiting:
+            self._fail(f"the disk is too slow: {waiting >> 20} MB were waiting to be written")
+            self._queue.clear()  # who would write it may stand in a disk that does not answer
         self._bell.set()
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
@@ -143,6 +148,8 @@ class Tape:
     def finish(self, timeout: float | None = None) -> bool:
         """End the recording in order, and wait for that; False if it did not come in time."""
         self.end()
+        if self.failure is not None:  # a disk that does not answer would be waited for without end
+            timeout = FAILED_WAIT
         return self._done.wait(timeout)
 
     def end(self) -> None:
@@ -179,7 +186,7 @@ class Tape:
     def _serve(self) -> None:
         flush_due = look_due = time.monotonic()
         while not self._is_ending and self.failure is None:
-            self._bell.wait(self._flush_every)
+            self._bell.wait(self._pause(flush_due))
             self._bell.clear()
             synced, self._synced = self._synced, None
             self._take()
@@ -193,6 +200,12 @@ class Tape:
             if synced is not None:
                 synced.set()
 
+    def _pause(self, flush_due: float) -> float:
+        """How long to wait for more: what was taken is flushed on time, whether more comes or not."""
+        if self._writer is None or not self._writer.is_open:
+            return self._flush_every
+        return max(0.0, flush_due - time.monotonic())
+
     def _take(self) -> None:
         while self._queue and self.failure is None and self._writer is not None:
             item = self._queue.popleft()
@@ -200,7 +213,7 @@ class Tape:
                 self._writer.write_keyframe(item)
                 continue
             self._writer.write(item)
-            self._waiting -= len(item.raw)
+            self._taken += len(item.raw)
             if self._is_full(self._writer):
                 self._close()
                 self._open()

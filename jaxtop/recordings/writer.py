@@ -66,6 +66,11 @@ class Writer:
         """Bytes on the disk so far, and those of the chunk that is open, unpacked."""
         return self._stream.tell() + self._bytes
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a chunk is open, which would be lost now."""
+        return bool(self._bytes)
+
     def write(self, frame: wire.Frame) -> None:
         """Take a frame into the open chunk."""
         if frame.kind == "window":

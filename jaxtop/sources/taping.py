@@ -60,5 +60,7 @@ class Taping:
     def _put_keyframe(self, cluster: Cluster, at: float) -> None:
         overview = self._observer.take(cluster).coarser(MOST_BINS)
         happened = {"bins": overview.bins, "events": overview.events}
-        self.tape.write_keyframe(Keyframe(at, keyframe.messages(cluster, at), happened))
+        # The first of a file has the windows, too: later ones point to those that the file has by then.
+        state = keyframe.messages(cluster, at, has_windows=self.tape.wants_keyframe)
+        self.tape.write_keyframe(Keyframe(at, state, happened))
         self._last, self._frames, self._bytes = at, 0, 0

@@ -1,0 +1,275 @@
+"""Tapes: whatever the disk does, who records never waits and what was written can be read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from jaxtop.cluster import Cluster
+from jaxtop.recordings import Limits, Recording, Tape, tape
+from jaxtop.recordings import file as files
+from jaxtop.sources.taping import Taping
+from tests import made_sessions
+from tests.made_sessions import Made
+from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped
+from tests.support import eventually
+
+MADE = Made(hosts=2, devices=8, seconds=60)
+
+
+@pytest.fixture
+def frames():
+    return made_sessions.frames(MADE)
+
+
+def test_a_file_is_followed_while_it_is_written(tmp_path):
+    """All that was synced is there, at once; and it goes on growing until it is finished."""
+    path = tmp_path / "a.mcap"
+    with taped(path, flush_every=0.1) as written:
+        first, *batches = made_sessions.batches(MADE)
+        written.write(first)
+        written.sync(60)
+        frames = [*first]
+        with session_of(path) as session:
+            for batch in batches:
+                frames += batch
+                written.write(batch)
+                written.sync(60)
+                session.refresh()
+                told = frames
+                assert session.is_growing and session.span == (frames[0].at, told[-1].at)
+                assert list(session.frames()) == told
+                assert_equal(session.at(told[-1].at), folded(frames, told[-1].at), told[-1].at)
+            assert session.notes == ()
+    assert read(path) == frames
+
+
+def test_what_was_given_is_in_the_file_before_long_also_if_nothing_follows(tmp_path, frames):
+    path = tmp_path / "a.mcap"
+    with taped(path, flush_every=0.2) as written:
+        for i in range(0, 40, 2):
+            written.write(frames[i : i + 2])
+            eventually(lambda many=i + 2: read(path) == frames[:many], every=0.02)
+
+
+def test_a_chunk_that_is_open_is_closed_on_time(tmp_path, frames):
+    """Frames that keep coming a little later each time must not put it off."""
+    asked = []
+
+    class Bell(threading.Event):
+        def wait(self, timeout=None):
+            asked.append(timeout)
+            return super().wait(timeout)
+
+    written = Tape(tmp_path / "a.mcap", ABOUT, flush_every=30.0)
+    written._bell = Bell()
+    written.start()
+    written.sync()
+    written.write(frames[:3])
+    eventually(lambda: asked[-1] < 30.0, every=0.02)
+    written.write(frames[3:6])
+    eventually(lambda: asked[-1] < asked[-2] < 30.0, every=0.02)
+    assert written.finish(60)
+
+
+def test_a_killed_writer_loses_what_came_since_the_last_flush_alone(tmp_path):
+    """A process that records is killed; its file has all up to then, and no more is missing."""
+    path = tmp_path / "a.mcap"
+    program = (
+        "import sys, time, pathlib\n"
+        "from jaxtop.recordings import Tape\n"
+        "from tests import made_sessions\n"
+        "tape = Tape(pathlib.Path(sys.argv[1]), {'tape': 't1'}); tape.start()\n"
+        "frames = made_sessions.frames(made_sessions.Made(seconds=30))\n"
+        "tape.write(frames[:50]); tape.sync(60); tape.write(frames[50:]); print('written', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, path], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "written\n"
+        process.kill()
+    found, frames = read(path), made_sessions.frames(Made(seconds=30))
+    assert len(found) >= 50 and found == frames[: len(found)]
+
+
+def test_threads_that_give_and_take_do_not_lose_count(tmp_path, frames):
+    """Else a long recording would end one day because of bytes that nobody waits for."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with taped(tmp_path / "a.mcap") as written:
+            for _ in range(30):
+                written.write(frames)
+            written.sync(60)
+            eventually(lambda: written._given == written._taken)
+    finally:
+        sys.setswitchinterval(before)
+
+
+# Disks that fail
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system with room for 1 MB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("nobody but root can make a small file system")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(written, frames, patience=60):
+    """Give frames until the tape has had enough; it must not raise, and never wait."""
+    end = time.monotonic() + patience
+    while not written.is_over and time.monotonic() < end:
+        written.write(frames)
+        time.sleep(0.01)
+    assert written.failure is not None and "\n" not in written.failure
+    written.write(frames)
+    assert written.finish(60)
+
+
+def test_a_full_disk_ends_the_recording_and_leaves_what_it_had(small_disk, frames, monkeypatch):
+    monkeypatch.setattr(tape, "LEAST_FREE", 0)
+    with taped(small_disk / "a.mcap", flush_every=0.05) as written:
+        fill(written, frames)
+    assert written.failure == "no space left on device"
+    assert len(read(small_disk / "a.mcap")) > 100
+    with session_of(small_disk / "a.mcap") as session:
+        assert session.at(session.span[1]).hosts
+
+
+def test_a_disk_that_is_nearly_full_is_left_to_the_run(small_disk, frames):
+    with taped(small_disk / "a.mcap") as written:
+        fill(written, frames)
+    assert written.failure == "no space left on device"
+    assert sum(each.stat().st_size for each in small_disk.iterdir()) < 1 << 19
+
+
+def test_a_folder_that_vanishes_ends_the_recording(tmp_path, frames, monkeypatch):
+    monkeypatch.setattr(tape, "LOOK_AT_DISK_EVERY", 0.05)
+    (tmp_path / "gone").mkdir()
+    with taped(tmp_path / "gone" / "a.mcap", flush_every=0.05) as written:
+        written.write(frames)
+        written.sync(60)
+        shutil.rmtree(tmp_path / "gone")
+        fill(written, frames[:1])
+    assert written.failure == "no such file or directory"
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path, frames):
+    with taped(tmp_path / "nowhere" / "a.mcap") as written:
+        fill(written, frames)
+    assert written.failure == "no such file or directory"
+
+
+def test_nothing_is_written_over(tmp_path, frames):
+    (tmp_path / "a.mcap").write_text("mine")
+    with taped(tmp_path / "a.mcap") as written:
+        fill(written, frames)
+    assert written.failure == "file exists" and (tmp_path / "a.mcap").read_text() == "mine"
+
+
+def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path, frames, monkeypatch):
+    """What waits to be written is bounded; then the recording is over, also for who wants to end it."""
+    answers, real = threading.Event(), os.write
+
+    def stuck(fd, data):
+        answers.wait(60)
+        return real(fd, data)
+
+    written = Tape(tmp_path / "a.mcap", ABOUT, Limits(waiting=1 << 20), flush_every=0.05)
+    written.start()
+    written.write(frames)
+    written.sync(60)
+    monkeypatch.setattr(files.os, "write", stuck)
+    try:
+        while not written.is_over:
+            written.write(frames)
+            assert written.size > 0
+        assert written.failure == "the disk is too slow: 1 MB were waiting to be written"
+        written.write(frames)
+        assert not written.finish()
+        assert not written._queue
+    finally:
+        answers.set()
+    assert written._done.wait(60)
+    found = read(tmp_path / "a.mcap")
+    assert found[: len(frames)] == frames
+
+
+def test_no_room_to_write_it_anew_is_no_loss(tmp_path, frames, monkeypatch):
+    def no_room(*_):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(tape, "compact", no_room)
+    with taped(tmp_path / "a.mcap") as written:
+        written.write(frames)
+    assert written.failure is None
+    assert read(tmp_path / "a.mcap") == frames
+
+
+# Files that are kept
+
+
+def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, frames, monkeypatch):
+    monkeypatch.setattr(tape, "SHORTEST", 0.0)
+    done = record(tmp_path / "a.mcap", MADE, limits=Limits(size=18_000), flush_every=0)
+    assert len(done.files) > 3 and {*done.files} == {*tmp_path.iterdir()}
+    assert [frame for path in done.files for frame in read(path)] == frames
+    for path in done.files:
+        with session_of(path) as session:
+            (track,) = session._tracks
+            begun, end = track.recordings[0].index.keyframes[0].at / 1e9, session.span[1]
+            for at in (begun, (begun + end) / 2, end):
+                session._at = None
+                assert_equal(session.at(at), folded(frames, at), at)
+    with session_of(*reversed(done.files)) as session:
+        assert len(session._tracks) == 1
+        assert session.span == (frames[0].at, frames[-1].at)
+        assert list(session.frames()) == frames
+        for i in range(0, len(frames), 37):
+            assert_equal(session.at(frames[i].at), folded(frames, frames[i].at), frames[i].at)
+
+
+def test_the_oldest_files_go(tmp_path, frames, monkeypatch):
+    monkeypatch.setattr(tape, "SHORTEST", 0.0)
+    done = record(tmp_path / "a.mcap", MADE, limits=Limits(size=18_000, files=2), flush_every=0)
+    kept = sorted(tmp_path.iterdir())
+    assert [*done.files] == kept and len(kept) == 2 and kept[-1].name > "a-004.mcap"
+    assert done.size == sum(path.stat().st_size for path in kept)
+    with session_of(*kept) as session:
+        found = list(session.frames())
+        assert found == frames[-len(found) :]
+        assert_equal(session.at(frames[-1].at), folded(frames, frames[-1].at), frames[-1].at)
+
+
+def test_a_file_is_begun_with_what_was_known_before(tmp_path, frames):
+    """Who starts to record in the middle of a session has all of it from the first moment on."""
+    middle = len(frames) // 2
+    cluster = Cluster()
+    for frame in frames[:middle]:
+        cluster.feed(frame)
+    with taped(tmp_path / "a.mcap") as written:
+        taping = Taping(written)
+        for frame in frames[middle:]:
+            cluster.feed(frame)
+            taping.take([frame], cluster, frame.at)
+        taping.finish(cluster)
+    with session_of(tmp_path / "a.mcap") as session, Recording(tmp_path / "a.mcap") as recording:
+        assert recording.index.keyframes[0].at / 1e9 == pytest.approx(frames[middle].at)
+        for frame in frames[middle::19]:
+            session._at = None
+            assert_equal(session.at(frame.at), folded(frames, frame.at), frame.at)
