@@ -133,10 +133,11 @@ class OnRequest:
             return "there is nothing to record yet"
         if taping is not None:
             self._taping = None
+            said = f"recorded {size(taping.tape.size)} to {taping.tape.path}"
             ending = threading.Thread(target=taping.finish, args=(cluster,), name="jaxtop recording's end")
             ending.start()
             self._ending.append(ending)
-            return f"recorded {size(taping.tape.size)} to {taping.tape.path}"
+            return said
         try:
             tape = begin(Path(default_name(cluster)).absolute())
         except UserError as error:
