@@ -10,6 +10,7 @@ from jaxtop import wire
 from jaxtop.cluster import Cluster, arrays, growers
 from jaxtop.recordings import Recording, compact, layout
 from jaxtop.sources.taping import Taping
+from jaxtop.wire.times import to_ns
 from tests import made_sessions, stage
 from tests.made_sessions import Made
 from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped, written
@@ -65,7 +66,7 @@ def test_frames_of_any_stretch_are_those_of_that_stretch(tmp_path):
     with Recording(path) as recording:
         for _ in range(100):
             after, until = sorted(dice.uniform(frames[0].at - 1, frames[-1].at + 1) for _ in range(2))
-            found = [frame for _, frame in recording.frames(layout.to_ns(after), layout.to_ns(until))]
+            found = [frame for _, frame in recording.frames(to_ns(after), to_ns(until))]
             assert found == [frame for frame in frames if after < frame.at <= until]
 
 

@@ -72,7 +72,7 @@ def test_the_public_reader_validates_and_reads_every_file(tmp_path, monkeypatch,
 
 
 def wire_time(frame: wire.Frame) -> int:
-    from jaxtop.recordings.layout import to_ns
+    from jaxtop.wire.times import to_ns
 
     return to_ns(frame.at)
 

@@ -128,7 +128,7 @@ MESSAGES = (
     wire.Link("closed", "10.0.0.1:7411", "why"),
     wire.Past(
         9.5,
-        (wire.PastSample(8.5, (1, None), 3), wire.PastSample(9.5, None, 4)),
+        wire.PastSamples((8_500_000_000, 10**9), (3, 1), ((0, (1, None)), (1, None))),
         (wire.PastLaunches(9_500, {"step": 4}),),
         wire.PastSteps(8_500, 3, 9_500, 4),
         {"step": 4},

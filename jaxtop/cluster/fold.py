@@ -101,7 +101,7 @@ class Cluster:
         else:
             _check(message)
             host = self.hosts.get(agent) or Host(agent)
-            self.hosts[agent] = _FOLDS[type(message)](self, replace(host, heard_at=at), message, at)
+            self.hosts[agent] = _FOLDS[type(message)](self, host.but(heard_at=at), message, at)
         if agent in self.hosts:
             self._follow_stalls(agent, at)
 
@@ -109,8 +109,7 @@ class Cluster:
         self.joining.facts += 1
         for peer in roster.peers:
             host = self.hosts.get(peer.agent) or Host(peer.agent)
-            self.hosts[peer.agent] = replace(
-                host,
+            self.hosts[peer.agent] = host.but(
                 peer=peer,
                 run=roster.run or host.run,
                 run_name=roster.name or host.run_name,
@@ -125,7 +124,7 @@ class Cluster:
         else:
             host = self.hosts.get(agent) or Host(agent)
             self._note_link(host, link, at)
-            self.hosts[agent] = replace(host, link=link, link_at=at)
+            self.hosts[agent] = host.but(link=link, link_at=at)
 
     def _note_link(self, host: Host, link: wire.Link, at: float) -> None:
         if host.bye is not None:
@@ -160,8 +159,7 @@ class Cluster:
     def _hello(self, host: Host, hello: wire.Hello, _at: float) -> Host:
         if hello != host.hello:
             self.joining.facts += 1
-        return replace(
-            host,
+        return host.but(
             hello=hello,
             run=hello.run or host.run,
             run_name=hello.name or host.run_name,
@@ -187,8 +185,7 @@ class Cluster:
         if pulse.launches:
             launches = MappingProxyType({**launches, **pulse.launches})
         self._remember(host.agent, Sample(at, pulse.devices.used_bytes, sum(launches.values())))
-        return replace(
-            host,
+        return host.but(
             pulse=pulse,
             pulse_at=at,
             launches=launches,
@@ -207,7 +204,7 @@ class Cluster:
             return host  # a change has overtaken it
         arrays = msgspec.structs.replace(arrays, meshes=self._shared(arrays.meshes))
         self._remember_arrays(host.agent, arrays)
-        return replace(host, arrays=arrays)
+        return host.but(arrays=arrays)
 
     def _arrays_change(self, host: Host, change: wire.ArraysChange, _at: float) -> Host:
         now = host.arrays
@@ -215,7 +212,7 @@ class Cluster:
             return host  # known already; or one before it was lost, and the whole census is on its way
         arrays = _changed(now, change, self._shared(change.meshes))
         self._remember_arrays(host.agent, arrays)
-        return replace(host, arrays=arrays)
+        return host.but(arrays=arrays)
 
     def _shared(self, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Mesh, ...]:
         # Equal meshes become one object: a thousand hosts report the same mesh of thousands of devices.
@@ -234,15 +231,15 @@ class Cluster:
         if not programs.rest and not loaded.issuperset(inventories):
             inventories = MappingProxyType({key: inventories[key] for key in inventories if key in loaded})
             self.joining.facts += 1
-        return replace(host, programs=programs, inventories=inventories)
+        return host.but(programs=programs, inventories=inventories)
 
     def _inventory(self, host: Host, inventory: wire.Inventory, _at: float) -> Host:
         key = inventory.program, inventory.fingerprint
         inventory = self.joining.shared(inventory)
-        return replace(host, inventories=MappingProxyType({**host.inventories, key: inventory}))
+        return host.but(inventories=MappingProxyType({**host.inventories, key: inventory}))
 
     def _window(self, host: Host, window: wire.Window, at: float) -> Host:
-        self.hosts[host.agent] = host = replace(host, window=window)
+        self.hosts[host.agent] = host = host.but(window=window)
         changes = self.joining.take(
             host.agent,
             run_of(host),
@@ -256,11 +253,10 @@ class Cluster:
 
     def _past(self, host: Host, past: wire.Past, _at: float) -> Host:
         """The history of a host, instead of what the message before this one left of it."""
-        samples = [Sample(*msgspec.structs.astuple(each)) for each in past.samples]
+        samples = [Sample(*each) for each in keyframe.history_of(past.samples)]
         if samples:
             self.history[host.agent] = deque(samples, maxlen=HISTORY)
-        return replace(
-            host,
+        return host.but(
             heard_at=past.heard_at,
             launches=MappingProxyType(past.counted) if past.counted else host.launches,
             past_launches=keyframe.launches_of(past.launches),
@@ -283,7 +279,7 @@ class Cluster:
         self.episodes = {each.run: keyframe.episode_of(each) for each in past.standstills}
 
     def _stacks(self, host: Host, stacks: wire.Stacks, _at: float) -> Host:
-        return replace(host, stacks=stacks)
+        return host.but(stacks=stacks)
 
     def _compile(self, host: Host, compiled: wire.Compile, at: float) -> Host:
         text = f"{host.label} compiled {compiled.function} in {compiled.duration_ms / 1000:.2f} s"
@@ -298,7 +294,7 @@ class Cluster:
 
     def _bye(self, host: Host, bye: wire.Bye, at: float) -> Host:
         self.events.append(LoggedEvent(at, "info", "ended", host.agent, f"{host.label} ended"))
-        return replace(host, bye=bye)
+        return host.but(bye=bye)
 
 
 _FOLDS: dict[type, Callable[..., Host]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtop.wire import Arrays, Bye, Hello, Inventory, Link, Peer, Programs, Pulse, Stacks, Window
 
@@ -71,6 +71,13 @@ class Host:
     steps: Rate | None = None
     # The older of the two is what rates are taken from.
     past_launches: tuple[Launches, ...] = ()
+
+    def but(self, **changes: Any) -> Host:
+        """The same with these changes, much faster than `dataclasses.replace`: each message asks for it."""
+        changed = object.__new__(Host)
+        changed.__dict__.update(self.__dict__)
+        changed.__dict__.update(changes)
+        return changed
 
     @property
     def process_index(self) -> int | None:

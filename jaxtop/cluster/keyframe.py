@@ -5,7 +5,7 @@ Left out is what windows of the profiler told: a recording points to the last of
 
 from __future__ import annotations
 
-from itertools import compress, pairwise
+from itertools import accumulate, compress, pairwise
 from operator import ne
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,12 @@ from jaxtop import wire
 from jaxtop.cluster.episodes import Episode
 from jaxtop.cluster.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launches, Rate
 from jaxtop.cluster.stalls import Certainty, Diagnosis
+from jaxtop.wire.times import to_ns, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from jaxtop.cluster.fold import Cluster
+    from jaxtop.cluster.fold import Cluster, Sample
     from jaxtop.cluster.host import Host
 
 # What one message may hold, with room to spare.
@@ -72,11 +73,34 @@ def _past(cluster: Cluster, host: Host) -> wire.Past:
     steps = host.steps
     return wire.Past(
         host.heard_at,
-        tuple(wire.PastSample(*each) for each in cluster.history.get(host.agent, ())),
+        _history(cluster.history.get(host.agent, ())),
         tuple(wire.PastLaunches(each.at_ms, dict(each.launches)) for each in host.past_launches),
         None if steps is None else wire.PastSteps(steps.first_ms, steps.first, steps.last_ms, steps.last),
         dict(host.launches),
     )
+
+
+def _history(samples: Iterable[Sample]) -> wire.PastSamples:
+    times, launches, used, last = [], [], [], None
+    for i, sample in enumerate(samples):
+        times.append(to_ns(sample.at))
+        launches.append(sample.launches)
+        if not i or sample.used_bytes is not last:  # the fold makes equal ones the same
+            used.append((i, sample.used_bytes))
+        last = sample.used_bytes
+    return wire.PastSamples(_gaps(times), _gaps(launches), tuple(used))
+
+
+def _gaps(counts: list[int]) -> tuple[int, ...]:
+    return *counts[:1], *(later - earlier for earlier, later in pairwise(counts))
+
+
+def history_of(past: wire.PastSamples) -> Iterator[tuple[float, tuple[int | None, ...] | None, int]]:
+    """The history that was put into a message: time, bytes in use, launches of each sample."""
+    used, changed = None, dict(past.used_bytes)
+    for i, (at, launches) in enumerate(zip(accumulate(past.at_ns), accumulate(past.launches), strict=False)):
+        used = changed.get(i, used)
+        yield to_seconds(at), used, launches
 
 
 def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> wire.PastArrays | None:
@@ -153,7 +177,10 @@ def episode_of(past: wire.PastStandstill) -> Episode:
     """The standstill that was put into a message."""
     told = None
     if past.at_ms is not None:
-        certainty = Certainty(past.certainty)
+        try:
+            certainty = Certainty(past.certainty)
+        except ValueError as error:
+            raise wire.Unreadable(str(error)) from None
         told = Diagnosis(past.run, past.at_ms, past.severity, past.text, past.odd, past.waiting, certainty)
     return Episode(past.since, past.looked_at, told, past.told_at)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
 RECORD = struct.Struct("<BQ")
 CHUNK_CODE, CHANNEL_CODE, MESSAGE_CODE = 6, 4, 5
@@ -85,14 +85,16 @@ def unpack(raw: bytes) -> bytes:
     return content
 
 
-def records(content: bytes) -> Iterator[Message | bytes]:
-    """The messages in an unpacked chunk, and its channel records as they are."""
+def records(content: bytes, only: Container[int] | None = None) -> Iterator[Message | bytes]:
+    """The messages in an unpacked chunk, of these channels alone, and its channel records as they are."""
     view, at = memoryview(content), 0
     while at + RECORD.size <= len(view):
         code, length = RECORD.unpack_from(view, at)
         start, at = at + RECORD.size, at + RECORD.size + length
         if code == MESSAGE_CODE:
             channel, sequence, logged, published = _MESSAGE.unpack_from(view, start)
+            if only is not None and channel not in only:
+                continue
             raw = bytes(view[start + _MESSAGE.size : at])
             yield Message(channel, sequence, logged, published, raw)
         elif code == CHANNEL_CODE:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop.recordings.layout import to_seconds
 from jaxtop.recordings.reader import Recording
 from jaxtop.recordings.writer import Keyframe, Writer
+from jaxtop.wire.times import to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,6 +14,7 @@ import msgspec
 from jaxtop.recordings import chunks, layout
 from jaxtop.recordings.chunks import CHUNK_CODE, RECORD
 from jaxtop.recordings.layout import Channel
+from jaxtop.wire.times import NANOSECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +26,7 @@ _KNOWN = frozenset(range(1, 16))
 # Groups of the summary are a few; the index of ours is far smaller than this.
 _LONGEST_OFFSETS, _LARGEST_INDEX = 4096, 1 << 28
 # A chunk that is longer, or that long after the one before it, is looked into: nothing guards its times.
-ODD_NS = 120 * layout.NANOSECONDS
+ODD_NS = 120 * NANOSECONDS
 
 
 class NotARecording(Exception):

@@ -22,11 +22,9 @@ ABOUT, CHANNELS, KEYFRAME, KEYFRAME_END, CLOCK = (
 INDEX, INDEX_TYPE = "jaxtop.index", "application/msgpack"
 VERSION = 1
 
-NANOSECONDS = 1_000_000_000
-
 
 class Channel(NamedTuple):
-    """Whose messages of which kind; of a keyframe or of the stream."""
+    """Whose messages of which kind; or the one of all keyframes."""
 
     agent: str
     kind: str
@@ -35,7 +33,7 @@ class Channel(NamedTuple):
     @property
     def topic(self) -> str:
         """What other tools show."""
-        return f"{'/keyframe' if self.is_keyframe else ''}/{self.agent or 'viewer'}/{self.kind}"
+        return "/keyframe" if self.is_keyframe else f"/{self.agent or 'viewer'}/{self.kind}"
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -63,13 +61,5 @@ def _crc(told: Mapping[str, str]) -> str:
     return f"{zlib.crc32(repr(sorted(told.items())).encode()):08x}"
 
 
-def to_ns(at: float) -> int:
-    """The time in nanoseconds; `to_seconds` gives exactly the same time back."""
-    whole = int(at)
-    return whole * NANOSECONDS + round((at - whole) * NANOSECONDS)
-
-
-def to_seconds(ns: int) -> float:
-    """The time in seconds since the epoch."""
-    whole, rest = divmod(ns, NANOSECONDS)
-    return whole + rest / NANOSECONDS
+# The channel of all keyframes. A message of it has a part of a state: (time, agent, kind, raw) many times.
+KEYFRAMES, LARGEST_PART = Channel("", "state", is_keyframe=True), 1 << 20

@@ -8,15 +8,18 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Self
 
+import msgspec
+
 from jaxtop import wire
 from jaxtop.recordings import chunks
 from jaxtop.recordings import index as indexes
 from jaxtop.recordings.chunks import RECORD
 from jaxtop.recordings.index import NotARecording
-from jaxtop.recordings.layout import Channel, to_seconds
+from jaxtop.recordings.layout import Channel
+from jaxtop.wire.times import to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
     from jaxtop.recordings.index import ChunkAt, Clock, Index, KeyframeAt
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 CHUNKS_KEPT = 8
 # Who has told as many windows since the file was begun needs none from before.
 FEW_WINDOWS = 4
+_PARTS = msgspec.msgpack.Decoder(list[tuple[int, str, str, bytes]])
 
 
 class Recording:
@@ -114,7 +118,16 @@ class Recording:
         for chunk in self.index.chunks[keyframe.chunk :]:
             if not chunk.is_keyframe or chunk.start != keyframe.at:
                 break
-            found += [frame for _, channel, frame in self._messages(chunk) if channel.is_keyframe]
+            for _, _, part in self._read(chunk):
+                try:
+                    state = _PARTS.decode(part.raw)
+                except msgspec.DecodeError:
+                    self._corrupt.add(chunk.offset)
+                else:
+                    found += [
+                        wire.Frame(to_seconds(at), agent, kind, wire.LOCAL_SEQUENCE, raw)
+                        for at, agent, kind, raw in state
+                    ]
         return found
 
     def _windows(self, keyframe: KeyframeAt) -> list[wire.Frame]:
@@ -122,9 +135,10 @@ class Recording:
         first, found = self.index.keyframes[0], []
         if len(keyframe.windows) < FEW_WINDOWS and first.at < keyframe.at:  # it has those before the file
             found = [frame for frame in self.keyframe(first) if frame.kind == "window"]
+        told = {number for number, each in self.index.channels.items() if each.kind == "window"}
+        times = frozenset(keyframe.windows)
         for chunk in self._chunks_with(keyframe.windows):
-            found += [frame for at, channel, frame in self._messages(chunk) if channel.kind == "window"
-                      and not channel.is_keyframe and at in keyframe.windows]  # fmt: skip
+            found += [frame for at, _, frame in self._read(chunk, told) if at in times]
         return found
 
     def _chunks_with(self, times: tuple[int, ...]) -> list[ChunkAt]:
@@ -162,21 +176,26 @@ class Recording:
         self._kept.move_to_end(chunk.offset)
         return kept
 
-    def _read(self, chunk: ChunkAt) -> Iterator[tuple[int, Channel, wire.Frame]]:
+    def _read(
+        self, chunk: ChunkAt, only: Container[int] | None = None
+    ) -> Iterator[tuple[int, Channel, wire.Frame]]:
         channels = self.index.channels
-        for each in self._records(chunk):
+        for each in self._records(chunk, only):
             if isinstance(each, bytes):
                 self._learn(each)
                 continue
             channel = channels.get(each.channel) or self._looked_for(each.channel)
             if channel is not None:
-                its = to_seconds(each.published if channel.is_keyframe else each.logged)
-                frame = wire.Frame(its, channel.agent, channel.kind, each.sequence, each.raw)
-                yield each.logged, channel, frame
+                at = to_seconds(each.logged)
+                yield (
+                    each.logged,
+                    channel,
+                    wire.Frame(at, channel.agent, channel.kind, each.sequence, each.raw),
+                )
 
-    def _records(self, chunk: ChunkAt) -> list[chunks.Message | bytes]:
+    def _records(self, chunk: ChunkAt, only: Container[int] | None = None) -> list[chunks.Message | bytes]:
         try:
-            return list(chunks.records(chunks.unpack(self._packed(chunk))))
+            return list(chunks.records(chunks.unpack(self._packed(chunk)), only))
         except (OSError, ValueError, OverflowError, struct.error, MemoryError):
             self._corrupt.add(chunk.offset)
             return []

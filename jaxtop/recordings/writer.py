@@ -6,14 +6,17 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from jaxtop import wire
 from jaxtop._version import __version__
 from jaxtop.recordings import layout
 from jaxtop.recordings.file import AppendedFile
-from jaxtop.recordings.layout import Channel, to_ns
+from jaxtop.recordings.layout import Channel
+from jaxtop.wire.times import to_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 # A chunk is closed when it has grown so large; whoever writes closes it at least every two seconds.
@@ -89,9 +92,8 @@ class Writer:
             layout.KEYFRAME,
             {"at": str(at), "windows": json.dumps(windows), "happened": json.dumps(keyframe.happened)},
         )
-        for frame in map(_frame, keyframe.state):
-            channel = Channel(frame.agent, frame.kind, is_keyframe=True)
-            self._put(channel, at, to_ns(frame.at), wire.LOCAL_SEQUENCE, frame.raw)
+        for number, part in enumerate(_parts(keyframe.state)):
+            self._put(layout.KEYFRAMES, at, at, number, msgspec.msgpack.encode(part))
         self.flush()
         self._note(layout.KEYFRAME_END, {"at": str(at)})
         if self._since_keyframe:  # once more: what harms one place of a file must not cost all after it
@@ -139,6 +141,19 @@ class Writer:
             self._new[str(number)] = self._since_keyframe[str(number)] = json.dumps(channel)
         self._bytes += len(raw)
         self._mcap.add_message(number, at, raw, published, sequence % SEQUENCES)
+
+
+def _parts(state: Iterable[tuple[float, str, wire.Message] | wire.Frame]) -> Iterator[list[object]]:
+    """A state in parts that are small enough for a message."""
+    part: list[object] = []
+    size = 0
+    for frame in map(_frame, state):
+        part.append((to_ns(frame.at), frame.agent, frame.kind, frame.raw))
+        size += len(frame.raw)
+        if size >= layout.LARGEST_PART:
+            yield part
+            part, size = [], 0
+    yield part
 
 
 def _frame(told: tuple[float, str, wire.Message] | wire.Frame) -> wire.Frame:

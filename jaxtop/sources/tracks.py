@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import processes, wire
-from jaxtop.recordings.layout import NANOSECONDS, to_ns, to_seconds
+from jaxtop.wire.times import NANOSECONDS, to_ns, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

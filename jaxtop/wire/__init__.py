@@ -46,7 +46,7 @@ from jaxtop.wire.past import (
     PastEvent,
     PastEvents,
     PastLaunches,
-    PastSample,
+    PastSamples,
     PastStandstill,
     PastSteps,
 )
@@ -90,7 +90,7 @@ __all__ = [
     "PastEvent",
     "PastEvents",
     "PastLaunches",
-    "PastSample",
+    "PastSamples",
     "PastStandstill",
     "PastSteps",
     "Peer",

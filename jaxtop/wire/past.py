@@ -7,12 +7,16 @@ from msgspec import Struct
 from jaxtop.wire.arrays import Arrays, ArraysChange  # noqa: TC001 - msgspec reads the annotations
 
 
-class PastSample(Struct, frozen=True, array_like=True):
-    """What one pulse added to the history of a host."""
+class PastSamples(Struct, frozen=True, array_like=True):
+    """What pulses added to the history of a host, a column each: most of it is the same from one to the next.
 
-    at: float
-    used_bytes: tuple[int | None, ...] | None
-    launches: int
+    Times in nanoseconds and launches are those of the first, then what each later one has more. Bytes in use
+    are told where they change, with the number of the sample.
+    """
+
+    at_ns: tuple[int, ...] = ()
+    launches: tuple[int, ...] = ()
+    used_bytes: tuple[tuple[int, tuple[int | None, ...] | None], ...] = ()
 
 
 class PastLaunches(Struct, frozen=True, array_like=True):
@@ -35,7 +39,7 @@ class Past(Struct, frozen=True, array_like=True, tag="past"):
     """The history of one host, up to now."""
 
     heard_at: float | None
-    samples: tuple[PastSample, ...] = ()
+    samples: PastSamples = PastSamples()
     launches: tuple[PastLaunches, ...] = ()
     steps: PastSteps | None = None
     counted: dict[str, int] = {}  # all launch counters: a pulse has those that moved
