@@ -247,6 +247,13 @@ def test_what_could_not_be_read_and_who_was_not_met_is_in_the_document():
     assert list(document["rejected"].values()) == [1]
 
 
+def test_an_event_about_a_host_that_is_not_known_is_in_the_document():
+    """As in a recording of which a part is damaged."""
+    told = wire.PastEvents((wire.PastEvent(9.0, "info", "back", "r1-7", "is back"),))
+    (event,) = strictly(to_json(cluster_of((10, "", told)), NOW))["events"]
+    assert (event["process_index"], event["text"]) == (None, "is back")
+
+
 def test_hostile_names_survive_as_they_are():
     document = strictly(to_json(cluster(HOSTILE, HOSTILE, HOSTILE), NOW))
     host = document["hosts"][0]

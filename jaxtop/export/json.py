@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
-from jaxtop.cluster import Part, arrays, devices, memory, meshes, programs, runs, scaled, state_of
+from jaxtop.cluster import EMPTY_HOST, Part, arrays, devices, memory, meshes, programs, runs, scaled, state_of
 from jaxtop.cluster.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
                 "at": timestamp(event.at),
                 "severity": event.severity,
                 "kind": event.kind,
-                "process_index": cluster.hosts[event.agent].process_index,
+                "process_index": cluster.hosts.get(event.agent, EMPTY_HOST).process_index,
                 "text": event.text,
             }
             for event in cluster.events
