@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from tests.bench.frame import Row
-from tests.bench.rows import app, census, commands, cpu, gil, hlo, hook, memory, steps, windows, wire
+from tests.bench.rows import (
+    app,
+    census,
+    commands,
+    cpu,
+    gil,
+    hlo,
+    hook,
+    memory,
+    recordings,
+    steps,
+    windows,
+    wire,
+)
 
 ROWS = (
     Row(
@@ -82,6 +95,13 @@ ROWS = (
         control="htop and glances on the same terminal, where they are installed",
         spread="of CPU, two readings; of keys, the fastest and the slowest",
         measure=app.measure,
+    ),
+    Row(
+        name="recordings",
+        what="a day of 64 hosts in one recording (quick: an hour of 16): size, cost, time to open and seek",
+        control="of bytes a figure, what Gorilla (1.37) and Prometheus (1.3) published; of seeks, their CPU",
+        spread="smallest and largest of the viewers, or of stretches of 20,000 frames, around their median",
+        measure=recordings.measure,
     ),
     Row(
         name="help",
