@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 OLDEST_JAX := 0.8.0
 BIN := $(VENV)/bin
+# Processes of JAX wait for one another most of the time.
+SIDE_BY_SIDE := --numprocesses 2 --dist loadgroup
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check test-newest test-oldest soak bench screenshots clean
@@ -18,12 +20,14 @@ check: $(VENV)/.ready                ## lint, types, floors
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test-newest: $(VENV)/.ready          ## those that start no JAX side by side, the others one after the other
-	$(BIN)/python -m pytest -m 'not jax' --numprocesses 2
-	$(BIN)/python -m pytest -m jax
+test-newest: $(VENV)/.ready          ## side by side, but for those that judge how soon or how late something is
+	$(BIN)/python -m pytest -m 'not jax' $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest -m 'jax and not quiet' $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest -m 'jax and quiet'
 
-test-oldest: $(VENV)-oldest/.ready   ## the JAX-facing tests again, on the oldest supported JAX
-	$(VENV)-oldest/bin/python -m pytest -m jax
+test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet'
 
 soak: $(VENV)/.ready                 ## the long repetitions of which CI runs a sample
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m jax --timeout 3600

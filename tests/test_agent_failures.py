@@ -68,6 +68,7 @@ COLLECTORS = {
 }
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("name", COLLECTORS)
 def test_a_collector_that_fails_is_shown_as_off_and_the_others_go_on(tmp_path, name):
     module, owner, method = COLLECTORS[name].split(".")
@@ -96,6 +97,7 @@ def test_a_collector_that_fails_is_shown_as_off_and_the_others_go_on(tmp_path, n
         ends_well(process, tmp_path)
 
 
+@pytest.mark.newest
 def test_a_collector_that_fails_later_takes_its_figures_back(tmp_path):
     """What is not known any more is not shown as if it were of now."""
     broken = """
@@ -129,6 +131,7 @@ HALVES = {
 }
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("half", HALVES)
 def test_a_thread_of_the_agent_that_fails_is_shown_as_off(tmp_path, half):
     with training(tmp_path, BOOM + HALVES[half]) as (process,):
@@ -172,6 +175,7 @@ UNSEEN = {
 }
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("what", some(UNSEEN, 4))
 def test_an_agent_that_cannot_work_is_not_there_and_the_script_goes_on(tmp_path, what):
     """It leaves no thread, no socket and no hook behind."""
@@ -191,6 +195,7 @@ def listening(pid):
 KEYS = ["readable by others", "nonsense", "no home", "missing", "a folder"]
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("key", some(KEYS, 3))
 def test_without_a_key_there_is_no_socket_and_the_script_goes_on(tmp_path, key):
     variables = environment()
@@ -215,6 +220,7 @@ def test_without_a_key_there_is_no_socket_and_the_script_goes_on(tmp_path, key):
         ends_well(process, tmp_path)
 
 
+@pytest.mark.newest
 def test_where_nothing_can_be_written_an_address_still_helps(tmp_path):
     secret = keys.throwaway().secret.decode()
     variables = {**environment(), "HOME": "/dev/null", "JAXTOP_KEY": secret}
@@ -226,6 +232,7 @@ def test_where_nothing_can_be_written_an_address_still_helps(tmp_path):
         ends_well(process, tmp_path)
 
 
+@pytest.mark.newest
 def test_where_every_port_is_taken_the_script_goes_on(tmp_path):
     with socket.socket() as one, socket.socket() as two:
         for each in (one, two):
@@ -244,6 +251,7 @@ def test_where_every_port_is_taken_the_script_goes_on(tmp_path):
             ends_well(process, tmp_path)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("left", some([8, 12, 0, 4, 16, 20, 24, 28], 3))
 def test_a_script_out_of_file_descriptors_goes_on(tmp_path, left):
     """ZeroMQ would abort the process."""

@@ -63,6 +63,7 @@ def follow(monkeypatch):
         each.follower.stop()
 
 
+@pytest.mark.newest
 def test_all_processes_tell_where_they_stand_when_they_are_asked(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)
@@ -88,12 +89,14 @@ def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
         eventually(lambda: all(map(on_request, followed.look().hosts.values())), timeout=90, every=0.05)
 
 
+@pytest.mark.newest
 def test_a_run_that_is_read_only_says_so(tmp_path, follow):
     with training(tmp_path, JAXTOP_READONLY="1") as run:
         asking = follow(run).ask("capture")
         assert dict(asking.refused) == {"this run is read-only (JAXTOP_READONLY=1)": 2}
 
 
+@pytest.mark.newest
 def test_a_stopped_process_gives_no_answer_and_holds_up_nobody(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)

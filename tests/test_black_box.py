@@ -15,7 +15,7 @@ from jaxtop.sources import Session
 from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, jax_run, jaxtop, processes, script
 from tests.unharmed import outcome
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.newest]
 
 COUNTING = """
     import sys, time
@@ -46,6 +46,7 @@ def last(folder):
     return session, end, session.at(end)
 
 
+@pytest.mark.quiet
 def test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before(tmp_path):
     """Against what the script itself wrote: the state is that of a step which it took at most 2 s before."""
     box = tmp_path / "box"

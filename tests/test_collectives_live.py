@@ -12,7 +12,7 @@ from jaxtop.cluster import hosts
 from jaxtop.cluster.collectives import KnownCollectives, collectives
 from tests.support import PYTHON, ROOT, Viewer, environment, eventually, free_port, processes, snapshot
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.quiet]
 
 SCRIPT = ROOT / "tests" / "programs" / "collectives.py"
 REPEATS = range(10 if os.environ.get("JAXTOP_SOAK") else 1)
@@ -97,6 +97,7 @@ def test_without_anybody_asking_timings_come_within_two_windows(home):
         assert shown["program"] == "jit_step"
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("_", REPEATS)
 def test_where_nobody_is_late_nobody_is_named(home, _):
     with reducing(home) as watched:
@@ -106,6 +107,7 @@ def test_where_nobody_is_late_nobody_is_named(home, _):
         assert watched.across().is_enough
 
 
+@pytest.mark.newest
 def test_a_process_that_comes_late_is_named_and_so_is_the_next_one(home):
     """Within three windows of them; and what it costs the others is what it sleeps longer than they."""
     with reducing(home) as watched:

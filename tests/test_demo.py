@@ -15,7 +15,7 @@ from jaxtop import runfiles
 from tests.support import JAXTOP, environment, eventually, jaxtop, snapshot, viewer
 
 # The demo compiles a real model, which takes its time on a busy machine.
-pytestmark = [pytest.mark.jax, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.jax, pytest.mark.timeout(400), pytest.mark.quiet]
 
 SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 REPEATS = range(10 if SOAK else 1)
@@ -105,6 +105,7 @@ def test_the_demo_trains_while_another_shell_looks_on(home):
     assert runfiles.find() == []
 
 
+@pytest.mark.newest
 def test_a_demo_of_one_process_with_one_device_works(home):
     """Whatever the shell's own flags say of devices."""
     with demo(home, "--hosts", 1, "--devices", 1, "--duration", 5, devices=4) as process:
@@ -117,6 +118,7 @@ def test_a_demo_of_one_process_with_one_device_works(home):
     assert (home / "err").read_text() == ""
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("_", REPEATS)
 @pytest.mark.parametrize("moment", ["at once", "while it starts", "while it trains"])
 def test_ctrl_c_ends_the_demo_quietly_with_nothing_left_behind(home, moment, _):
@@ -135,6 +137,7 @@ def test_ctrl_c_ends_the_demo_quietly_with_nothing_left_behind(home, moment, _):
     assert runfiles.find() == []
 
 
+@pytest.mark.newest
 def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
     with demo(home, "--hosts", 2, "--devices", 2) as process:
         eventually(lambda: len(runfiles.find()) == 2)
@@ -143,6 +146,7 @@ def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
     assert runfiles.find() == []
 
 
+@pytest.mark.newest
 def test_the_loss_of_one_of_its_processes_is_reported(home):
     """By the demo itself, and to viewers: to who was there, and to who comes later."""
     with demo(home, "--hosts", 2, "--devices", 2) as process:

@@ -57,7 +57,7 @@ ENDINGS = {
 }
 # In a run with a coordinator JAX keeps SIGTERM for itself, and the process lives on.
 CASES = [
-    (ending, busy_with)
+    pytest.param(ending, busy_with, marks=[pytest.mark.newest] if busy_with == "its own pace" else [])
     for ending, (way, _) in ENDINGS.items()
     for busy_with in ("census", "coordination", "its own pace")
     if (way, busy_with) != (signal.SIGTERM, "coordination")
@@ -120,6 +120,7 @@ SLOW = """
 """
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("ending", ["exit", "interrupt"])
 def test_a_second_ctrl_c_while_the_agent_says_goodbye_changes_nothing(tmp_path, ending):
     path = script(tmp_path, SLOW.replace("{start}", START_HOT))
@@ -153,6 +154,7 @@ STALLED = """
 """
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("fate", [signal.SIGSTOP, signal.SIGKILL], ids=["stopped", "killed"])
 def test_a_viewer_that_is_stopped_or_killed_does_not_keep_the_script_from_ending(tmp_path, fate):
     path = script(tmp_path, STALLED.replace("{start}", START_HOT))

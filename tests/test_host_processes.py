@@ -91,6 +91,7 @@ def watch():
         yield watching
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, method):
     """Whoever started the agent: the command, the script, and not the copy of it that a worker imports."""
@@ -111,6 +112,7 @@ def test_forked_children_live_and_end_as_they_would_alone(tmp_path, watch, momen
     assert watch.met == {done.pid}
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("way", ["run", "start"])
 def test_a_child_forked_before_jax_was_imported_is_no_host(tmp_path, watch, way):
     done = outcome(tmp_path, EARLY_FORK, way)
@@ -192,6 +194,7 @@ NOTEBOOK = """
 """
 
 
+@pytest.mark.newest
 def test_the_agent_lives_in_a_notebook(tmp_path):
     """Cells that fail, cells that are run again, an agent that is stopped and started."""
     done = run(PYTHON, script(tmp_path, NOTEBOOK))
@@ -215,6 +218,7 @@ IDLE = """
 """
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("way", WAYS[:2])
 def test_without_jax_there_is_no_thread_no_socket_and_no_heavy_import(tmp_path, watch, way):
     done = outcome(tmp_path, IDLE.replace("{then}", ""), way)
@@ -222,6 +226,7 @@ def test_without_jax_there_is_no_thread_no_socket_and_no_heavy_import(tmp_path, 
     assert not watch.met
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("way", WAYS[:2])
 def test_switched_off_by_the_environment_there_is_no_agent(tmp_path, watch, way):
     text = IDLE.replace("{then}", "import jax; jax.jit(lambda x: x + 1)(1)")
@@ -305,6 +310,7 @@ SIGNALS = """
 """
 
 
+@pytest.mark.newest
 def test_signals_reach_the_script_and_never_a_thread_of_the_agent(tmp_path, watch):
     path = script(tmp_path, SIGNALS.replace("{start}", START_HOT))
     with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path) as (process,):
@@ -337,6 +343,7 @@ TRACED = """
 """
 
 
+@pytest.mark.newest
 def test_a_debugger_or_coverage_does_not_stop_or_count_in_the_agents_threads(tmp_path, watch):
     done = outcome(tmp_path, TRACED, "hot")
     assert (done.status, done.stdout, done.stderr) == (0, "True []\n", "")
@@ -356,6 +363,7 @@ REPLACED = """
 """
 
 
+@pytest.mark.newest
 def test_programs_that_the_script_starts_inherit_nothing(tmp_path, watch):
     """No socket, no bell, no agent; not even one that takes the script's own place."""
     done = outcome(tmp_path, REPLACED, "hot")

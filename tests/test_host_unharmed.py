@@ -136,6 +136,7 @@ def test_a_nan_found_by_jax_is_reported_with_the_same_traceback(tmp_path, watch)
     assert plain.status == 1 and "FloatingPointError" in plain.stderr
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("word", ["3", "a message"])
 def test_a_script_that_leaves_leaves_with_its_own_status(tmp_path, watch, word):
     plain = assert_unharmed(tmp_path, LEAVING, watch, word)
@@ -197,11 +198,13 @@ FLAGS = """
 """
 
 
+@pytest.mark.newest
 def test_the_world_a_script_sees_is_the_same(tmp_path, watch):
     """Environment, path, threads, signals, hooks, random numbers, JAX's configuration, `__main__`."""
     assert_unharmed(tmp_path, WORLD, watch, "--lr", "3e-4", ways=WAYS)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(
     "flags",
     [("-O", "-W", "error", "-u"), ("-X", "dev", "-bb"), ("-X", "warn_default_encoding")],
@@ -213,12 +216,14 @@ def test_flags_of_the_interpreter_act_on_the_script_and_not_on_the_agent(tmp_pat
     assert plain.status == 0
 
 
+@pytest.mark.newest
 def test_flags_that_hide_the_environment_are_declined_in_one_line(tmp_path):
     done = run(PYTHON, "-I", *JAXTOP[1:], "run", script(tmp_path, "print(1)"))
     assert done.returncode == 2 and not done.stdout
     assert len(done.stderr.splitlines()) == 1 and "agent.start()" in done.stderr
 
 
+@pytest.mark.newest
 def test_arguments_arrive_as_they_were_given(tmp_path, watch):
     words = ("--name", "-m", "", "two words", "--", "ü", "\udcff not utf-8", "-c")
     text = LEAVING.replace("print(", "print(ascii(sys.argv), ")
@@ -226,6 +231,7 @@ def test_arguments_arrive_as_they_were_given(tmp_path, watch):
     assert ascii(list(words))[1:] in plain.stdout
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(
     "words", [("-m", "script", "-x"), ("-c", "exec(open('script.py').read())", "-x")], ids=["module", "code"]
 )
@@ -234,6 +240,7 @@ def test_modules_and_code_run_as_under_python(tmp_path, watch, words):
     assert_unharmed(tmp_path, text, watch, *words, ways=("run",))
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("then", ["sys.then = 1", "raise OSError('broken')"], ids=["whole", "broken"])
 def test_the_users_own_sitecustomize_and_python_path_stay_in_force(tmp_path, watch, then):
     """In the script, and in what it starts in turn."""

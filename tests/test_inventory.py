@@ -49,7 +49,7 @@ def has_all(attached, hosts):
     )
 
 
-@pytest.mark.parametrize(("hosts", "devices"), [(2, 4), (4, 2)])
+@pytest.mark.parametrize(("hosts", "devices"), [(2, 4), pytest.param(4, 2, marks=pytest.mark.newest)])
 def test_every_collective_of_a_run_over_several_processes(home, hosts, devices):
     """4 × 6 of float32 on each of 8 devices, 4 of data by 2 of model; the same is told by all processes."""
     with started(home, hosts, devices) as script, viewer() as attached:

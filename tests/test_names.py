@@ -132,6 +132,8 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
         assert attached.state(0) == "live"
 
 
+@pytest.mark.newest
+@pytest.mark.quiet
 def test_a_leak_is_the_top_grower_within_half_a_minute():
     """By its name, with the line that makes it, while params and batch stay what they are."""
     started = time.monotonic()
@@ -148,6 +150,7 @@ def test_a_leak_is_the_top_grower_within_half_a_minute():
         assert 0 < top.bytes_per_minute <= 1.1 * 60 * 20 * 64 * 128 * 4
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("how", ["callable", "tree"])
 def test_a_state_that_no_variable_leads_to_has_the_name_it_was_given(how):
     """And keeps it while its arrays are replaced; none of them is kept alive for that."""

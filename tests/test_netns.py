@@ -19,7 +19,7 @@ import pytest
 from tests import support
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, training
 
-pytestmark = [pytest.mark.jax, pytest.mark.netns]
+pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.quiet]
 
 SWITCH, FIRST, SECOND, VIEWER = (
     f"jaxtop-{os.getpid()}-{name}" for name in ("switch", "first", "second", "viewer")

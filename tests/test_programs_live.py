@@ -78,6 +78,7 @@ def test_a_function_that_is_compiled_over_and_over_is_told_once(home):
         assert ended(home, script) == [0]
 
 
+@pytest.mark.newest
 def test_processes_that_compiled_different_programs_under_one_name_are_told(home):
     """And what they compiled alike, or each for itself, is not."""
     with started(home, hosts=2) as script:

@@ -9,7 +9,7 @@ import pytest
 from jaxtop.cluster import arrays, slices
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.xdist_group("shardings")]
 
 
 @pytest.fixture(scope="module")

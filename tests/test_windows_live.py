@@ -89,6 +89,7 @@ while not os.path.exists("stop"):
 """
 
 
+@pytest.mark.quiet
 def test_two_processes_tell_of_the_same_launches_and_of_every_collective(tmp_path):
     path = script(tmp_path, TWO)
     with jax_run(path, 2, 2, cwd=tmp_path, stderr=PIPE):
@@ -209,6 +210,7 @@ print("done")
 """
 
 
+@pytest.mark.newest
 def test_a_profiler_that_fails_is_switched_off_and_the_script_goes_on(tmp_path, watch):
     path = script(tmp_path, hot(BROKEN))
     with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path, env=environment(2)) as (process,):
@@ -235,6 +237,7 @@ print(opened)
 """
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("policy", ["auto", "off"])
 def test_while_nobody_watches_no_window_is_taken(tmp_path, policy):
     path = script(tmp_path, hot(UNWATCHED, policy=policy))
