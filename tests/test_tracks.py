@@ -153,9 +153,12 @@ def test_what_two_viewers_recorded_counts_once(tmp_path):
             for agent, host in expected.hosts.items():
                 assert found.hosts[agent].launches == host.launches
                 assert found.hosts[agent].pulse == host.pulse
-                samples = [each.at for each in found.history[agent]]
-                assert samples == sorted(samples)
-            assert len(set(found.events)) == len(found.events)
+                told = [(each.used_bytes, each.launches) for each in expected.history[agent]]
+                assert [(each.used_bytes, each.launches) for each in found.history[agent]] == told
+            assert [each.text for each in found.events] == [each.text for each in expected.events]
+        bins, events = session.overview.bins, session.overview.events
+        assert [each.at for each in bins] == sorted(each.at for each in bins)
+        assert [each.text for each in events] == [each.text for each in folded(frames, frames[-1].at).events]
 
 
 def keyframe_messages(cluster, at):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from jaxtop import wire
 from jaxtop.cluster import Cluster
 from jaxtop.cluster.fold import HISTORY, LoggedEvent
 from jaxtop.cluster.overview import Bin, Observer, Overview
 from jaxtop.recordings import Recording
-from jaxtop.sources.tracks import clock_notes, side_by_side, tracks
+from jaxtop.sources.tracks import NOT_YET, clock_notes, side_by_side, tracks
 from jaxtop.wire.times import NANOSECONDS, to_ns, to_seconds
 
 if TYPE_CHECKING:
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 LOOK_AGAIN_AFTER = 0.5
 # To go on from where one stands may be dearer than to begin at a keyframe, from about so many seconds on.
 FARTHEST_ON = 30.0
+# Two viewers receive a message at about the same time, and so far apart at most are their clocks.
+OVERLAP_NS, SAME_WITHIN = 5 * NANOSECONDS, 2.0
 
 
 class Session:
@@ -40,7 +46,7 @@ class Session:
         self._tracks = tracks(recordings)
         self._cluster = Cluster()
         self._at: int | None = None
-        self._starts: dict[int, int] = {}
+        self._starts = _Starts()
         self._looked = time.monotonic()
         self._glance: _Glance | None = None
 
@@ -92,7 +98,7 @@ class Session:
     def frames(self, after: float | None = None, until: float | None = None) -> Iterator[wire.Frame]:
         """The frames of all files in the order of their times."""
         bounds = [None if each is None else to_ns(each) for each in (after, until)]
-        return (frame for _, frame in _frames(self._tracks, {}, *bounds))
+        return (frame for _, frame in _frames(self._tracks, _Starts(), *bounds))
 
     def _is_far(self, now: int, ns: int) -> bool:
         """Whether it is quicker to begin at a keyframe than to go on."""
@@ -101,14 +107,18 @@ class Session:
         keyframes = [(track, track.keyframe_before(ns)) for track in self._tracks]
         return any(found is not None and track.time_of(found[1]) > now for track, found in keyframes)
 
-    def _begin(self, ns: int) -> tuple[Cluster, dict[int, int]]:
+    def _begin(self, ns: int) -> tuple[Cluster, _Starts]:
         self._at = None
         cluster, starts = _begun(self._tracks, ns)
-        if starts and any(track.is_black_box for track in self._tracks):
-            # Its keyframes do not tell of the past.
-            since = to_seconds(min(starts.values()))
-            past = [wire.PastEvent(*each) for each in self.overview.events if each.at <= since]
-            cluster.apply("", wire.PastEvents(tuple(past)), since)
+        if starts.of_tracks and (len(self._tracks) > 1 or self._tracks[0].is_black_box):
+            # Keyframes of an agent do not tell of the past, and each viewer tells only of what it has seen.
+            since = min(starts.of_tracks.values())
+            past = [
+                wire.PastEvent(*each)
+                for each in self.overview.events
+                if to_ns(each.at) <= starts.of_agents.get(each.agent, since)
+            ]
+            cluster.apply("", wire.PastEvents(tuple(past)), to_seconds(since))
         return cluster, starts
 
     def refresh(self) -> None:
@@ -137,7 +147,7 @@ class _Glance:
         self._told = _joined(happened)
         self._observer = Observer()
         bins = self._told.bins
-        self._at = to_ns(bins[-1].until) if bins else None
+        self._at = max((to_ns(each.until) for each in bins), default=None)
         self._cluster, self._starts = _begun(found if bins else [], self._at or 0)
         if self._at is not None:
             self._observer.take(self._cluster)
@@ -154,21 +164,32 @@ class _Glance:
         return self._told
 
 
-def _begun(found: list[Track], ns: int) -> tuple[Cluster, dict[int, int]]:
+@dataclass
+class _Starts:
+    """From when on frames are to be folded: of each track, and of each agent whose state is known."""
+
+    of_tracks: dict[int, int] = field(default_factory=dict)
+    of_agents: dict[str, int] = field(default_factory=dict)
+
+
+def _begun(found: list[Track], ns: int) -> tuple[Cluster, _Starts]:
     """A cluster from the last keyframe of each track, and where these are; without one, from the start."""
-    cluster = Cluster()
-    starts: dict[int, int] = {}
+    cluster, starts = Cluster(), _Starts()
     states = []
     for number, track in enumerate(found):
         # The keyframes of an agent have no history: that is folded from frames.
         keyframe = track.keyframe_before(ns - (HISTORY * NANOSECONDS if track.is_black_box else 0))
         if keyframe is not None:
-            starts[number] = track.time_of(keyframe[1])
-            states.append((starts[number], number, keyframe))
+            starts.of_tracks[number] = track.time_of(keyframe[1])
+            states.append((track.span or NOT_YET, number, keyframe))
+    owners: dict[str, int] = {}
     with _no_collection():
         for _, number, (recording, keyframe_at) in sorted(states, key=lambda each: each[:2]):
             for frame in found[number].state(recording, keyframe_at):
-                cluster.feed(frame)
+                # Of an agent that several have seen, who has seen it for longest knows its past.
+                if not frame.agent or owners.setdefault(frame.agent, number) == number:
+                    cluster.feed(frame)
+    starts.of_agents = {agent: starts.of_tracks[number] for agent, number in owners.items()}
     return cluster, starts
 
 
@@ -185,16 +206,49 @@ def _no_collection() -> Iterator[None]:
 
 
 def _frames(
-    found: list[Track], starts: dict[int, int], after: int | None, until: int | None
+    found: list[Track], starts: _Starts, after: int | None, until: int | None
 ) -> Iterator[tuple[int, wire.Frame]]:
-    streams = []
-    for number, track in enumerate(found):
-        bounds = [each for each in (after, starts.get(number)) if each is not None]
-        streams.append(track.frames(max(bounds, default=None), until))
-    return side_by_side(streams) if streams else iter(())
+    bounds = [_latest(after, starts.of_tracks.get(number)) for number in range(len(found))]
+    if len(found) < 2:
+        return found[0].frames(bounds[0], until) if found else iter(())
+    # What two tracks hold is told once, also where their clocks differ: so what was told before is looked at.
+    streams = [
+        track.frames(None if bound is None else bound - OVERLAP_NS, until)
+        for track, bound in zip(found, bounds, strict=True)
+    ]
+
+    def is_known(at: int, number: int, frame: wire.Frame) -> bool:
+        begin = starts.of_agents.get(frame.agent) if frame.agent else starts.of_tracks.get(number)
+        return at <= (_latest(after, begin) or 0)
+
+    return side_by_side(streams, is_known)
+
+
+def _latest(*times: int | None) -> int | None:
+    return max((each for each in times if each is not None), default=None)
+
+
+class _Happened(msgspec.Struct):
+    """What a keyframe tells of the time since the one before."""
+
+    bins: list[Bin] = []
+    events: list[LoggedEvent] = []
 
 
 def _joined(happened: list[dict[str, Any]]) -> Overview:
-    bins = [Bin(*each) for told in happened for each in told.get("bins", ())]
-    events = [LoggedEvent(*each) for told in happened for each in told.get("events", ())]
-    return Overview().followed_by(Overview(tuple(bins), tuple(events)))
+    """All that happened, in order; what two have seen at about the same time is one event."""
+    bins: list[Bin] = []
+    events: list[LoggedEvent] = []
+    for told in happened:
+        with suppress(msgspec.ValidationError):
+            known = msgspec.convert(told, _Happened)
+            bins += known.bins
+            events += known.events
+    last: dict[tuple[str, ...], float] = {}
+    distinct = []
+    for event in sorted(events, key=lambda each: each.at):
+        if event.at - last.get(event[1:], -math.inf) > SAME_WITHIN or event.at == last.get(event[1:]):
+            distinct.append(event)
+        last[event[1:]] = event.at
+    bins.sort(key=lambda each: each.at)
+    return Overview().followed_by(Overview(tuple(bins), tuple(distinct)))

@@ -13,7 +13,7 @@ from jaxtop import processes, wire
 from jaxtop.wire.times import NANOSECONDS, to_ns, to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtop.recordings import KeyframeAt, Recording
 
@@ -133,28 +133,30 @@ def tracks(recordings: Sequence[Recording]) -> list[Track]:
 
 def side_by_side(
     streams: Sequence[Iterator[tuple[int, wire.Frame]]],
+    is_known: Callable[[int, int, wire.Frame], bool],
 ) -> Iterator[tuple[int, wire.Frame]]:
-    """Frames of several tracks in the order of their times; of those that two tracks hold only the first."""
-    if len(streams) == 1:
-        return streams[0]
-    return _once(heapq.merge(*map(_numbered, streams, range(len(streams))), key=lambda each: each[0]))
+    """Frames of several tracks in the order of their times; of those that two tracks hold only the first.
 
-
-def _numbered(stream: Iterator[tuple[int, wire.Frame]], number: int) -> Iterator[tuple[int, int, wire.Frame]]:
-    return ((at, number, frame) for at, frame in stream)
-
-
-def _once(frames: Iterator[tuple[int, int, wire.Frame]]) -> Iterator[tuple[int, wire.Frame]]:
+    Args:
+        streams: Their frames.
+        is_known: Whether a frame of a track, which is given by its number, was told before.
+    """
     order: deque[tuple[Any, ...]] = deque()
     seen: dict[tuple[Any, ...], int] = {}
-    for at, number, frame in frames:
+    numbered = map(_numbered, streams, range(len(streams)))
+    for at, number, frame in heapq.merge(*numbered, key=lambda each: each[0]):
         key = frame.agent, frame.kind, frame.sequence, frame.raw
         if seen.setdefault(key, number) != number:
             continue
         order.append(key)
         if len(order) > REMEMBERED:
             seen.pop(order.popleft(), None)
-        yield at, frame
+        if not is_known(at, number, frame):
+            yield at, frame
+
+
+def _numbered(stream: Iterator[tuple[int, wire.Frame]], number: int) -> Iterator[tuple[int, int, wire.Frame]]:
+    return ((at, number, frame) for at, frame in stream)
 
 
 def clock_notes(found: Sequence[Track]) -> list[str]:
