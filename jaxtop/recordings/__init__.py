@@ -1,8 +1,8 @@
 """Recordings: frames in ordinary MCAP files, written so that little is lost, and read wherever they end.
 
 A file holds one channel for each agent and kind of message; a message's data is the frame's raw MessagePack,
-its log time the time of the frame. Now and then stands a keyframe: the state at that time as messages of
-channels of their own, so that reading can begin there. Metadata records beside the chunks say which chunks
+its log time the time of the frame. Now and then stands a keyframe: the state at that time, on a channel that
+all keyframes share, so that reading can begin there. Metadata records beside the chunks say which chunks
 are keyframes, which channels there are, and what happened since the keyframe before. A finished file has all
 of that once more in an attachment at its end, which is all that is read to open it.
 """
