@@ -1,6 +1,7 @@
 """`make screenshots`: the app on a real demo run, as SVG pictures.
 
-Pictures of a thousand hosts are of generated load, those of devices with allocators of a staged run.
+Pictures of a thousand hosts are of generated load, those of devices with allocators of a staged run, those of
+replay of a recording that is made of the demo meanwhile.
 
 python -m tests.screenshots [FOLDER]
 """
@@ -22,9 +23,12 @@ from msgspec.structs import replace
 from jaxtop import discovery, keys, runfiles, wire
 from jaxtop.cli import demo
 from jaxtop.cli.following import Follower
+from jaxtop.clock import steady
 from jaxtop.cluster import Cluster, devices
-from jaxtop.sources import LiveSource, Seed
+from jaxtop.recordings import Tape
+from jaxtop.sources import LiveSource, Seed, Session, Taping
 from jaxtop.tui.app import JaxtopApp
+from jaxtop.tui.deck import Start
 from tests import staged, staged_collectives
 from tests.stage import Stage, play
 
@@ -69,6 +73,12 @@ OF_A_STOPPED_HOST = (
     Picture("stopped-host-table", "2", size=TABLE),
     Picture("events", "8", size=TABLE),
 )
+# Of a recording: at its end a host has died; the first moment that is marked is its middle.
+OF_A_RECORDING = (
+    Picture("replay", "tab"),
+    Picture("replay-80x24", "tab", size=(80, 24)),
+    Picture("difference", "v", "end", "v", size=(120, 24)),
+)
 OF_1024_HOSTS = (Picture("mesh-8192-devices", size=(200, 50)),)
 STAGED = (
     (staged.held(), Picture("memory-with-allocators", "5", size=(160, 28))),
@@ -109,10 +119,13 @@ def main() -> None:
         stage(folder, frames, picture)
     with demo_run(devices_each=8) as hosts:
         take(folder, OF_A_DEMO_WITH_16_DEVICES, of(hosts), expected=16)
-    with demo_run(devices_each=4) as hosts:
+    with tempfile.TemporaryDirectory() as scratch, demo_run(devices_each=4) as hosts:
         take(folder, OF_THE_DEMO, of(hosts), expected=8)
         hosts[1].send_signal(signal.SIGSTOP)
         take(folder, OF_A_STOPPED_HOST, of(hosts), expected=4)
+        path = Path(scratch) / "run.mcap"
+        record(path, of(hosts), lambda: hosts[1].send_signal(signal.SIGCONT), hosts[1].kill)
+        take_replay(folder, path)
     with load(1024, 8) as address:
         take(
             folder, OF_1024_HOSTS, lambda: LiveSource(discovery.seeds([address]), keys.load()), expected=8192
@@ -182,6 +195,43 @@ def take(
         finally:
             follower.stop()
         print(f"{picture.name}.svg", flush=True)
+
+
+def record(path: Path, source: Callable[[], LiveSource], *acts: Callable[[], Any]) -> None:
+    """Record this source for some time before each act, and after the last."""
+    followed, cluster, tape = source(), Cluster(), Tape(path, {})
+    tape.start()
+    taping = Taping(tape)
+    for act in (*acts, lambda: None):
+        until = time.monotonic() + SETTLE
+        while time.monotonic() < until:
+            frames = followed.poll(0.25)
+            for frame in frames:
+                cluster.feed(frame)
+            taping.take(frames, cluster, steady())
+        act()
+    taping.finish(cluster)
+    followed.close()
+
+
+def take_replay(folder: Path, path: Path) -> None:
+    """The app on a recording, paused in its middle."""
+    for picture in OF_A_RECORDING:
+        session = Session([path])
+        assert session.span is not None
+        start = Start(sum(session.span) / 2, is_playing=False)
+        asyncio.run(_take_replay(folder, picture, JaxtopApp(None, steady, reel=session, replay=start)))
+        session.close()
+        print(f"{picture.name}.svg", flush=True)
+
+
+async def _take_replay(folder: Path, picture: Picture, app: JaxtopApp) -> None:
+    async with app.run_test(size=picture.size) as pilot:
+        await pilot.pause(1.0)
+        for key in picture.keys:
+            await pilot.press(key)
+            await pilot.pause(1.0)
+        _save(folder, picture, app)
 
 
 async def _take(folder: Path, picture: Picture, follower: Follower, expected: int) -> None:

@@ -54,8 +54,9 @@ class Track:
     def is_growing(self) -> bool:
         """Whether somebody may still be writing."""
         last = self.recordings[-1]
-        if last.index.is_finished or self._is_writer_gone():
-            return False
+        lives = self._is_writer_alive()
+        if last.index.is_finished or lives is not None:
+            return bool(lives) and not last.index.is_finished
         try:
             return time.time() - last.path.stat().st_mtime < STILL_AFTER
         except OSError:
@@ -66,13 +67,14 @@ class Track:
         """Whether it is that of an agent which was killed while it wrote."""
         return self.is_black_box and not self.recordings[-1].index.is_finished and not self.is_growing
 
-    def _is_writer_gone(self) -> bool:
+    def _is_writer_alive(self) -> bool | None:
+        """Whether the process that wrote it is there, also if it stands still; None where nobody can tell."""
         about = self.about
-        if "pid" not in about:
-            return False
         place = processes.Place(about.get("boot", ""), about.get("pid_namespace", ""))
-        ticks = about.get("process_started_ticks", "")
-        return processes.is_gone(place, int(about["pid"]), int(ticks) if ticks else None) is True
+        pid, ticks = about.get("pid", ""), about.get("process_started_ticks", "")
+        if place != processes.here() or not place.boot or not (pid.isdecimal() and ticks.isdecimal()):
+            return None
+        return not processes.is_gone(place, int(pid), int(ticks))
 
     def refresh(self) -> bool:
         """Take in what was written since."""
