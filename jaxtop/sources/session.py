@@ -89,11 +89,17 @@ class Session:
         """The cluster as it was then. Going forward, the one of the call before goes on."""
         ns = to_ns(when)
         if self._at is None or not ns - self._at >= 0 or self._is_far(self._at, ns):
-            self._cluster, self._starts = self._begin(ns)
+            with _no_collection():
+                self._cluster, self._starts = self._begin(ns)
+                self._go_on(ns)
+        else:
+            self._go_on(ns)
+        return self._cluster
+
+    def _go_on(self, ns: int) -> None:
         for _, frame in _frames(self._tracks, self._starts, self._at, ns):
             self._cluster.feed(frame)
         self._at = ns
-        return self._cluster
 
     def frames(self, after: float | None = None, until: float | None = None) -> Iterator[wire.Frame]:
         """The frames of all files in the order of their times."""
@@ -183,19 +189,18 @@ def _begun(found: list[Track], ns: int) -> tuple[Cluster, _Starts]:
             starts.of_tracks[number] = track.time_of(keyframe[1])
             states.append((track.span or NOT_YET, number, keyframe))
     owners: dict[str, int] = {}
-    with _no_collection():
-        for _, number, (recording, keyframe_at) in sorted(states, key=lambda each: each[:2]):
-            for frame in found[number].state(recording, keyframe_at):
-                # Of an agent that several have seen, who has seen it for longest knows its past.
-                if not frame.agent or owners.setdefault(frame.agent, number) == number:
-                    cluster.feed(frame)
+    for _, number, (recording, keyframe_at) in sorted(states, key=lambda each: each[:2]):
+        for frame in found[number].state(recording, keyframe_at):
+            # Of an agent that several have seen, who has seen it for longest knows its past.
+            if not frame.agent or owners.setdefault(frame.agent, number) == number:
+                cluster.feed(frame)
     starts.of_agents = {agent: starts.of_tracks[number] for agent, number in owners.items()}
     return cluster, starts
 
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """All that a state consists of stays: to look through it for garbage takes a quarter of the time."""
+    """All that a state consists of stays: to look through it for garbage would take a quarter of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
