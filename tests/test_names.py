@@ -133,7 +133,6 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
 
 
 @pytest.mark.newest
-@pytest.mark.quiet
 def test_a_leak_is_the_top_grower_within_half_a_minute():
     """By its name, with the line that makes it, while params and batch stay what they are."""
     started = time.monotonic()

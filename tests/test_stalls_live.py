@@ -25,7 +25,7 @@ from tests.support import (
 from tests.test_agent_failures import BOOM, ends_well
 from tests.test_agent_failures import training as training_with
 
-pytestmark = [pytest.mark.jax, pytest.mark.quiet]
+pytestmark = pytest.mark.jax
 
 PROGRAM = ROOT / "tests" / "programs" / "stalls.py"
 LOADER = next(i for i, line in enumerate(PROGRAM.read_text().splitlines(), 1) if "time.sleep(0.05)" in line)
