@@ -186,6 +186,13 @@ def test_damage_of_the_index_is_no_loss(tmp_path):
     assert (found, notes) == (frames, ())
 
 
+def test_damage_of_the_header_is_no_loss(tmp_path):
+    """Whose file it is stands there; but what is in it tells that, too."""
+    whole, frames = made(tmp_path / "a.mcap", 30, "unfinished")
+    at = whole.index(b"jaxtop")
+    assert opened(tmp_path / "b.mcap", whole[:at] + b"kaxtop" + whole[at + 6 :])[0] == frames
+
+
 # Hostile
 
 

@@ -79,6 +79,7 @@ class Index:
     keyframes: list[KeyframeAt] = field(default_factory=list)
     clock: Clock | None = None
     is_finished: bool = False
+    is_foreign: bool = False  # by its header, which may be damaged
     scanned: int = len(MAGIC)
     visited: int = 0  # where the last chunk that was looked at begins
     begun: KeyframeAt | None = None  # a keyframe of which the end was not seen yet
@@ -113,6 +114,8 @@ def read(path: Path, file: IO[bytes]) -> Index:
         )
     index = Index()
     scan(path, file, index)
+    if index.is_foreign and not index.about and not index.channels:
+        raise NotARecording(f"{path} is an MCAP file, but no recording of jaxtop")
     return index
 
 
@@ -191,7 +194,7 @@ def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
         if after > size:
             break
         if code == _HEADER:
-            _see_header(path, content[at + RECORD.size : after])
+            _see_header(content[at + RECORD.size : after], index)
         elif code == CHUNK_CODE:
             index.visited = at
             _see_chunk(content, at, after, index)
@@ -212,11 +215,10 @@ def _is_sound(content: mmap.mmap, at: int, code: int, after: int) -> bool:
     return chunks.find(content, at + 1, len(content) if code == _DATA_END else after) < 0
 
 
-def _see_header(path: Path, raw: bytes) -> None:
+def _see_header(raw: bytes, index: Index) -> None:
     count = struct.unpack_from("<I", raw)[0]
     profile = raw[4 : 4 + count]
-    if profile != layout.PROFILE.encode() and raw.isascii():
-        raise NotARecording(f"{path} is an MCAP file, but no recording of jaxtop")
+    index.is_foreign = profile != layout.PROFILE.encode()
 
 
 def _see_chunk(content: mmap.mmap, at: int, after: int, index: Index) -> None:
