@@ -160,9 +160,6 @@ class LiveSource:
         except wire.Unreadable as error:
             self.rejected[f"unreadable message: {error}"[:200]] += 1
         else:
-            if frame.kind in wire.OWN_KINDS:
-                self.rejected["an agent told what only a viewer may tell"] += 1
-                return
             self._see_gap(frame)
             self._pass_on(frame)
 
@@ -182,6 +179,9 @@ class LiveSource:
             self._pass_on(frame)
 
     def _pass_on(self, frame: wire.Frame) -> None:
+        if frame.kind in wire.OWN_KINDS:
+            self.rejected["an agent told what only a viewer may tell"] += 1
+            return
         self._out.append(frame)
         if frame.kind not in ("hello", "roster"):
             return

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 STILL_AFTER = 10.0
 # An agent that was killed is told to be dead so long after its last words.
 DEAD_AFTER_NS = 1_000_000
+# Of what came together at the end of a file that grows, some may not be written yet: it ends before that.
+NOT_ALL_THERE_NS = 1_000
 # A file in which nothing stands yet is the newest.
 NOT_YET = (math.inf, math.inf)
 # Of frames that two tracks may both hold, so many are remembered.
@@ -47,7 +49,11 @@ class Track:
         if not spans:
             return None
         first, last = spans[0][0], max(last for _, last in spans)
-        last_ns = to_ns(last) + self._ahead + (DEAD_AFTER_NS if self.has_died else 0)
+        last_ns = to_ns(last) + self._ahead
+        if self.has_died:
+            last_ns += DEAD_AFTER_NS
+        elif self.is_growing:
+            last_ns -= NOT_ALL_THERE_NS
         return to_seconds(to_ns(first) + self._ahead), to_seconds(last_ns)
 
     @property
