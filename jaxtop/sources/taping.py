@@ -45,8 +45,8 @@ class Taping:
             self._put_keyframe(cluster, self._at)
 
     def finish(self, cluster: Cluster) -> None:
-        """End the recording; what happened since the last keyframe is told by one more."""
-        if self._at is not None and self._frames:
+        """End the recording; one more keyframe tells what happened since, in whichever file is the last."""
+        if self._at is not None:
             self._put_keyframe(cluster, self._at)
         self.tape.finish()
 
