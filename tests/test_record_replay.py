@@ -104,7 +104,8 @@ def test_a_recording_that_is_still_written_is_read_as_it_grows(tmp_path):
 
         def steps():
             done = jaxtop("replay", path, "--at", "0s ago")
-            return json.loads(done.stdout)["hosts"][0]["launches"].get("train_step", 0) if done.stdout else 0
+            hosts = json.loads(done.stdout)["hosts"] if done.stdout else []
+            return hosts[0]["launches"].get("train_step", 0) if hosts else 0
 
         first = eventually(steps)
         eventually(lambda: steps() > first)
