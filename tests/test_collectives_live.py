@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from itertools import groupby
+from statistics import median
 
 import pytest
 
 from jaxtop import keys, wire
 from jaxtop.cluster import hosts
 from jaxtop.cluster.collectives import KnownCollectives, collectives
+from jaxtop.cluster.collectives.joining import arrivals_of
+from jaxtop.cluster.collectives.verdict import lateness
 from tests.support import PYTHON, ROOT, Viewer, environment, eventually, free_port, processes, snapshot
 
 pytestmark = [pytest.mark.jax, pytest.mark.quiet]
@@ -49,12 +53,18 @@ class Watched(Viewer):
             (self.home / f"late-{i}").write_text(str(seconds if i == index else 0))
 
     def spread_s(self):
-        """How far apart launches are without anybody being late: the slow ones and the usual ones."""
+        """How far apart launches are without anybody being late: slow ones, usual ones, a bad window."""
         view = self.across()
         assert view.samples, [
             (host.label, host.window, list(host.inventories)) for host in hosts(self.cluster)
         ]
-        return max(view.wait_us, view.p99_us - view.p50_us) / 1e6
+        return max(view.wait_us, view.p99_us - view.p50_us, self.worst_window_us(view)) / 1e6
+
+    def worst_window_us(self, view):
+        """A moment of other work makes whoever it hits late in all launches of a window."""
+        timings = self.cluster.joining.seen[view.key[:3]].timings[view.op]
+        by_window = groupby(arrivals_of(timings, 0), key=lambda each: each.window)
+        return max(median(lateness(each.waits) for each in launches) for _, launches in by_window)
 
 
 @contextmanager
