@@ -20,6 +20,9 @@ from jax.sharding import PartitionSpec as P
 
 from jaxtop import agent
 
+# Far longer than a standstill needs to be told; a part of it shows how fast that goes here.
+COMPILES_FOR, TASTE = 25.0, 50
+
 coordinator, count, index = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 steer = Path(os.environ["STEER"])
 
@@ -30,11 +33,21 @@ def step(state, batch):
     return state + total[0], total[1]
 
 
-@jax.jit
-def large(x):
-    for i in range(400):
-        x = jnp.sin(x) @ jnp.cos(x) + i
-    return x
+def compile_for(seconds):
+    """Compile a function that is large enough for this to take about so long, however fast the machine is."""
+    began = time.monotonic()
+    compile_large(TASTE)
+    compile_large(int(TASTE * seconds / (time.monotonic() - began)))
+
+
+def compile_large(size):
+    @jax.jit
+    def large(x):
+        for i in range(size):
+            x = jnp.sin(x) @ jnp.cos(x) + i
+        return x
+
+    large(np.ones((8, 8), np.float32)).block_until_ready()
 
 
 def put(value):
@@ -63,7 +76,7 @@ def main():
         (steer / f"steps-{index}").write_text(str(steps))
         if asked("compile"):
             (steer / f"compile-{index}").unlink()
-            large(np.ones((8, 8), np.float32)).block_until_ready()
+            compile_for(COMPILES_FOR)
         stop = bool(np.asarray(wish))
     print(steps, float(state), flush=True)
 
