@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from msgspec.structs import replace
 
@@ -21,13 +19,7 @@ MIB, GIB = 1 << 20, 1 << 30
 TOLD = session()
 
 
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch):
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 def after(told: list[wire.Frame], seconds: float = 0) -> Then:

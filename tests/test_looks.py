@@ -6,7 +6,6 @@ JAXTOP_LOOKS=new python -m pytest tests/test_looks.py     # draws them anew; rea
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -64,13 +63,7 @@ SCENES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch):
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from textual.events import MouseMove
 
@@ -21,13 +19,7 @@ TOLD = session()
 PAUSED = Start(is_playing=False)
 
 
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch):
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 def tape(seconds: float = 35, **more) -> Tape:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -14,13 +13,7 @@ HOUR, DAY = 3600.0, 86_400.0
 START, END = MIDNIGHT + 10 * HOUR + 20, MIDNIGHT + 11 * HOUR
 
 
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch):
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from jaxtop.cli import attaching
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, duration, legible, length, size
 from jaxtop.clock import steady
-from jaxtop.cluster import Cluster, State, hosts, runs, state_of
+from jaxtop.cluster import Cluster, hosts, runs, state_of
+from jaxtop.cluster.states import OVER
 from jaxtop.recordings import Limits, Tape
 from jaxtop.sources import Taping
 
@@ -28,7 +29,6 @@ NOTHING_REACHED, FAILED = 2, 1
 TELL_EVERY = 0.5
 # After the last process of a run has ended its last words may be on their way.
 LINGER = 3.0
-OVER = frozenset({State.ENDED, State.DIED, State.GONE})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from jaxtop import times
 from jaxtop.cli.attach import has_terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
+from jaxtop.cluster.views import interval
 from jaxtop.recordings import NotARecording
 from jaxtop.sources import Session
 
@@ -103,13 +104,7 @@ def _moments(session: Session, start: float | None, step: float | None) -> Itera
         yield at, cluster
         if at >= end:
             return
-        at = min(end, at + (step or _interval(cluster)))
-
-
-def _interval(cluster: Cluster) -> float:
-    """The seconds between two pulses of the host that tells most often."""
-    hellos = [host.hello for host in cluster.hosts.values() if host.hello]
-    return min((hello.interval_ms for hello in hellos), default=1000) / 1000
+        at = min(end, at + (step or interval(cluster)))
 
 
 def _print_notes(session: Session) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from jaxtop.cluster.arrays import arrays
 from jaxtop.cluster.memory import PARTS, Part, memory
 from jaxtop.cluster.programs import programs
-from jaxtop.cluster.states import State, state_of
+from jaxtop.cluster.states import OVER, state_of
 from jaxtop.cluster.views import devices, hosts, run_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 UNKNOWN_BEFORE, UNKNOWN_AFTER = "not known before", "not known after"
-# What its devices hold went with its process.
-_OVER = frozenset({State.ENDED, State.DIED, State.GONE})
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -163,9 +161,7 @@ def _pairs(
 
 def _of_programs(before: Then, after: Then) -> Iterator[Change]:
     was, now = ({view.key: view for view in programs(then.cluster)} for then in (before, after))
-    silent_before, silent_after = (
-        _silent(then, lambda host: host.programs.at_ms > 0) for then in (before, after)
-    )
+    silent_before, silent_after = (_silent(then, _has_programs) for then in (before, after))
     for _, earlier, later in _pairs(was, now):
         if later is None and earlier is not None:
             how = UNKNOWN_AFTER if earlier.run in silent_after else "gone"
@@ -206,7 +202,8 @@ def _parts(then: Then) -> dict[str, dict[Part, int]]:
 
 
 def _present(then: Then) -> list[DeviceView]:
-    return [device for device in devices(then.cluster, then.at) if device.state not in _OVER]
+    # What its devices hold went with its process.
+    return [device for device in devices(then.cluster, then.at) if device.state not in OVER]
 
 
 def _of_devices(before: Then, after: Then) -> Iterator[Change]:
@@ -244,9 +241,7 @@ _NONE = _Held()
 
 def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
     was, now = _held(before.cluster), _held(after.cluster)
-    silent_before, silent_after = (
-        _silent(then, lambda host: host.arrays.at_ms > 0) for then in (before, after)
-    )
+    silent_before, silent_after = (_silent(then, _has_census) for then in (before, after))
     for key, earlier, later in _pairs(was, now):
         if earlier == later:
             continue

@@ -31,6 +31,8 @@ class State(StrEnum):
     GONE = "gone"
 
 
+# Of these nobody will hear any more.
+OVER = frozenset({State.ENDED, State.DIED, State.GONE})
 _OF_LINK = {
     "deaf": State.BLOCKED,
     "silent": State.STOPPED,

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 RATE_SAMPLES = 10
 
 
+def interval(cluster: Cluster) -> float:
+    """The seconds between two pulses of the host that tells most often."""
+    hellos = [host.hello for host in cluster.hosts.values() if host.hello]
+    return min((hello.interval_ms for hello in hellos), default=1000) / 1000
+
+
 @dataclass(frozen=True)
 class Run:
     """A program that runs on one or more processes."""

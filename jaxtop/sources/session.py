@@ -88,7 +88,7 @@ class Session:
     def at(self, when: float) -> Cluster:
         """The cluster as it was then. Going forward, the one of the call before goes on."""
         ns = to_ns(when)
-        if self._at is None or not ns - self._at >= 0 or self._is_far(self._at, ns):
+        if self._at is None or ns < self._at or self._is_far(self._at, ns):
             with _no_collection():
                 self._cluster, self._starts = self._begin(ns)
                 self._go_on(ns)

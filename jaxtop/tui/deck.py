@@ -12,6 +12,7 @@ from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives
 from jaxtop.cluster.difference import Then
 from jaxtop.cluster.overview import Overview
+from jaxtop.cluster.views import interval
 from jaxtop.tui.moment import Moment
 
 if TYPE_CHECKING:
@@ -151,10 +152,8 @@ class Deck:
         """The seconds from one sample to the next: those of the host that is sampled most often."""
         # Those of the last look: who steps fast must not have each place looked at.
         kept = self._live or self._kept
-        hosts = kept.cluster.hosts or self.moment.cluster.hosts
-        hellos = [host.hello for host in hosts.values() if host.hello]
-        shortest = min((hello.interval_ms for hello in hellos), default=1000)
-        return max(SHORTEST_SAMPLE, shortest / 1000)
+        cluster = kept.cluster if kept.cluster.hosts else self.moment.cluster
+        return max(SHORTEST_SAMPLE, interval(cluster))
 
     @property
     def _is_empty(self) -> bool:

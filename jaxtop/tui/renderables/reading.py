@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop.cluster import State
+from jaxtop.cluster import State, states
 from jaxtop.tui.renderables.layouts import MISSING, NOTHING
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
 _STATES = tuple(State)
 _OF_STATE = {state: 110 + i for i, state in enumerate(_STATES)}
 # A process that is gone holds nothing: its last figures are no longer true.
-OVER = frozenset({State.ENDED, State.DIED, State.GONE})
+OVER = states.OVER
 # Nothing new is known of these hosts; what their processes hold they still hold, unless these are over.
 PAST = OVER | {State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED}
 
