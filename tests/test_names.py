@@ -109,8 +109,11 @@ SCRIPTS: dict[str, tuple[str, Expected]] = {
 def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
     """At least 95 % at each look, while the state is rebuilt or donated at each step."""
     function, expected = SCRIPTS[framework]
+    state = {name for name, (_, role) in expected.items() if role in ("parameters", "optimizer")}
     path = TRAINING / f"train_{framework}.py"
     with running([*JAXTOP, "run", path]) as attached:
+        # Until it trains, the state is being made, and belongs to whoever makes it.
+        attached.until(lambda: {view.name for view in arrays(attached.cluster)} >= state)
         for _ in range(LOOKS):
             attached.look(1.3)
             seen = []
@@ -126,9 +129,7 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
                 if not is_right
             ]
             # The whole state, at each look: a name that comes and goes would be a flicker.
-            assert {view.name for _, _, view in seen} >= {
-                name for name, (_, role) in expected.items() if role in ("parameters", "optimizer")
-            }
+            assert {view.name for _, _, view in seen} >= state
         assert attached.state(0) == "live"
 
 

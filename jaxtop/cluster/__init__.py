@@ -5,6 +5,7 @@ argument; live views, replays and tests all go through it.
 """
 
 from jaxtop.cluster.arrays import ArrayView, Span, arrays, distinct, slices
+from jaxtop.cluster.figures import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit
 from jaxtop.cluster.fold import Cluster
 from jaxtop.cluster.host import EMPTY_HOST, Host, Unmet
 from jaxtop.cluster.memory import PARTS, Grower, KnownMemory, MemoryView, Part, growers, memory, memory_total
@@ -28,13 +29,16 @@ from jaxtop.cluster.views import (
 )
 
 __all__ = [
+    "DEVICE_FIGURES",
     "EMPTY_HOST",
+    "HOST_FIGURES",
     "PARTS",
     "ArrayView",
     "Cluster",
     "DeviceView",
     "Diagnosis",
     "Difference",
+    "Figure",
     "Grower",
     "Host",
     "HostView",
@@ -48,6 +52,7 @@ __all__ = [
     "Span",
     "StackGroup",
     "State",
+    "Unit",
     "Unmet",
     "arrays",
     "devices",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby
 from math import prod
@@ -14,6 +14,7 @@ from jaxtop.cluster.states import State, state_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from jaxtop.cluster.figures import Figure
     from jaxtop.cluster.fold import Cluster
     from jaxtop.cluster.host import Host
 
@@ -69,6 +70,11 @@ class DeviceView:
     temperature_c: float | None
     launches_per_second: float | None
     host_cpu_percent: float | None
+    pulse: wire.Pulse = field(repr=False)
+
+    def read(self, of: Figure) -> float | None:
+        """One of `DEVICE_FIGURES` or `HOST_FIGURES`."""
+        return of.read(self.pulse, self.position)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -229,6 +235,7 @@ def _devices_of(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceVi
             temperature_c=figure(sample.temperature_c, i),
             launches_per_second=rate,
             host_cpu_percent=scaled(host.pulse.host.process_cpu_permille, 10),
+            pulse=host.pulse,
         )
 
 

@@ -25,6 +25,8 @@ from jaxtop.wire.codec import (
 )
 from jaxtop.wire.errors import NewerVersion, Unreadable
 from jaxtop.wire.hosts import (
+    SLOWED,
+    BusyThread,
     Bye,
     Compile,
     Compiling,
@@ -35,6 +37,7 @@ from jaxtop.wire.hosts import (
     Hello,
     HostSample,
     Pulse,
+    Rhythm,
     Stall,
     Step,
 )
@@ -62,10 +65,12 @@ __all__ = [
     "MAX_PAYLOAD",
     "MAX_TELEMETRY",
     "OWN_KINDS",
+    "SLOWED",
     "VERSION",
     "ArrayGroup",
     "Arrays",
     "ArraysChange",
+    "BusyThread",
     "Bye",
     "Collective",
     "Compile",
@@ -101,6 +106,7 @@ __all__ = [
     "ReplicaGroups",
     "Reply",
     "Request",
+    "Rhythm",
     "Roster",
     "Runs",
     "Sharding",

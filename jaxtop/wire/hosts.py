@@ -6,7 +6,10 @@ from msgspec import Struct
 
 
 class Device(Struct, frozen=True, omit_defaults=True):
-    """A device as JAX names it; only the process's own devices are listed."""
+    """A device as JAX names it; only the process's own devices are listed.
+
+    `uuid` is the name of the hardware by its driver, where figures of it are read from there.
+    """
 
     id: int
     kind: str
@@ -15,6 +18,7 @@ class Device(Struct, frozen=True, omit_defaults=True):
     coords: tuple[int, ...] | None = None
     core_on_chip: int | None = None
     slice_index: int | None = None
+    uuid: str | None = None
 
 
 class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
@@ -44,22 +48,72 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     sources: dict[str, str] = {}
 
 
-class DeviceSample(Struct, frozen=True, array_like=True):
-    """One column a figure, one entry a device in the order of Hello.devices; a column nobody knows: None."""
+Column = tuple[int | None, ...] | None
 
-    used_bytes: tuple[int | None, ...] | None = None
-    peak_bytes: tuple[int | None, ...] | None = None
-    limit_bytes: tuple[int | None, ...] | None = None
-    utilization_permille: tuple[int | None, ...] | None = None
-    power_mw: tuple[int | None, ...] | None = None
-    temperature_c: tuple[int | None, ...] | None = None
-    reserved_bytes: tuple[int | None, ...] | None = None
-    largest_free_bytes: tuple[int | None, ...] | None = None
-    pool_bytes: tuple[int | None, ...] | None = None
+
+class DeviceSample(Struct, frozen=True, array_like=True):
+    """One column a figure, one entry a device in the order of Hello.devices; a column nobody knows: None.
+
+    `driver_…` is memory as the driver counts it, of all processes. `memory_activity` is the share of time in
+    which the memory was busy, `dram` that of its bandwidth; `tensor` of the units that multiply matrices,
+    `occupancy` of the places for warps. `slowed` has a bit for each of `SLOWED`. Energy and ECC errors are
+    counters. `link_…` is the traffic between devices (NVLink, XGMI, ICI), all links of a device together.
+    `queued` counts programs that wait for the device, `transfer_…` is how long transfers between hosts take.
+    """
+
+    used_bytes: Column = None
+    peak_bytes: Column = None
+    limit_bytes: Column = None
+    utilization_permille: Column = None
+    power_mw: Column = None
+    temperature_c: Column = None
+    reserved_bytes: Column = None
+    largest_free_bytes: Column = None
+    pool_bytes: Column = None
+    driver_used_bytes: Column = None
+    driver_total_bytes: Column = None
+    power_limit_mw: Column = None
+    temperature_limit_c: Column = None
+    clock_mhz: Column = None
+    clock_max_mhz: Column = None
+    memory_clock_mhz: Column = None
+    memory_activity_permille: Column = None
+    tensor_permille: Column = None
+    occupancy_permille: Column = None
+    dram_permille: Column = None
+    slowed: Column = None
+    energy_mj: Column = None
+    pcie_received_bytes_per_s: Column = None
+    pcie_sent_bytes_per_s: Column = None
+    link_received_bytes_per_s: Column = None
+    link_sent_bytes_per_s: Column = None
+    ecc_corrected: Column = None
+    ecc_uncorrected: Column = None
+    queued: Column = None
+    transfer_p50_us: Column = None
+    transfer_p99_us: Column = None
+
+
+# Why a device runs slower than it could, a bit each from the lowest on.
+SLOWED = ("power limit", "heat", "hardware slowdown", "power brake", "other devices", "clocks set by hand")
+
+
+class BusyThread(Struct, frozen=True, array_like=True):
+    """A thread that takes much CPU, in permille of one core; one of Python's contends for its lock."""
+
+    name: str
+    cpu_permille: int
+    is_python: bool
 
 
 class HostSample(Struct, frozen=True, array_like=True):
-    """The process and its machine: CPU in permille of one core, the machine's in permille of all cores."""
+    """The process and its machine: CPU in permille of one core, the machine's in permille of all cores.
+
+    Where a container has limits, its "machine" is the container: `cores_milli` is what it may use, its memory
+    and CPU are counted within that. Pressure is the share of time in which something waited for CPU, memory
+    or disks; `held_back` that in which the container was kept from running. `process_…` disk figures are the
+    process's own, the others the machine's.
+    """
 
     process_cpu_permille: int | None = None
     rss_bytes: int | None = None
@@ -70,6 +124,17 @@ class HostSample(Struct, frozen=True, array_like=True):
     load_centi: int | None = None
     received_bytes_per_s: int | None = None
     sent_bytes_per_s: int | None = None
+    cores_milli: int | None = None
+    is_container: bool = False
+    cpu_pressure_permille: int | None = None
+    memory_pressure_permille: int | None = None
+    io_pressure_permille: int | None = None
+    held_back_permille: int | None = None
+    disk_read_bytes_per_s: int | None = None
+    disk_written_bytes_per_s: int | None = None
+    process_read_bytes_per_s: int | None = None
+    process_written_bytes_per_s: int | None = None
+    busy_threads: tuple[BusyThread, ...] = ()
 
 
 class Step(Struct, frozen=True, array_like=True):
@@ -78,6 +143,27 @@ class Step(Struct, frozen=True, array_like=True):
     index: int
     calls: int
     metrics: dict[str, float] = {}
+
+
+class Rhythm(Struct, frozen=True, array_like=True):
+    """The step that the run repeats, as its launches, or the script's own calls, show it.
+
+    `functions` is the group of launches that makes a step, in their order; empty if the script tells of its
+    steps itself. `steps` counts them since this rhythm was found, `span_us` is the time that they took
+    together: from two of one `serial` the mean step between them follows. Percentiles are of the last
+    `samples` steps. `flops` is what one step computes on one device, by the compiler.
+    """
+
+    serial: int
+    functions: tuple[str, ...] = ()
+    launches: int = 0
+    steps: int = 0
+    span_us: int = 0
+    samples: int = 0
+    p50_us: int | None = None
+    p90_us: int | None = None
+    p99_us: int | None = None
+    flops: int | None = None
 
 
 class Compiling(Struct, frozen=True, array_like=True):
@@ -116,6 +202,7 @@ class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     step: Step | None = None
     cost: Cost = Cost()
     stall: Stall | None = None
+    rhythm: Rhythm | None = None
 
 
 class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):
