@@ -1,0 +1,50 @@
+"""What devices and collectives were measured to do, found in the last result of `jaxtop probe`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jaxtop import wire
+    from jaxtop.wire.probing import Probe, ProbedCollective, ProbedDevice
+
+
+def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDevice | None:
+    """The device as it was probed: by the name of its hardware, else by its place on its host.
+
+    A CPU has no identity beyond its host: forced into another number of devices, each is another part of it.
+    """
+    for each in probe.devices:
+        if device.uuid is not None and each.uuid is not None:
+            if each.uuid == device.uuid:
+                return each
+        elif (each.hostname, each.platform, each.kind, each.local_id) == (
+            hostname,
+            device.platform,
+            device.kind,
+            device.local_id,
+        ):
+            return each
+    return None
+
+
+def probed_rate(probe: Probe, hostname: str, device: wire.Device, figure: str) -> float | None:
+    """A measured figure of this device, such as `matrix_flops_per_s`; None where it was not measured."""
+    found = probed_device(probe, hostname, device)
+    measured = found.figures.get(figure) if found else None
+    return measured.median if measured else None
+
+
+def probed_collective(
+    probe: Probe, platform: str, kind: str, device_ids: tuple[int, ...], size: int
+) -> ProbedCollective | None:
+    """The measurement of this kind that is nearest in size, among the same devices, else as many of them."""
+    alike = [
+        each
+        for each in probe.collectives
+        if each.kind == kind and each.group_size == len(device_ids) and probe.platform == platform
+    ]
+    members = frozenset(device_ids)
+    same = [each for each in alike if any(members == frozenset(group.device_ids) for group in each.groups)]
+    ratios = [(max(each.bytes, size) / max(1, min(each.bytes, size)), each) for each in same or alike]
+    return min(ratios, key=lambda pair: pair[0])[1] if ratios else None

@@ -1,0 +1,176 @@
+"""What `jaxtop probe` says: its processes to each other, line by line in JSON, and the result that is kept.
+
+The figures of a device are rates, the more the better (`…_per_s`), or times (`…_s`). The names stand in
+`jaxtop.cluster.probing.FIGURES`. Bytes and bandwidths of collectives follow the definitions of nccl-tests.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from jaxtop.wire.hosts import Device
+
+SCHEMA = 1
+# The axis of a collective in which all devices take part.
+ALL = "all"
+
+
+class Here(Struct, frozen=True, omit_defaults=True):
+    """A process that takes part, where it runs, and what its devices and its machine have room for."""
+
+    process: int
+    hostname: str
+    boot: str
+    pid: int
+    jax: str
+    devices: tuple[Device, ...]
+    device_bytes: tuple[int | None, ...]
+    machine_bytes: int
+    cache_bytes: int
+
+
+class Meeting(Struct, frozen=True):
+    """A collective to be measured: who meets whom as global device ids; `bytes` as nccl-tests count them."""
+
+    axis: str
+    kind: str
+    bytes: int
+    groups: tuple[tuple[int, ...], ...]
+
+
+class Plan(Struct, frozen=True, tag="plan"):
+    """What all processes do, in this order; made by process 0, so that nobody waits where others do not.
+
+    `turns` says who measures together: processes of one machine take turns, in which it is theirs alone.
+    """
+
+    figures: tuple[str, ...]
+    rounds: int
+    slot_s: float
+    turns: tuple[int, ...]
+    matrix_size: int
+    matrix_dtype: str
+    memory_bytes: int
+    transfer_bytes: int
+    axes: tuple[tuple[str, int], ...]
+    meetings: tuple[Meeting, ...]
+
+
+class Stage(Struct, frozen=True, tag="stage"):
+    """How far a process is."""
+
+    name: str
+    done: int = 0
+    total: int = 0
+
+
+class Met(Struct, frozen=True, array_like=True):
+    """A collective as one process saw it, in seconds a launch: until all of its devices had their part.
+
+    `first` is how long it took for the device that was waited for first, a different one each launch.
+    """
+
+    meeting: int
+    whole: tuple[float, ...]
+    first: tuple[float, ...]
+
+
+class Report(Struct, frozen=True, tag="report"):
+    """All that one process measured: by figure, device and round."""
+
+    here: Here
+    rounds: dict[str, tuple[tuple[float, ...], ...]]
+    met: tuple[Met, ...] = ()
+
+
+Said = Plan | Stage | Report
+
+
+class Measured(Struct, frozen=True):
+    """A figure of a device: the median of its rounds, and how far half of them are from it.
+
+    `peers` is the median of all devices of its kind, `share` what it reaches of that; None where it has none.
+    """
+
+    median: float
+    spread: float
+    rounds: int
+    peers: float | None = None
+    share: float | None = None
+    is_slow: bool = False
+
+
+class ProbedDevice(Struct, frozen=True):
+    """What a device was measured to do."""
+
+    id: int
+    local_id: int | None
+    process: int
+    hostname: str
+    platform: str
+    kind: str
+    uuid: str | None
+    figures: dict[str, Measured]
+
+
+class ProbedGroup(Struct, frozen=True):
+    """Devices that met in a collective: how long it took for them, and their speed as a share of their peers'."""
+
+    device_ids: tuple[int, ...]
+    time_s: float
+    share: float | None = None
+    is_slow: bool = False
+
+
+class ProbedCollective(Struct, frozen=True):
+    """A collective over an axis of the mesh, all its groups at the same time.
+
+    `late_process` is for whom the others waited, `late_s` how long, where one stood out.
+    """
+
+    axis: str
+    kind: str
+    bytes: int
+    group_size: int
+    launches: int
+    time_s: float
+    spread_s: float
+    algbw_bytes_per_s: float
+    busbw_bytes_per_s: float | None
+    groups: tuple[ProbedGroup, ...] = ()
+    late_process: int | None = None
+    late_s: float | None = None
+
+
+class Slow(Struct, frozen=True):
+    """Who stands out, in which figure, and what it reaches of its peers; `text` says it in words."""
+
+    figure: str
+    device_ids: tuple[int, ...]
+    processes: tuple[int, ...]
+    share: float
+    text: str
+
+
+class Probe(Struct, frozen=True):
+    """A result: what the devices of a run of `jaxtop probe` can do, and which of them are slow.
+
+    `left_out` counts collectives for which there was no time.
+    """
+
+    schema: int
+    jaxtop: str
+    jax: str
+    at_ms: int
+    seconds: float
+    platform: str
+    processes: int
+    axes: tuple[tuple[str, int], ...]
+    matrix_dtype: str
+    matrix_size: int
+    memory_bytes: int
+    transfer_bytes: int
+    devices: tuple[ProbedDevice, ...]
+    collectives: tuple[ProbedCollective, ...]
+    slow: tuple[Slow, ...]
+    left_out: int = 0
