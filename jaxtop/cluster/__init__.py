@@ -10,6 +10,7 @@ from jaxtop.cluster.fold import Cluster
 from jaxtop.cluster.host import EMPTY_HOST, Host, Unmet
 from jaxtop.cluster.memory import PARTS, Grower, KnownMemory, MemoryView, Part, growers, memory, memory_total
 from jaxtop.cluster.programs import Difference, KnownPrograms, ProgramView, differences, programs
+from jaxtop.cluster.series import STEP_FIGURES, STEP_TIME, recent, reported, series
 from jaxtop.cluster.stacks import StackGroup, stack_groups
 from jaxtop.cluster.stalls import Diagnosis, diagnose
 from jaxtop.cluster.states import State, state_of
@@ -33,6 +34,8 @@ __all__ = [
     "EMPTY_HOST",
     "HOST_FIGURES",
     "PARTS",
+    "STEP_FIGURES",
+    "STEP_TIME",
     "ArrayView",
     "Cluster",
     "DeviceView",
@@ -68,8 +71,11 @@ __all__ = [
     "memory_total",
     "meshes",
     "programs",
+    "recent",
+    "reported",
     "runs",
     "scaled",
+    "series",
     "slices",
     "stack_groups",
     "state_of",

@@ -14,6 +14,7 @@ from jaxtop.cluster import keyframe
 from jaxtop.cluster.collectives import groups, joining, layout, words
 from jaxtop.cluster.episodes import LOOK_EVERY, Episode
 from jaxtop.cluster.host import Host, Launches, Rate, Unmet
+from jaxtop.cluster.series import kept
 from jaxtop.cluster.stalls import diagnose
 from jaxtop.cluster.states import is_over
 from jaxtop.cluster.views import run_of
@@ -70,6 +71,9 @@ class Cluster:
     events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
     history: dict[str, deque[Sample]] = field(default_factory=dict)
+    # All figures of the same pulses, unread. Keyframes leave them out, or they would be many times as large:
+    # after a jump they begin anew, and so two models that know the same are equal without them.
+    figures: dict[str, deque[tuple[float, bytes]]] = field(default_factory=dict, repr=False, compare=False)
     past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
     known_meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)
     joining: joining.Joining = field(default_factory=joining.Joining)
@@ -175,6 +179,7 @@ class Cluster:
             events=self.events.copy(),
             rejected=self.rejected.copy(),
             history={agent: samples.copy() for agent, samples in self.history.items()},
+            figures={agent: past.copy() for agent, past in self.figures.items()},
             past_arrays={agent: past.copy() for agent, past in self.past_arrays.items()},
             episodes=dict(self.episodes),
             joining=self.joining.frozen(),
@@ -185,6 +190,7 @@ class Cluster:
         if pulse.launches:
             launches = MappingProxyType({**launches, **pulse.launches})
         self._remember(host.agent, Sample(at, pulse.devices.used_bytes, sum(launches.values())))
+        self._keep(host.agent, at, kept(pulse))
         return host.but(
             pulse=pulse,
             pulse_at=at,
@@ -198,6 +204,10 @@ class Cluster:
         if samples and samples[-1].used_bytes == sample.used_bytes:
             sample = sample._replace(used_bytes=samples[-1].used_bytes)  # one tuple for all that are equal
         samples.append(sample)
+
+    def _keep(self, agent: str, at: float, figures: bytes) -> None:
+        past = self.figures.setdefault(agent, deque(maxlen=HISTORY))
+        past.append((at, past[-1][1] if past and past[-1][1] == figures else figures))
 
     def _arrays(self, host: Host, arrays: wire.Arrays, _at: float) -> Host:
         if arrays.serial == host.arrays.serial and arrays.number < host.arrays.number:

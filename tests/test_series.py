@@ -1,0 +1,97 @@
+"""What a viewer remembers of all figures: as it was told, for as long as the history is."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.cluster import (
+    DEVICE_FIGURES,
+    HOST_FIGURES,
+    STEP_FIGURES,
+    Cluster,
+    devices,
+    recent,
+    reported,
+    series,
+)
+from jaxtop.cluster.fold import HISTORY
+from jaxtop.cluster.keyframe import messages
+from tests.stage import NOW, agent_id, hello
+
+AGENT = agent_id(0)
+DEVICES = wire.DeviceSample(*((number, None, 2 * number) for number in range(1, 32)))
+HOST = wire.HostSample(*range(1, 11), True, *range(11, 19), (wire.BusyThread("MainThread", 990, True),))
+
+
+def pulse(**more) -> wire.Pulse:
+    return wire.Pulse(int(NOW * 1000), **more)
+
+
+def followed(*pulses: wire.Pulse) -> Cluster:
+    cluster = Cluster()
+    cluster.apply(AGENT, hello(0, devices=3), NOW)
+    for i, each in enumerate(pulses):
+        cluster.apply(AGENT, each, NOW + i)
+    return cluster
+
+
+@pytest.mark.parametrize("figure", [*DEVICE_FIGURES, *HOST_FIGURES], ids=lambda figure: figure.name)
+def test_every_figure_is_remembered_as_it_was_told(figure):
+    told = pulse(devices=DEVICES, host=HOST)
+    cluster = followed(told, pulse())
+    for position in (0, 1, 2):
+        now = figure.read(told, position)
+        assert series(cluster, AGENT, figure, position) == [(NOW, now), (NOW + 1, None)]
+    assert figure.read(told, 0) is not None
+
+
+def test_a_device_that_is_not_there_has_no_figures():
+    cluster = followed(pulse(devices=DEVICES, host=HOST))
+    assert [series(cluster, AGENT, each, 7) for each in DEVICE_FIGURES] == [[(NOW, None)]] * len(
+        DEVICE_FIGURES
+    )
+    assert series(cluster, "nobody", DEVICE_FIGURES[0], 0) == []
+
+
+def test_as_much_is_remembered_of_each_figure_as_of_the_memory():
+    pulses = [
+        pulse(devices=wire.DeviceSample(used_bytes=(i,), power_mw=(i * 1000,))) for i in range(HISTORY + 5)
+    ]
+    cluster = followed(*pulses)
+    memory, power = DEVICE_FIGURES[0], next(each for each in DEVICE_FIGURES if each.name == "power_w")
+    for figure in (memory, power):
+        assert series(cluster, AGENT, figure, 0) == [(NOW + i, i) for i in range(5, HISTORY + 5)]
+        assert recent(cluster, AGENT, figure, 0, 3) == [HISTORY + 2, HISTORY + 3, HISTORY + 4]
+
+
+def test_what_is_paused_does_not_go_on_by_itself():
+    cluster = followed(pulse(host=HOST))
+    paused = cluster.frozen()
+    cluster.apply(AGENT, pulse(), NOW + 1)
+    assert [len(series(each, AGENT, HOST_FIGURES[0])) for each in (paused, cluster)] == [1, 2]
+
+
+def test_a_keyframe_is_the_model_though_its_other_figures_begin_there():
+    cluster = followed(pulse(devices=DEVICES), pulse(devices=DEVICES))
+    again = Cluster()
+    for at, agent, message in messages(cluster, NOW + 1):
+        again.apply(agent, message, at)
+    assert again.history == cluster.history
+    assert [at for at, _ in series(again, AGENT, DEVICE_FIGURES[0])] == [NOW, NOW + 1]
+    assert [at for at, _ in series(again, AGENT, DEVICE_FIGURES[6])] == [NOW + 1]
+
+
+def test_the_rhythm_is_remembered_too():
+    cluster = followed(pulse(), pulse(rhythm=wire.Rhythm(1, ("step",), mean_us=20_000, milli_per_s=49_500)))
+    told = [series(cluster, AGENT, figure) for figure in STEP_FIGURES]
+    assert told == [[(NOW, None), (NOW + 1, pytest.approx(value))] for value in (0.02, 49.5)]
+
+
+def test_what_nobody_reports_is_told_from_what_somebody_does():
+    quiet, hot = pulse(), pulse(devices=wire.DeviceSample(temperature_c=(None, 71)))
+    busy = pulse(host=wire.HostSample(memory_used_bytes=5))
+    assert reported([quiet]) == set()
+    steady = pulse(rhythm=wire.Rhythm(1, mean_us=20_000))
+    assert reported([quiet, hot, busy, steady]) == {"temperature_c", "memory_used_bytes", "step_time_s"}
+    assert devices(followed(hot), NOW)[1].read(DEVICE_FIGURES[7]) == 71
