@@ -94,7 +94,7 @@ class Agent:
             read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
             black_box=black_box,
         )
-        sampled = collectors.sampled(self.watched)
+        sampled = collectors.sampled(self.watched, self._launches, self.progress, self._own_threads)
         sampler = Sampler(board, sampled, lambda: self._keep_hooks(board), self.progress.gather)
         registrar = Registrar(board, identity.agent, identity.name, ClockOffset())
         windows = self._windows = Windows(board, self.launches, self._settings.collectives)
@@ -102,7 +102,7 @@ class Agent:
         # at exit, and none of our threads may be inside one by then.
         atexit.register(self._end)
         self._workers = [
-            Worker(each.run, self._failure(name))
+            Worker(name, each.run, self._failure(name))
             for name, each in (
                 ("publisher", publisher),
                 ("sampler", sampler),
@@ -172,10 +172,12 @@ class Agent:
         if self._launches is not None:
             board.sources["launches"] = self._launches.keep()
 
-    def _own_threads(self) -> frozenset[int]:
-        ours = {worker.native_id for worker in self._workers if worker.native_id is not None}
+    def _own_threads(self) -> dict[int, str]:
+        """What each of our threads is called, by its native id; those of ZeroMQ are the network."""
         server = self._publisher.server if self._publisher else None
-        return frozenset(ours) | (server.own_threads if server else frozenset())
+        ours = dict.fromkeys(server.own_threads if server else (), "network")
+        ours.update((each.native_id, each.name) for each in self._workers if each.native_id is not None)
+        return ours
 
     def _own_idents(self) -> frozenset[int]:
         return frozenset(worker.ident for worker in self._workers if worker.ident is not None)

@@ -12,7 +12,7 @@ from jaxtop_agent.threads import Wake
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.wire import Arrays, Device, Inventory, Message, Window
+    from jaxtop.wire import Arrays, Device, Inventory, Message, Programs, Rhythm, Window
     from jaxtop_agent.compiled import Compiled
     from jaxtop_agent.identity import Identity
 
@@ -60,6 +60,8 @@ class Board:
     memory_source: str | None = None
     # The whole census, for viewers that come new; changes go out as messages.
     arrays: Arrays | None = None
+    programs: Programs | None = None
+    rhythm: Rhythm | None = None
     # Of the loaded programs, while somebody watches: their collectives, by name and fingerprint; what waits
     # for each that was started; the names of those that call into Python.
     inventories: Mapping[tuple[str, str | None], Inventory] = field(default_factory=dict)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import operator
+from collections import deque
 from itertools import islice
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxtop.wire import Step
+    from jaxtop_agent.steps.finder import Call
 
 MOST_METRICS = 16
 LONGEST_NAME = 100
+# Calls of which the time is remembered.
+REMEMBERED = 1024
 # The index stands among the metrics, under a key that no metric can have: it may be an array, too.
 INDEX = None
 
@@ -27,12 +32,14 @@ class Progress:
         self._values: dict[str | None, float | None] = {}
         self._waiting: dict[str | None, Any] = {}
         self._is_closed = False
+        self._times: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED)
 
     def step(self, index: object, metrics: dict[str, object]) -> None:
         """Note the step."""
         self._calls += 1
         if self._is_closed:
             return
+        self._times.append((monotonic_ns(), index if type(index) is int else None))
         self._note(INDEX, index)
         for name, value in islice(metrics.items(), MOST_METRICS):
             self._note(name[:LONGEST_NAME], value)
@@ -43,6 +50,12 @@ class Progress:
     def calls(self) -> int:
         """How often the script told of a step."""
         return self._calls
+
+    def recent(self) -> list[Call]:
+        """The last calls, in nanoseconds of the monotonic clock."""
+        from jaxtop_agent.steps.finder import Call  # as below
+
+        return [Call(*each) for each in self._times.copy()]
 
     def _note(self, name: str | None, value: Any) -> None:
         # By its type: no property of a foreign object is called here, and no tracer of JAX is kept.

@@ -51,7 +51,7 @@ class Publisher:
         board: Board,
         installed: Installed,
         progress: Progress,
-        own_threads: Callable[[], frozenset[int]],
+        own_threads: Callable[[], dict[int, str]],
         stalls: Stalls,
         *,
         bind: str,
@@ -244,6 +244,7 @@ class Publisher:
             step=self._progress.read(),
             cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + self._oversized, board.viewers),
             stall=self._stalls.stall,
+            rhythm=board.rhythm,
         )
 
     def _cpu_ppm(self) -> int | None:

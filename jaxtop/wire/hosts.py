@@ -149,16 +149,18 @@ class Rhythm(Struct, frozen=True, array_like=True):
     """The step that the run repeats, as its launches, or the script's own calls, show it.
 
     `functions` is the group of launches that makes a step, in their order; empty if the script tells of its
-    steps itself. `steps` counts them since this rhythm was found, `span_us` is the time that they took
-    together: from two of one `serial` the mean step between them follows. Percentiles are of the last
-    `samples` steps. `flops` is what one step computes on one device, by the compiler.
+    steps itself. `steps` counts them since this rhythm, of this `serial`, was found. The mean and the pace
+    are of the last seconds, the percentiles of the last `samples` steps; what is done between steps, such as
+    an evaluation, is left out of them, but not out of the pace. `flops` is what a step computes on one
+    device, by the compiler.
     """
 
     serial: int
     functions: tuple[str, ...] = ()
-    launches: int = 0
     steps: int = 0
-    span_us: int = 0
+    launches_centi: int = 0
+    mean_us: int | None = None
+    milli_per_s: int | None = None
     samples: int = 0
     p50_us: int | None = None
     p90_us: int | None = None

@@ -12,11 +12,16 @@ from jaxtop_agent.collectors.arrays import ArrayCensus
 from jaxtop_agent.collectors.host import HostFigures
 from jaxtop_agent.collectors.memory import AllocatorMemory
 from jaxtop_agent.collectors.programs import LoadedPrograms
+from jaxtop_agent.collectors.steps import StepRhythm
 from jaxtop_agent.collectors.topology import TopologyOfProcess
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from jaxtop_agent.arrays.watched import Watched
     from jaxtop_agent.board import Board
+    from jaxtop_agent.collectors.steps import Launched
+    from jaxtop_agent.progress import Progress
 
 
 class Collector(Protocol):
@@ -33,6 +38,18 @@ class Collector(Protocol):
         """Take the figures off the board again: the collector is off, and they are unknown from now on."""
 
 
-def sampled(watched: Watched) -> tuple[Collector, ...]:
+def sampled(
+    watched: Watched,
+    launched: Launched | None,
+    progress: Progress,
+    own_threads: Callable[[], Collection[int]],
+) -> tuple[Collector, ...]:
     """The sampler's collectors, in the order in which they run."""
-    return (TopologyOfProcess(), AllocatorMemory(), ArrayCensus(watched), LoadedPrograms(), HostFigures())
+    return (
+        TopologyOfProcess(),
+        AllocatorMemory(),
+        ArrayCensus(watched),
+        LoadedPrograms(),
+        StepRhythm(launched, progress),
+        HostFigures(own_threads),
+    )

@@ -1,11 +1,15 @@
-"""How often each compiled function was launched, counted by JAX's own post-launch hook."""
+"""Which compiled function was launched when, told by JAX's own post-launch hook."""
 
 from __future__ import annotations
 
 import weakref
+from collections import deque
+from itertools import count, takewhile
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent import jaxprivate
+from jaxtop_agent.steps.pattern import Launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,55 +17,73 @@ if TYPE_CHECKING:
 # A program that makes new functions for ever must not make the agent grow for ever.
 MOST_NAMES = 500
 THE_REST = "(other functions)"
+# So many launches are remembered, a number each: the time, and in its last bits the function.
+REMEMBERED = 2048
+BITS = 9
 
 BLIND_SPOTS = "at least: not counted are first calls, and functions with host callbacks"
 TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
 
 
 class Launches:
-    """The hook runs on the user's thread after each launch: a lookup, an addition, nothing that raises."""
+    """The hook runs on the user's thread after each launch: a lookup, an addition, nothing that raises.
+
+    Functions of one name are one function here.
+    """
 
     name = "launches"
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
-        self._names: dict[int, str] = {}
-        self._retired: dict[str, int] = {}
+        # Each name has a number, and each function, by its id, that of its name.
+        self._named: dict[str, int] = {THE_REST: 0}
+        self._next = count(1)
+        self._counts = [0] * MOST_NAMES
+        self._numbers: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
+        # Numbers, not pairs: pairs would have Python look for garbage so much more often.
+        self._recent: deque[int] = deque(maxlen=REMEMBERED)
         self._slot = jaxprivate.LaunchHook()
         self._hook = self._make_hook()
         self._in_threads = self._thread_hooks()
 
     def _make_hook(self) -> Callable[[Any, Any, Any, Any], None]:
-        counts = self._counts
-        first_sight = self._first_sight
+        numbers, counts, note, first_sight = (
+            self._numbers,
+            self._counts,
+            self._recent.append,
+            self._first_sight,
+        )
 
         def hook(fun: Any, args: Any, kwargs: Any, out: Any) -> None:  # noqa: ARG001 - JAX's signature
-            key = id(fun)
-            if key in counts:
-                counts[key] += 1
-            else:
-                first_sight(key, fun)
+            number = numbers.get(id(fun))
+            if number is None:
+                number = first_sight(fun)
+            counts[number] += 1
+            note(monotonic_ns() << BITS | number)
 
         return hook
 
-    def _first_sight(self, key: int, fun: Any) -> None:
-        try:
-            name = str(getattr(fun, "__name__", None) or type(fun).__name__)
+    def _first_sight(self, fun: Any) -> int:
+        """The number of a function; a launch that is counted among others harms nobody.
 
-            def forget(_: object) -> None:
-                # Another function may get this id: what was counted moves to the name.
-                count, known_as = self._counts.pop(key, 0), self._names.pop(key, THE_REST)
-                self._retired[known_as] = self._retired.get(known_as, 0) + count
+        Nothing here can be waited for, and each step is atomic: other threads launch meanwhile.
+        """
+        try:
+            name, key = str(getattr(fun, "__name__", None) or type(fun).__name__), id(fun)
+            number = self._named.get(name)
+            if number is None:
+                new = next(self._next)
+                number = self._named.setdefault(name, new) if new < MOST_NAMES else 0
+
+            def forget(_: object) -> None:  # another function may get this id
+                self._numbers.pop(key, None)
                 self._alive.pop(key, None)
 
             self._alive[key] = weakref.ref(fun, forget)
-            if len(self._names) + len(self._retired) >= MOST_NAMES and name not in self._retired:
-                name = THE_REST
-            self._names[key] = name
-            self._counts[key] = 1
-        except Exception:  # a launch that is not counted harms nobody
-            pass
+            self._numbers[key] = number
+        except Exception:
+            return 0
+        return number
 
     def _thread_hooks(self) -> jaxprivate.ThreadHooks | None:
         try:
@@ -92,8 +114,14 @@ class Launches:
 
     def totals(self) -> dict[str, int]:
         """Launches by function name since the start."""
-        totals = dict(self._retired)
-        for key, count in self._counts.copy().items():
-            name = self._names.get(key, THE_REST)
-            totals[name] = totals.get(name, 0) + count
-        return totals
+        return {name: self._counts[i] for i, name in self.names().items() if self._counts[i]}
+
+    def names(self) -> dict[int, str]:
+        """The functions by their numbers."""
+        return {number: name for name, number in self._named.copy().items()}
+
+    def since(self, at: int) -> list[Launch]:
+        """What is remembered of the launches after a time, in nanoseconds of the monotonic clock."""
+        last = (1 << BITS) - 1
+        newer = takewhile(lambda each: each >> BITS > at, reversed(self._recent.copy()))
+        return [Launch(each >> BITS, each & last) for each in newer][::-1]

@@ -86,11 +86,12 @@ class LoadedPrograms:
         programs = self._message(compiles)
         # Values compare without the time, so that what did not change is not sent.
         if programs != self._last:
-            self._last = programs
+            self._last = board.programs = programs
             board.tell(msgspec.structs.replace(programs, at_ms=now_ms()))
 
     def forget(self, board: Board) -> None:
         self._inventories.forget(board)
+        board.programs = None
         board.tell(wire.Programs(now_ms()))
 
     def _look(self, board: Board, *, alone: bool) -> bool:

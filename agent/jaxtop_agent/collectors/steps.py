@@ -1,0 +1,110 @@
+"""The step of the run, by its launches or by what the script tells."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from statistics import median
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jaxtop.names import program_of
+from jaxtop.wire import Rhythm
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.collectors.launches import REMEMBERED
+from jaxtop_agent.steps.finder import Facts, Steps
+
+if TYPE_CHECKING:
+    from jaxtop.wire import Programs, Window
+    from jaxtop_agent.board import Board
+    from jaxtop_agent.progress import Progress
+    from jaxtop_agent.steps.finder import Told
+    from jaxtop_agent.steps.pattern import Launch
+
+# A step of more functions than these is told by the first ones.
+MOST_FUNCTIONS = 8
+
+
+class Launched(Protocol):
+    """What is read of the launch hook."""
+
+    def names(self) -> dict[int, str]: ...
+    def since(self, at: int) -> list[Launch]: ...
+
+
+class StepRhythm:
+    """Nothing of it is worked out while nobody looks; launches are remembered all the same."""
+
+    name = "rhythm"
+    also_unwatched = False
+
+    def __init__(self, launched: Launched | None, progress: Progress) -> None:
+        self._launched = launched
+        self._progress = progress
+        self._recent: deque[Launch] = deque(maxlen=REMEMBERED)
+        self._steps = Steps()
+        self._facts = Facts()
+        self._told_by: tuple[object, ...] = ()
+
+    def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the launches were noted by the hook
+        now = time.monotonic_ns()
+        names: dict[int, str] = {}
+        if self._launched is not None:
+            names = self._launched.names()
+            self._recent += self._launched.since(self._recent[-1].at if self._recent else 0)
+        self._learn(names, board.programs, board.windows)
+        told = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now)
+        board.rhythm = None if told is None else self._message(told, names)
+
+    def forget(self, board: Board) -> None:
+        board.rhythm = None
+
+    def _learn(self, names: dict[int, str], programs: Programs | None, windows: tuple[Window, ...]) -> None:
+        """What is known of the functions; of several programs with one name, the newest counts."""
+        told_by = len(names), programs, windows
+        if told_by == self._told_by:
+            return
+        if len(names) != len(self._facts.programs):
+            own = jaxprivate.own_functions()
+            ours = frozenset(number for number, name in names.items() if name in own)
+        else:
+            ours = self._facts.own
+        self._told_by = told_by
+        newest = {each.name: each for each in reversed(programs.programs if programs else ())}
+        durations = _durations(windows)
+        wanted = {number: program_of(name) for number, name in names.items()}
+        known = {number: newest[name] for number, name in wanted.items() if name in newest}
+        self._facts = Facts(
+            programs=wanted,
+            results={number: each.output_bytes for number, each in known.items()},
+            flops={number: each.flops for number, each in known.items()},
+            own=ours,
+            device_ns={number: durations[name] for number, name in wanted.items() if name in durations},
+        )
+
+    def _message(self, told: Told, names: dict[int, str]) -> Rhythm:
+        return Rhythm(
+            serial=self._steps.serial,
+            functions=tuple(names[each] for each in dict.fromkeys(told.functions))[:MOST_FUNCTIONS],
+            steps=self._steps.steps,
+            launches_centi=round(told.launches * 100),
+            mean_us=_micros(told.mean_ns),
+            milli_per_s=None if told.per_second is None else round(told.per_second * 1000),
+            samples=told.samples,
+            p50_us=_micros(told.p50_ns),
+            p90_us=_micros(told.p90_ns),
+            p99_us=_micros(told.p99_ns),
+            flops=None if told.flops is None else round(told.flops),
+        )
+
+
+def _durations(windows: tuple[Window, ...]) -> dict[str, int]:
+    """How long launches of each program took on the device, in the middle, in nanoseconds."""
+    found: dict[str, list[int]] = {}
+    for window in windows:
+        for launch in window.launches:
+            found.setdefault(window.programs[launch.program][0], []).append(launch.duration_us)
+    return {name: round(median(each) * 1000) for name, each in found.items()}
+
+
+def _micros(nanoseconds: float | None) -> int | None:
+    return None if nanoseconds is None else round(nanoseconds / 1000)

@@ -1,0 +1,213 @@
+"""Follows the launches of a process, and tells its step."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from heapq import merge
+from statistics import fmean, quantiles
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop_agent.steps.durations import Gap, step_times
+from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, is_still, makers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+# So many steps are remembered; figures "of now" are of the last seconds, or of so many steps at least.
+REMEMBERED = 512
+RECENT_NS, FEWEST = 10_000_000_000, 20
+# Fewer steps than this have no percentiles.
+FEWEST_FOR_PERCENTILES = 5
+# The script may count in larger strides, but hardly in such.
+LONGEST_STRIDE = 10_000
+
+
+class Call(NamedTuple):
+    """The script told of a step: when, and of which, if it told a plain number."""
+
+    at: int
+    step: int | None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of functions, by their numbers: bytes returned, operations of a launch, which are JAX's.
+
+    `programs` names what they were compiled to; `device_ns` is how long launches take on the device, where a
+    profiler has told it.
+    """
+
+    programs: Mapping[int, str] = field(default_factory=dict)
+    results: Mapping[int, int | None] = field(default_factory=dict)
+    flops: Mapping[int, int | None] = field(default_factory=dict)
+    own: frozenset[int] = frozenset()
+    device_ns: Mapping[int, int] = field(default_factory=dict)
+
+
+class Told(NamedTuple):
+    """The step: its functions, and how long it takes. The percentiles are of so many `samples`."""
+
+    functions: tuple[int, ...]
+    is_told: bool
+    launches: float
+    mean_ns: float | None
+    per_second: float | None
+    samples: int
+    p50_ns: float | None
+    p90_ns: float | None
+    p99_ns: float | None
+    flops: float | None
+
+
+class Steps:
+    """Is shown all launches that are remembered, again and again; it knows by their time which are new."""
+
+    def __init__(self) -> None:
+        self.serial = 0
+        self.steps = 0
+        self._pattern: Pattern | None = None
+        self._is_told = False
+        # Which functions were met, which of them carry the run, and what was known of them then.
+        self._known: set[int] = set()
+        self._carrying: frozenset[int] = frozenset()
+        self._facts = Facts()
+        self._start_anew()
+
+    def look(self, launches: Sequence[Launch], calls: Sequence[Call], facts: Facts, now: int) -> Told | None:
+        """The step as it is now; None while nobody can tell."""
+        if calls:
+            if not self._is_told:
+                self._pattern, self._is_told = None, True
+                self._start_anew()
+        elif not self._is_told and not self._follow_pattern(launches, facts):
+            return None
+        self._follow(launches, calls, facts.own)
+        return self._tell(launches, facts, now)
+
+    def _follow_pattern(self, launches: Sequence[Launch], facts: Facts) -> bool:
+        """Find what makes a step, and find it anew when that is no longer repeated."""
+        there = {launch.function for launch in launches}
+        if not there.issubset(self._known) or facts is not self._facts:
+            self._known, self._facts = there, facts
+            self._carrying = makers(launches, facts.results, facts.own)
+        carrying = self._carrying
+        sequence = [launch.function for launch in launches if launch.function in carrying][-COMPARED:]
+        if self._pattern is None or not is_still(self._pattern, sequence):
+            weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
+            found = find(sequence, weights)
+            if found != self._pattern:
+                self._pattern = found
+                self._start_anew()
+        return self._pattern is not None
+
+    def _start_anew(self) -> None:
+        self.serial += 1
+        self.steps = 0
+        self._gaps: deque[Gap] = deque(maxlen=REMEMBERED)
+        self._seen = 0
+        self._closed: Call | None = None
+        self._closers = 0
+        self._launched: set[int] = set()
+
+    def _follow(self, launches: Sequence[Launch], calls: Sequence[Call], own: frozenset[int]) -> None:
+        if launches and self._seen and launches[0].at > self._seen:
+            self._closed = None  # some were forgotten before they were seen
+        there = {launch.function for launch in launches}
+        hidden = own if there - own else frozenset()
+        streams: Iterable[Launch | Call] = merge(launches, calls, key=lambda each: each.at)
+        for each in streams:
+            if each.at <= self._seen:
+                continue
+            self._seen = each.at
+            if isinstance(each, Call):
+                self._close(each)
+            elif each.function not in hidden:
+                self._launched.add(each.function)
+                self._count(each)
+
+    def _count(self, launch: Launch) -> None:
+        pattern = self._pattern
+        if pattern is None or launch.function != pattern.closer:
+            return
+        self._closers += 1
+        if self._closers >= pattern.times:
+            self._closers = 0
+            self._close(Call(launch.at, None))
+
+    def _close(self, now: Call) -> None:
+        before, self._closed = self._closed, now
+        launched, self._launched = frozenset(self._launched), set()
+        if before is None:
+            return
+        stride = 1
+        if before.step is not None and now.step is not None:
+            stride = now.step - before.step
+        if not 0 < stride <= LONGEST_STRIDE:
+            return
+        self.steps += stride
+        self._gaps.append(Gap(now.at, now.at - before.at, stride, launched))
+
+    def _tell(self, launches: Sequence[Launch], facts: Facts, now: int) -> Told | None:
+        gaps = list(self._gaps)
+        if not gaps:
+            return None
+        usual = Counter(gap.launched for gap in gaps).most_common(1)[0][0]
+        often = self._launches_a_step(launches, usual)
+        durations = step_times(gaps, _on_device(often, facts.device_ns))
+        latest = [took for end, took in durations if end > now - RECENT_NS]
+        if len(latest) < FEWEST:
+            latest = [took for _, took in durations[-FEWEST:]]
+        all_of_them = [took for _, took in durations]
+        has_enough = len(all_of_them) >= FEWEST_FOR_PERCENTILES
+        cuts = quantiles(all_of_them, n=100, method="inclusive") if has_enough else []
+        return Told(
+            functions=() if self._is_told or self._pattern is None else self._pattern.group,
+            is_told=self._is_told,
+            launches=sum(often.values()),
+            mean_ns=fmean(latest) if latest else None,
+            per_second=_pace(gaps, now),
+            samples=len(all_of_them),
+            p50_ns=cuts[49] if cuts else None,
+            p90_ns=cuts[89] if cuts else None,
+            p99_ns=cuts[98] if cuts else None,
+            flops=_flops(often, facts),
+        )
+
+    def _launches_a_step(self, launches: Sequence[Launch], usual: frozenset[int]) -> dict[int, float]:
+        """How often a step launches each function of those that it launches as a rule."""
+        first = self._gaps[0].end - self._gaps[0].duration
+        since = max(first, launches[0].at if launches else first)
+        steps = sum(gap.steps for gap in self._gaps if gap.end - gap.duration >= since)
+        last = self._gaps[-1].end
+        within = (each.function for each in launches if since < each.at <= last)
+        counts = Counter(function for function in within if function in usual)
+        return {function: count / steps for function, count in counts.items()} if steps else {}
+
+
+def _on_device(often: Mapping[int, float], device_ns: Mapping[int, int]) -> int | None:
+    known = [times * device_ns[each] for each, times in often.items() if each in device_ns]
+    return round(sum(known)) if known else None
+
+
+def _flops(often: Mapping[int, float], facts: Facts) -> float | None:
+    """Unknown where those of one of the script's own functions are."""
+    total = 0.0
+    for function, times in often.items():
+        flops = facts.flops.get(function)
+        if flops is not None:
+            total += flops * times
+        elif function not in facts.own:
+            return None
+    return total if often else None
+
+
+def _pace(gaps: Sequence[Gap], now: int) -> float | None:
+    """Steps a second of the last seconds, with all that happened between them."""
+    latest = [gap for gap in gaps if gap.end > now - RECENT_NS]
+    latest = latest if len(latest) >= FEWEST else list(gaps[-FEWEST:])
+    longest = max(gap.duration for gap in latest)
+    # A step that is under way counts once it takes longer than all of these.
+    waited = now - latest[-1].end
+    span = sum(gap.duration for gap in latest) + (waited if waited > longest else 0)
+    return sum(gap.steps for gap in latest) * 1e9 / span if span > 0 else None
