@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop_agent import calls, origins, running
+from jaxtop_agent import calls, origins, running, threads
 from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thr
     there = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
     frames.clear()
     order = there[:MOST_THREADS]
-    threads: list[wire.Thread] = []
+    told: list[wire.Thread] = []
     for start in range(0, len(order), AT_ONCE):
         frames = running.frames()
         try:
@@ -43,11 +43,11 @@ def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thr
                 if ident in frames:  # it may have ended since
                     thread = _thread(names.get(ident, "without a name"), ident == main, frames[ident])
                     launch = calls.launch(frames[ident], functions) if ident == main else None
-                    threads.append(_with_launch(thread, launch))
+                    told.append(_with_launch(thread, launch))
         finally:
             frames.clear()
         breathe()
-    return _bounded(threads)
+    return _bounded(told)
 
 
 def _with_launch(thread: wire.Thread, name: str | None) -> wire.Thread:
@@ -72,20 +72,10 @@ def _place(frame: FrameType) -> wire.Place:
 
 
 def _names() -> tuple[dict[int, str], int | None]:
-    """The names of threads, and which is the main one, as `threading` has them; its lock is not touched."""
-    threading = sys.modules.get("threading")
-    known: dict[int, Any] = getattr(threading, "_active", {})
-    names = {ident: _fact(thread, "_name", "without a name") for ident, thread in known.copy().items()}
-    return names, _fact(getattr(threading, "_main_thread", None), "_ident", None)
-
-
-def _fact(thread: Any, name: str, otherwise: Any) -> Any:
-    """An attribute of a thread, whatever the script made of its class."""
-    try:
-        found = object.__getattribute__(thread, "__dict__").get(name, otherwise)
-    except AttributeError:
-        return otherwise
-    return found[:LONGEST] if type(found) is str else (found if type(found) is int else otherwise)
+    """The names of threads, and which is the main one."""
+    names = {ident: threads.fact(each, "_name", "without a name") for ident, each in threads.known().items()}
+    main = getattr(sys.modules.get("threading"), "_main_thread", None)
+    return names, threads.fact(main, "_ident", None)
 
 
 def _bounded(threads: list[wire.Thread]) -> tuple[wire.Thread, ...]:

@@ -9,11 +9,12 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+LONGEST_NAME = 120
 
 # What a thread does wrong itself comes to that thread; blocked, it would end the process without a word.
 OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
@@ -27,7 +28,10 @@ class Worker:
     or profile function, so that a debugger or coverage of the script does not stop or count here.
     """
 
-    def __init__(self, target: Callable[[], None], failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, name: str, target: Callable[[], None], failed: Callable[[BaseException], None]
+    ) -> None:
+        self.name = name
         self._target = target
         self._failed = failed
         self._done = threading.Lock()
@@ -65,14 +69,34 @@ class Worker:
             self._done.release()
 
 
-def cpu_seconds(native_ids: frozenset[int]) -> float:
+def cpu_clock(native_id: int) -> float:
+    """The CPU time that this thread of this process has used; OSError once it has ended."""
+    # What pthread_getcpuclockid makes of a thread; ZeroMQ's have no other handle than this id.
+    return time.clock_gettime(~native_id << 3 | 6)
+
+
+def cpu_seconds(native_ids: Iterable[int]) -> float:
     """The CPU time these threads of this process have used."""
     total = 0.0
     for native_id in native_ids:
         with suppress(OSError):
-            # What pthread_getcpuclockid makes of a thread; ZeroMQ's have no other handle than this id.
-            total += time.clock_gettime(~native_id << 3 | 6)
+            total += cpu_clock(native_id)
     return total
+
+
+def known() -> dict[int, Any]:
+    """Python's threads as `threading` has them, by ident; its lock is not touched."""
+    active: dict[int, Any] = getattr(sys.modules.get("threading"), "_active", {})
+    return active.copy()
+
+
+def fact(thread: Any, name: str, otherwise: Any) -> Any:
+    """An attribute of one of Python's threads, whatever the script made of its class."""
+    try:
+        found = object.__getattribute__(thread, "__dict__").get(name, otherwise)
+    except AttributeError:
+        return otherwise
+    return found[:LONGEST_NAME] if type(found) is str else (found if type(found) is int else otherwise)
 
 
 class Wake:

@@ -1,4 +1,4 @@
-"""The process and the machine it runs on."""
+"""The process and the machine, or the container, that it runs in."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psutil
 
 from jaxtop.wire import HostSample
+from jaxtop_agent.machine import disks, files, pressure
+from jaxtop_agent.machine.busy import BusyThreads
+from jaxtop_agent.machine.cgroups import Groups, Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from jaxtop_agent.board import Board
 
 
@@ -19,8 +24,12 @@ class _Reading(NamedTuple):
     process_s: float
     busy_s: float
     total_s: float
-    received: int
-    sent: int
+    received: int | None
+    sent: int | None
+    limits: Limits
+    waits: pressure.Waits
+    disks: disks.Traffic
+    own: disks.Traffic
 
 
 class HostFigures:
@@ -29,8 +38,12 @@ class HostFigures:
     name = "host"
     also_unwatched = True
 
-    def __init__(self) -> None:
+    def __init__(self, own_threads: Callable[[], Collection[int]], root: str = "") -> None:
         self._process = psutil.Process()
+        self._root = root
+        self._groups = Groups(root)
+        self._disks = disks.Disks(root)
+        self._busy = BusyThreads(own_threads)
         self._last: _Reading | None = None
 
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the machine has no client
@@ -39,45 +52,107 @@ class HostFigures:
             own_times = self._process.cpu_times()
             rss = self._process.memory_info().rss
             threads = self._process.num_threads()
-        now = self._read(own_times.user + own_times.system)
+        cores = _cores(self._root)
+        limits = self._groups.read(cores, memory.total)
+        now = self._read(own_times.user + own_times.system, limits)
         before, self._last = self._last, now
+        if not board.is_watched:
+            self._busy.forget()
         board.host = HostSample(
-            process_cpu_permille=_rate(before, now, "process_s", 1000),
+            process_cpu_permille=_rate(before, now, lambda each: each.process_s, 1000),
             rss_bytes=rss,
             threads=threads,
-            machine_cpu_permille=_share(before, now),
-            memory_used_bytes=memory.total - memory.available,
-            memory_total_bytes=memory.total,
+            machine_cpu_permille=_busy_share(before, now),
+            memory_used_bytes=limits.memory_used if limits.memory else memory.total - memory.available,
+            memory_total_bytes=limits.memory or memory.total,
             load_centi=round(os.getloadavg()[0] * 100),
-            received_bytes_per_s=_rate(before, now, "received", 1),
-            sent_bytes_per_s=_rate(before, now, "sent", 1),
+            received_bytes_per_s=_rate(before, now, lambda each: each.received),
+            sent_bytes_per_s=_rate(before, now, lambda each: each.sent),
+            cores_milli=_usable(cores, limits, self._root),
+            is_container=limits.is_container,
+            cpu_pressure_permille=_share(before, now, lambda each: each.waits.cpu_s),
+            memory_pressure_permille=_share(before, now, lambda each: each.waits.memory_s),
+            io_pressure_permille=_share(before, now, lambda each: each.waits.io_s),
+            held_back_permille=_held_back(before, now),
+            disk_read_bytes_per_s=_rate(before, now, lambda each: each.disks.read),
+            disk_written_bytes_per_s=_rate(before, now, lambda each: each.disks.written),
+            process_read_bytes_per_s=_rate(before, now, lambda each: each.own.read),
+            process_written_bytes_per_s=_rate(before, now, lambda each: each.own.written),
+            busy_threads=self._busy.look() if board.is_watched else (),
         )
 
     def forget(self, board: Board) -> None:
         board.host = HostSample()
 
-    def _read(self, process_s: float) -> _Reading:
+    def _read(self, process_s: float, limits: Limits) -> _Reading:
         times = psutil.cpu_times()
         total = sum(times[:8])  # guest time is counted in user time already
         network = psutil.net_io_counters()
         return _Reading(
             at=time.monotonic(),
             process_s=process_s,
-            busy_s=total - times.idle - times.iowait,
+            busy_s=total - times.idle - getattr(times, "iowait", 0.0),
             total_s=total,
-            received=network.bytes_recv if network else 0,
-            sent=network.bytes_sent if network else 0,
+            received=network.bytes_recv if network else None,
+            sent=network.bytes_sent if network else None,
+            limits=limits,
+            waits=pressure.waits(limits.places, self._root),
+            disks=self._disks.read(),
+            own=disks.of_process(self._root),
         )
 
 
-def _rate(before: _Reading | None, now: _Reading, figure: str, unit: int) -> int | None:
-    if before is None or now.at <= before.at:
+def _cores(root: str) -> int | None:
+    return files.count(files.text(f"{root}/sys/devices/system/cpu/online")) or os.cpu_count()
+
+
+def _usable(cores: int | None, limits: Limits, root: str) -> int | None:
+    """What limits, the process's own choice of CPUs, and the machine leave it."""
+    status = files.text(f"{root}/proc/self/status") or ""
+    _, _, allowed = status.partition("\nCpus_allowed_list:")
+    known = [each for each in (limits.cores, files.count(allowed.partition("\n")[0]), cores) if each]
+    return round(min(known) * 1000) if known else None
+
+
+def _moved(
+    before: _Reading | None, now: _Reading, figure: Callable[[_Reading], float | None]
+) -> float | None:
+    """By how much a counter rose a second; None where it is not known twice, or began anew."""
+    if before is None or now.at <= before.at or before.limits.places != now.limits.places:
         return None
-    moved: float = getattr(now, figure) - getattr(before, figure)
-    return max(0, round(moved * unit / (now.at - before.at)))
+    first, second = figure(before), figure(now)
+    if first is None or second is None or second < first:
+        return None
+    return (second - first) / (now.at - before.at)
 
 
-def _share(before: _Reading | None, now: _Reading) -> int | None:
+def _rate(
+    before: _Reading | None, now: _Reading, figure: Callable[[_Reading], float | None], unit: int = 1
+) -> int | None:
+    moved = _moved(before, now, figure)
+    return None if moved is None else round(moved * unit)
+
+
+def _share(before: _Reading | None, now: _Reading, figure: Callable[[_Reading], float | None]) -> int | None:
+    moved = _moved(before, now, figure)
+    return None if moved is None else min(1000, round(moved * 1000))
+
+
+def _busy_share(before: _Reading | None, now: _Reading) -> int | None:
+    """Of what the container may use, if that is less than the machine."""
+    if now.limits.cores is not None:
+        used = _moved(before, now, lambda each: each.limits.used_s)
+        return None if used is None else min(1000, round(used * 1000 / now.limits.cores))
     if before is None or now.total_s <= before.total_s:
         return None
     return max(0, round((now.busy_s - before.busy_s) * 1000 / (now.total_s - before.total_s)))
+
+
+def _held_back(before: _Reading | None, now: _Reading) -> int | None:
+    """The kernel adds up all cores that it held back at once, so this is never more than the periods say."""
+    share = _share(before, now, lambda each: each.limits.held_s)
+    periods = _moved(before, now, lambda each: each.limits.periods)
+    held = _moved(before, now, lambda each: each.limits.held_periods)
+    if share is None or not periods or held is None:
+        return share
+    return min(share, round(held * 1000 / periods))

@@ -1,0 +1,231 @@
+"""The control groups of the process: what a container, a batch system or a service may use, and has used.
+
+Groups are nested, and the smallest limit of all that can be seen from here counts. In a container the groups
+may be mounted from the container's own on, while the process is told its path on the machine: a path begins
+where its group is mounted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop_agent.machine import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEEPEST = 32
+MOST_OF_MOUNTS = 256 * 1024
+
+
+class Limits(NamedTuple):
+    """What is less than the machine's; None where there is no limit, or nobody knows.
+
+    `used_s` is the CPU that all in the group took which may use so many `cores`. It was `held_s` seconds from
+    running, all its cores together, in `held_periods` of `periods`. `places` says of which groups this is.
+    """
+
+    cores: float | None = None
+    used_s: float | None = None
+    held_s: float | None = None
+    held_periods: int | None = None
+    periods: int | None = None
+    memory: int | None = None
+    memory_used: int | None = None
+    places: tuple[str, ...] = ()
+
+    @property
+    def is_container(self) -> bool:
+        return self.cores is not None or self.memory is not None
+
+
+class _Chain(NamedTuple):
+    """Where a controller is mounted, and the process's groups there, its own first."""
+
+    mount: str
+    paths: tuple[str, ...]
+    is_unified: bool
+
+    def folders(self) -> Iterator[tuple[str, str]]:
+        return ((path, self.mount + path) for path in self.paths)
+
+
+NOWHERE = _Chain("", (), is_unified=False)
+
+
+class Groups:
+    """Reads the groups of this process; where they are is looked up again once they are others."""
+
+    def __init__(self, root: str = "") -> None:
+        self._root = root
+        self._said: str | None = None
+        self._chains: dict[str, _Chain] = {}
+
+    def read(self, cores: int | None, memory: int | None) -> Limits:
+        """The limits below these, which are the machine's."""
+        said = files.text(f"{self._root}/proc/self/cgroup")
+        if said != self._said:
+            self._said = said
+            self._chains = _chains(said or "", self._root)
+        quota, of_quota = self._least("cpu", _quota)
+        if cores is not None and quota is not None and quota >= cores:
+            quota = None
+        chosen, of_set = self._cpus(cores)
+        least = min((each for each in (quota, chosen) if each is not None), default=None)
+        where = None if least is None else of_quota if least == quota else of_set
+        limit, used, of_memory = self._memory(memory)
+        periods, held_periods, held_s = self._held(None if quota is None else of_quota)
+        return Limits(
+            cores=least,
+            used_s=self._used(where),
+            held_s=held_s,
+            held_periods=held_periods,
+            periods=periods,
+            memory=limit,
+            memory_used=used,
+            places=tuple(
+                self._of(controller).mount + path
+                for controller, path in (("cpu", where), ("memory", of_memory))
+                if path is not None
+            ),
+        )
+
+    def _of(self, controller: str) -> _Chain:
+        return self._chains.get(controller) or self._chains.get("", NOWHERE)
+
+    def _least(self, controller: str, limit: _Limit) -> tuple[float | None, str | None]:
+        """The smallest limit, and the outermost group that has it: all that it counts are within it."""
+        least, where = None, None
+        chain = self._of(controller)
+        for path, folder in chain.folders():
+            found = limit(folder, chain.is_unified)
+            if found is not None and (least is None or found <= least):
+                least, where = found, path
+        return least, where
+
+    def _cpus(self, cores: int | None) -> tuple[float | None, str | None]:
+        """How many CPUs the process is confined to, if to fewer than there are."""
+        fewest, where = self._least("cpuset", _cpus)
+        return (None, None) if cores is None or fewest is None or fewest >= cores else (fewest, where)
+
+    def _memory(self, memory: int | None) -> tuple[int | None, int | None, str | None]:
+        found, where = self._least("memory", _memory)
+        chain = self._of("memory")
+        if (
+            chain.paths and not chain.is_unified
+        ):  # the old groups also tell of limits that cannot be seen from here
+            stat = files.numbers(files.text(f"{chain.mount}{chain.paths[0]}/memory.stat"))
+            above = stat.get("hierarchical_memory_limit")
+            if above is not None and (found is None or above < found):
+                found, where = above, chain.paths[-1]
+        if found is None or where is None or (memory is not None and found >= memory):
+            return None, None, None
+        return int(found), _memory_used(chain.mount + where, chain.is_unified), where
+
+    def _used(self, path: str | None) -> float | None:
+        if path is None:
+            return None
+        chain = self._of("cpu")
+        if chain.is_unified:
+            used = files.numbers(files.text(f"{chain.mount}{path}/cpu.stat")).get("usage_usec")
+            return None if used is None else used / 1e6
+        account = self._of("cpuacct")
+        used = files.number(files.text(f"{account.mount}{path}/cpuacct.usage")) if account.paths else None
+        return None if used is None else used / 1e9
+
+    def _held(self, path: str | None) -> tuple[int | None, int | None, float | None]:
+        if path is None:
+            return None, None, None
+        chain = self._of("cpu")
+        stat = files.numbers(files.text(f"{chain.mount}{path}/cpu.stat"))
+        name, scale = ("throttled_usec", 1e6) if chain.is_unified else ("throttled_time", 1e9)
+        held = stat.get(name)
+        return stat.get("nr_periods"), stat.get("nr_throttled"), None if held is None else held / scale
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Limit = Callable[[str, bool], float | None]
+
+
+def _quota(folder: str, is_unified: bool) -> float | None:
+    if is_unified:
+        quota, _, period = (files.text(f"{folder}/cpu.max") or "").partition(" ")
+    else:
+        quota = files.text(f"{folder}/cpu.cfs_quota_us") or ""
+        period = files.text(f"{folder}/cpu.cfs_period_us") or ""
+    allowed, of = files.number(quota), files.number(period)
+    return allowed / of if allowed and of else None
+
+
+def _cpus(folder: str, is_unified: bool) -> float | None:
+    names = ("cpuset.cpus.effective",) if is_unified else ("cpuset.effective_cpus", "cpuset.cpus")
+    said = next((text for name in names if (text := files.text(f"{folder}/{name}"))), None)
+    return files.count(said)
+
+
+def _memory(folder: str, is_unified: bool) -> float | None:
+    return files.number(files.text(f"{folder}/{'memory.max' if is_unified else 'memory.limit_in_bytes'}"))
+
+
+def _memory_used(folder: str, is_unified: bool) -> int | None:
+    """Without what the kernel would drop first: parts of files that were not read again."""
+    names = (
+        ("memory.current", "inactive_file")
+        if is_unified
+        else ("memory.usage_in_bytes", "total_inactive_file")
+    )
+    used = files.number(files.text(f"{folder}/{names[0]}"))
+    dropped = files.numbers(files.text(f"{folder}/memory.stat")).get(names[1])
+    return None if used is None or dropped is None else max(0, used - dropped)
+
+
+def _chains(said: str, root: str) -> dict[str, _Chain]:
+    """The chain of each controller; that of the unified groups has no name."""
+    mounts = list(_mounts(files.text(f"{root}/proc/self/mountinfo", MOST_OF_MOUNTS) or ""))
+    found: dict[str, _Chain] = {}
+    for line in said.splitlines():
+        number, _, rest = line.partition(":")
+        names, _, path = rest.partition(":")
+        if not path.startswith("/"):
+            continue
+        for name in names.split(","):
+            is_unified = number == "0" and not name
+            fitting = [(top, at) for of, top, at in mounts if (None if is_unified else name) in of]
+            # Of several mounts one that has the process's own group; else it stands at what is mounted.
+            fitting.sort(key=lambda mount: _below(path, mount[0]) is None)
+            if fitting:
+                top, at = fitting[0]
+                found[name] = _Chain(root + at, _upwards(_below(path, top) or ""), is_unified)
+    return found
+
+
+def _mounts(said: str) -> Iterator[tuple[set[str | None], str, str]]:
+    """The controllers of each mount (None: the unified groups), the group that is mounted, and where."""
+    for line in said.splitlines():
+        before, _, after = line.partition(" - ")
+        place, kind = before.split(" "), after.split(" ")
+        if len(place) > 4 and len(kind) > 2 and kind[0] in {"cgroup", "cgroup2"}:
+            controllers: set[str | None] = {None} if kind[0] == "cgroup2" else set(kind[2].split(","))
+            yield controllers, _plain(place[3]), _plain(place[4])
+
+
+def _plain(path: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), path)
+
+
+def _below(path: str, top: str) -> str | None:
+    """The path from this group on; None if it is elsewhere."""
+    top = top.rstrip("/")
+    if ".." in path.split("/") or not (path == top or path.startswith(f"{top}/")):
+        return None
+    return path[len(top) :].rstrip("/")
+
+
+def _upwards(path: str) -> tuple[str, ...]:
+    paths = [path]
+    while paths[-1] and len(paths) < DEEPEST:
+        paths.append(paths[-1].rpartition("/")[0])
+    return tuple(paths)

@@ -1,0 +1,57 @@
+"""What went from and to disks."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from jaxtop_agent.machine import files
+
+SECTOR = 512
+MOST_OF_DISKS = 128 * 1024
+
+
+class Traffic(NamedTuple):
+    """Bytes since the start of the machine, or of the process; None where nobody knows."""
+
+    read: int | None = None
+    written: int | None = None
+
+
+class Disks:
+    """The disks of the machine.
+
+    Whole disks with hardware behind them count. Partitions, loops, mapped and striped devices hand over to
+    these, what is kept in memory is no disk, and network file systems are not seen.
+    """
+
+    def __init__(self, root: str = "") -> None:
+        self._root = root
+        self._known: dict[str, bool] = {}
+
+    def read(self) -> Traffic:
+        said = files.text(f"{self._root}/proc/diskstats", MOST_OF_DISKS)
+        read = written = None
+        for line in (said or "").splitlines():
+            words = line.split()
+            if len(words) > 9 and self._is_disk(words[2]):
+                sectors = files.number(words[5]), files.number(words[9])
+                if sectors[0] is not None and sectors[1] is not None:
+                    read = (read or 0) + sectors[0] * SECTOR
+                    written = (written or 0) + sectors[1] * SECTOR
+        return Traffic(read, written)
+
+    def _is_disk(self, name: str) -> bool:
+        known = self._known.get(name)
+        if known is None:
+            if len(self._known) > 4096:  # names that come and go
+                self._known.clear()
+            folder = f"{self._root}/sys/block/{name.replace('/', '!')}"
+            known = self._known[name] = os.path.exists(f"{folder}/device")  # noqa: PTH110 - no objects made
+        return known
+
+
+def of_process(root: str = "") -> Traffic:
+    """What the process itself had disks read and write; caches are not counted, nor who may not look."""
+    said = files.numbers(files.text(f"{root}/proc/self/io"), ": ")
+    return Traffic(said.get("read_bytes"), said.get("write_bytes"))

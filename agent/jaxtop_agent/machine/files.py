@@ -1,0 +1,56 @@
+"""Small files of the kernel, read short; what is not there, or makes no sense, is None."""
+
+from __future__ import annotations
+
+import os
+
+MOST = 16 * 1024
+# What a message can carry; a container without a limit is given one near it.
+LARGEST = 1 << 62
+
+
+def text(path: str, most: int = MOST) -> str | None:
+    """What the file says, whole lines of it where it is longer."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    parts: list[bytes] = []
+    try:
+        while most > 0 and (part := os.read(file, most)):  # the kernel gives a page at a time
+            parts.append(part)
+            most -= len(part)
+    except OSError:  # as the files of pressure answer where it is switched off
+        return None
+    finally:
+        os.close(file)
+    found = b"".join(parts).decode(errors="replace")
+    return found if most > 0 else found.rpartition("\n")[0]
+
+
+def number(said: str | None) -> int | None:
+    """A natural number; -1 and `max`, which say that there is no limit, are none."""
+    said = (said or "").strip()
+    if not said.isascii() or not said.isdecimal() or len(said) > 19:
+        return None
+    value = int(said)
+    return value if value < LARGEST else None
+
+
+def numbers(said: str | None, between: str | None = None) -> dict[str, int]:
+    """Lines of a name and a number."""
+    pairs = (line.partition(between or " ") for line in (said or "").splitlines())
+    found = ((name, number(value)) for name, _, value in pairs)
+    return {name: value for name, value in found if value is not None}
+
+
+def count(said: str | None) -> int | None:
+    """How many are in a list such as `0-3,8`."""
+    total = 0
+    for part in (said or "").strip().split(","):
+        first, dash, last = part.partition("-")
+        start, end = number(first), number(last) if dash else number(first)
+        if start is None or end is None or end < start:
+            return None
+        total += end - start + 1
+    return total
