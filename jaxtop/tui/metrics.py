@@ -1,18 +1,20 @@
-"""The metrics that colour the mesh. A new one is a line in `METRICS`."""
+"""The metrics that colour the mesh: all figures of the devices, and what else is a line in `METRICS`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jaxtop.cluster import DEVICE_FIGURES, Unit
 from jaxtop.cluster.tree import form
 from jaxtop.tui import text
+from jaxtop.tui.figures import writer
 from jaxtop.tui.renderables.slices import Signs, slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from jaxtop.cluster import ArrayView, DeviceView
+    from jaxtop.cluster import ArrayView, DeviceView, Figure
     from jaxtop.cluster.collectives import CollectiveView, Straggler
     from jaxtop.tui.moment import Moment
 
@@ -48,14 +50,19 @@ class Metric:
         return any(self.read(device) is not None for device in devices)
 
 
+def _metric(figure: Figure) -> Metric:
+    """A metric of a figure of the devices; shares reach from nothing to all."""
+    full = 1.0 if figure.unit is Unit.SHARE else None
+    return Metric(figure.title, lambda device: device.read(figure), writer(figure), full)
+
+
+_MEMORY, *_OTHERS = DEVICE_FIGURES
 METRICS = (
-    Metric("memory used", lambda device: device.used_bytes, text.size),
+    Metric("memory used", lambda device: device.used_bytes, writer(_MEMORY)),
     Metric("memory share", lambda device: device.used_share, text.share, full=1.0),
     Metric("launches", lambda device: device.launches_per_second, text.rate),
     Metric("host CPU", lambda device: _share(device.host_cpu_percent), text.share),
-    Metric("utilisation", lambda device: device.utilization, text.share, full=1.0),
-    Metric("power", lambda device: device.power_w, lambda watts: _unit(watts, "W")),
-    Metric("temperature", lambda device: device.temperature_c, lambda degrees: _unit(degrees, "°C")),
+    *map(_metric, _OTHERS),
 )
 
 
@@ -115,7 +122,3 @@ def who(late: Straggler) -> str:
 
 def _share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
-
-
-def _unit(value: float | None, unit: str) -> str:
-    return text.NA if value is None else f"{value:.0f}{unit}"
