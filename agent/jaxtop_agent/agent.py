@@ -81,7 +81,9 @@ class Agent:
         from jaxtop_agent.windows.worker import Windows
 
         identity = identify(self._settings.name)
-        board = self._board = Board(identity, interval=self._settings.interval)
+        board = self._board = Board(
+            identity, interval=self._settings.interval, peak_flops=self._settings.peak_flops
+        )
         self._install(board)
         black_box = self._black_box = self._recorder(board)
         publisher = self._publisher = Publisher(

@@ -82,6 +82,7 @@ class Board:
     requests: str = ""
     is_placed: bool = False  # the two addresses are final: until then others could not reach them
     interval: float = 1.0
+    peak_flops: int | None = None
     captures_asked: int = 0  # how often somebody asked for a window of the profiler now
     # Written by the thread that takes windows.
     can_capture: bool = True

@@ -226,6 +226,7 @@ class Publisher:
             platform=topology.platform if topology else None,
             devices=topology.devices if topology else (),
             sources=dict(board.sources),
+            peak_flops=board.peak_flops,
         )
 
     def _pulse(self) -> wire.Pulse:

@@ -24,6 +24,8 @@ class Settings(NamedTuple):
     collectives: str = "auto"
     record: str | None = None
     record_minutes: int = MINUTES
+    # Operations a second that each device can do at most, where the owner knows better than our table.
+    peak_flops: int | None = None
 
 
 def read(
@@ -42,6 +44,7 @@ def read(
         collectives=_policy(collectives or os.environ.get("JAXTOP_COLLECTIVES", "")),
         record=record or os.environ.get("JAXTOP_RECORD") or None,
         record_minutes=max(0, round(_number("JAXTOP_RECORD_MINUTES", MINUTES))),
+        peak_flops=round(peak) if 0 < (peak := _number("JAXTOP_PEAK_FLOPS", 0)) < 1e18 else None,
     )
 
 

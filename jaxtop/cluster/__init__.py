@@ -10,6 +10,7 @@ from jaxtop.cluster.fold import Cluster
 from jaxtop.cluster.host import EMPTY_HOST, Host, Unmet
 from jaxtop.cluster.memory import PARTS, Grower, KnownMemory, MemoryView, Part, growers, memory, memory_total
 from jaxtop.cluster.programs import Difference, KnownPrograms, ProgramView, differences, programs
+from jaxtop.cluster.rhythm import RunStep, StepView, step_of, step_of_run
 from jaxtop.cluster.series import STEP_FIGURES, STEP_TIME, recent, reported, series
 from jaxtop.cluster.stacks import StackGroup, stack_groups
 from jaxtop.cluster.stalls import Diagnosis, diagnose
@@ -52,9 +53,11 @@ __all__ = [
     "Part",
     "ProgramView",
     "Run",
+    "RunStep",
     "Span",
     "StackGroup",
     "State",
+    "StepView",
     "Unit",
     "Unmet",
     "arrays",
@@ -79,4 +82,6 @@ __all__ = [
     "slices",
     "stack_groups",
     "state_of",
+    "step_of",
+    "step_of_run",
 ]

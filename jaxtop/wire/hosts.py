@@ -22,7 +22,10 @@ class Device(Struct, frozen=True, omit_defaults=True):
 
 
 class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
-    """Who an agent is. Sent on start, to each new viewer, and whenever any of it changes."""
+    """Who an agent is. Sent on start, to each new viewer, and whenever any of it changes.
+
+    `peak_flops` is what the run's owner says that each of its devices can do at most.
+    """
 
     agent: str
     hostname: str
@@ -46,6 +49,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     platform: str | None = None
     devices: tuple[Device, ...] = ()
     sources: dict[str, str] = {}
+    peak_flops: int | None = None
 
 
 Column = tuple[int | None, ...] | None

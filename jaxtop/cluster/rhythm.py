@@ -1,0 +1,142 @@
+"""The step of a run: how long it takes, how much is computed in it, and what that is of the devices' peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from jaxtop.cluster.host import NO_WINDOW
+from jaxtop.cluster.peaks import peak_of
+from jaxtop.cluster.states import is_over
+from jaxtop.cluster.views import run_of, scaled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jaxtop.cluster.fold import Cluster
+    from jaxtop.cluster.host import Host
+    from jaxtop.wire import Launch
+
+# What a script calls the tokens of a step, in `agent.step(i, tokens=…)`.
+TOKENS = "tokens"
+# Fewer launches in a window do not tell how much of the time nothing ran.
+FEWEST_LAUNCHES = 3
+
+
+@dataclass(frozen=True)
+class StepView:
+    """The step of one process. Operations, power and tokens are those of all its devices together.
+
+    `functions` is the group of launches of a step, empty where the script tells of its steps itself. What the
+    devices compute is what the compiler counted, and their peak what their makers say: an estimate.
+    """
+
+    functions: tuple[str, ...]
+    is_told: bool
+    steps: int
+    mean_s: float | None
+    p50_s: float | None
+    p90_s: float | None
+    p99_s: float | None
+    per_second: float | None
+    idle: float | None
+    flops: int | None
+    flops_per_second: float | None
+    utilization: float | None
+    peak_source: str
+    watts: float | None
+    tokens_per_second: float | None
+
+    @property
+    def name(self) -> str:
+        """What makes the step, in a word."""
+        return "agent.step()" if self.is_told else " + ".join(self.functions)
+
+    @property
+    def jitter(self) -> float | None:
+        """By how much a slow step, one of ten, takes longer than one in the middle."""
+        return None if not self.p50_s or self.p90_s is None else self.p90_s / self.p50_s - 1
+
+    @property
+    def joules_per_step(self) -> float | None:
+        return _per(self.watts, self.per_second)
+
+    @property
+    def joules_per_token(self) -> float | None:
+        return _per(self.watts, self.tokens_per_second)
+
+
+@dataclass(frozen=True)
+class RunStep:
+    """The steps of all processes of a run: the one in the middle, and who takes longest."""
+
+    p50_s: float
+    slowest: str
+    slowest_s: float
+    processes: int
+
+
+def step_of(host: Host) -> StepView | None:
+    """The step of a host; None while nobody can tell, and once its process is over."""
+    rhythm, hello = host.pulse.rhythm, host.hello
+    if rhythm is None or hello is None or is_over(host):
+        return None
+    per_second = scaled(rhythm.milli_per_s, 1000)
+    flops = None if rhythm.flops is None else rhythm.flops * len(hello.devices)
+    achieved = None if flops is None or per_second is None else flops * per_second
+    peaks = [peak_of(hello, device) for device in hello.devices]
+    known = [each for each in peaks if each is not None]
+    peak = sum(each.flops for each in known) if known and len(known) == len(peaks) else None
+    tokens = host.pulse.step.metrics.get(TOKENS) if host.pulse.step else None
+    return StepView(
+        functions=rhythm.functions,
+        is_told=not rhythm.functions,
+        steps=rhythm.steps,
+        mean_s=scaled(rhythm.mean_us, 1_000_000),
+        p50_s=scaled(rhythm.p50_us, 1_000_000),
+        p90_s=scaled(rhythm.p90_us, 1_000_000),
+        p99_s=scaled(rhythm.p99_us, 1_000_000),
+        per_second=per_second,
+        idle=_idle(host.window.launches) if host.window is not NO_WINDOW else None,
+        flops=flops,
+        flops_per_second=achieved,
+        utilization=_per(achieved, peak),
+        peak_source=known[0].source if peak is not None else "",
+        watts=_watts(host),
+        tokens_per_second=None if tokens is None or per_second is None else tokens * per_second,
+    )
+
+
+def step_of_run(cluster: Cluster, run: str) -> RunStep | None:
+    """The step of a run; None while none of its processes tells of one."""
+    steps = {host.agent: step_of(host) for host in cluster.hosts.values() if run_of(host) == run}
+    took = {agent: step.p50_s for agent, step in steps.items() if step is not None and step.p50_s is not None}
+    if not took:
+        return None
+    slowest = max(took, key=lambda agent: took[agent])
+    return RunStep(median(took.values()), slowest, took[slowest], len(took))
+
+
+def _per(amount: float | None, of: float | None) -> float | None:
+    return None if amount is None or not of else amount / of
+
+
+def _watts(host: Host) -> float | None:
+    """Unknown where that of one of its devices is."""
+    column = host.pulse.devices.power_mw
+    known = [each for each in column or () if each is not None]
+    return sum(known) / 1000 if column and len(known) == len(column) else None
+
+
+def _idle(launches: Iterable[Launch]) -> float | None:
+    """The share of a window, from its first launch to the end of its last, in which no program ran."""
+    spans = sorted((each.start_us, each.start_us + each.duration_us) for each in launches)
+    if len(spans) < FEWEST_LAUNCHES:
+        return None
+    first, until = spans[0]
+    idle = 0
+    for start, end in spans:
+        idle += max(0, start - until)
+        until = max(until, end)
+    return idle / (until - first) if until > first else None
