@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 SHOWN = 3
-# A process of JAX has hundreds of threads: looked at each second, they would cost more than all else of a host.
+# A process of JAX has hundreds of threads: looked at each second, they would cost more than all else here.
 EVERY = 2.5
 # Of one core: less is no burden for anybody.
 LEAST = 0.05
