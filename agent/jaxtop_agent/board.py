@@ -69,6 +69,7 @@ class Board:
     calls_back: frozenset[str] = frozenset()
     devices: DeviceSample = field(default_factory=DeviceSample)
     host: HostSample = field(default_factory=HostSample)
+    costs: dict[str, float] = field(default_factory=dict)  # seconds of CPU that each collector took
     # Written by JAX's threads as they compile, by the name of the program.
     compiled: dict[str, Compiled] = field(default_factory=dict)
     # Written by the registrar: who is there, and what to add to our clock to have that of process 0.

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from jaxtop import __version__, keys, runfiles, transport, wire
-from jaxtop_agent import addresses
+from jaxtop_agent import addresses, costs
 from jaxtop_agent.board import reason
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.inventory import telling
@@ -73,6 +73,7 @@ class Publisher:
         self._greeting_due: float | None = None
         self._cpu: tuple[float, float] | None = None
         self._ppm: int | None = None
+        self._began = time.monotonic()
         self._farewell = "ended"
         self.server: transport.Server | None = None
 
@@ -272,25 +273,29 @@ class Publisher:
         server.reply(question.sender, parts)
 
     def _act(self, request: wire.Request, is_owner: bool) -> tuple[wire.Reply, list[tuple[str, bytes]]]:
-        def reply(error: str = "") -> wire.Reply:
-            return wire.Reply(request.what, error, now_ms())
-
+        error, told = "", list[tuple[str, bytes]]()
         match request.what:
             case "ping":
-                return reply(), []
+                pass
             case "roster":
                 self._board.registrar_bell.ring()  # for the next time; this answer does not wait
-                return reply(), [("roster", wire.encode(self._roster()))]
+                told = [("roster", wire.encode(self._roster()))]
             case "state":
-                return reply(), self._state_aside()
+                told = self._state_aside()
+            case "cost":
+                since = time.monotonic() - self._began
+                told = [("costs", wire.encode(costs.read(self._board.costs, self._own_threads(), since)))]
             case "pace" | "capture":
-                return reply(self._command(request, is_owner)), []
+                error = self._command(request, is_owner)
             case "stacks":  # no values: who may look at all may have them
                 stacks = self._stalls.stacks()
-                told = [] if stacks is None else [("stacks", wire.encode(stacks))]
-                return reply("" if told else NO_STACKS + self._board.sources["stalls"]), told
+                if stacks is None:
+                    error = NO_STACKS + self._board.sources["stalls"]
+                else:
+                    told = [("stacks", wire.encode(stacks))]
             case other:
-                return reply(f"this agent does not know the request {other!r}; is its jaxtop older?"), []
+                error = f"this agent does not know the request {other!r}; is its jaxtop older?"
+        return wire.Reply(request.what, error, now_ms()), told
 
     def _command(self, request: wire.Request, is_owner: bool) -> str:
         """Do what acts on this agent; returns what stands against it."""

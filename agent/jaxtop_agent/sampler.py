@@ -48,6 +48,7 @@ class Sampler:
         self._turns = [_Turn(collector) for collector in asked]
         for turn in self._turns:
             board.sources[turn.collector.name] = "on"
+            board.costs[turn.collector.name] = 0.0
 
     def run(self) -> None:
         try:
@@ -110,6 +111,7 @@ class Sampler:
             if turn.is_off:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
+        self._board.costs[turn.collector.name] += cost
         pause = cost / SHARE
         if turn.warm_up:  # the first times cost most, and who has just come waits for what changes at first
             turn.warm_up -= 1

@@ -23,6 +23,7 @@ from jaxtop.wire.codec import (
     pack,
     unpack,
 )
+from jaxtop.wire.costs import Costs
 from jaxtop.wire.errors import NewerVersion, Unreadable
 from jaxtop.wire.hosts import (
     SLOWED,
@@ -76,6 +77,7 @@ __all__ = [
     "Compile",
     "Compiling",
     "Cost",
+    "Costs",
     "Device",
     "DeviceSample",
     "Event",

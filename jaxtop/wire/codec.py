@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from jaxtop.wire.arrays import Arrays, ArraysChange
+from jaxtop.wire.costs import Costs
 from jaxtop.wire.errors import NewerVersion, Unreadable
 from jaxtop.wire.hosts import Bye, Compile, Event, Hello, Pulse
 from jaxtop.wire.links import Link, Reply, Request, Roster
@@ -71,7 +72,7 @@ class Frame(NamedTuple):
 
 _encoder = msgspec.msgpack.Encoder()
 _decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {
-    kind: msgspec.msgpack.Decoder(kind) for kind in (*KINDS.values(), Header, Request, Reply)
+    kind: msgspec.msgpack.Decoder(kind) for kind in (*KINDS.values(), Header, Request, Reply, Costs)
 }
 
 
