@@ -226,6 +226,12 @@ def process_count(client: Any) -> int:
     return len({device.process_index for device in _find(client, "devices")()})
 
 
+def hardware_ordinal(device: Any) -> int | None:
+    """The number by which the platform's runtime knows a device in this process: CUDA's ordinal, for one."""
+    ordinal = getattr(device, "local_hardware_id", None)
+    return ordinal if isinstance(ordinal, int) and ordinal >= 0 else None
+
+
 def memory_stats(device: Any) -> dict[str, int] | None:
     """What the allocator says of a local device; None where it has no allocator that counts."""
     try:
@@ -255,6 +261,14 @@ class Coordination:
     def set(self, key: str, value: str, *, overwrite: bool) -> None:
         """Put a small value; blocks, for minutes if the coordinator does not answer."""
         self._client.key_value_set(key, value, allow_overwrite=overwrite)
+
+    def get(self, key: str, seconds: float) -> str:
+        """A value, waited for so long; raises if it does not come."""
+        return str(self._client.blocking_key_value_get(key, int(seconds * 1000)))
+
+    def meet(self, name: str, seconds: float) -> None:
+        """Wait until all processes are at this place; raises if they do not come."""
+        self._client.wait_at_barrier(name, int(seconds * 1000))
 
     def entries(self, prefix: str) -> dict[str, str]:
         """All values under a prefix; blocks likewise."""

@@ -1,18 +1,38 @@
 """What `jaxtop probe` says: its processes to each other, line by line in JSON, and the result that is kept.
 
 The figures of a device are rates, the more the better (`…_per_s`), or times (`…_s`). The names stand in
-`jaxtop.cluster.probing.FIGURES`. Bytes and bandwidths of collectives follow the definitions of nccl-tests.
+`BENCHES`. Bytes and bandwidths of collectives follow the definitions of nccl-tests.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.hosts import Device
+from jaxtop.wire.hosts import Device  # noqa: TC001 - msgspec reads the annotations when it decodes
 
 SCHEMA = 1
 # The axis of a collective in which all devices take part.
 ALL = "all"
+# What can be asked for, and the figures of a device that come of it. "together" is the matrix rate while all
+# devices work: what heat and shared power leave of it.
+BENCHES = {
+    "memory": ("memory_bytes_per_s",),
+    "matmul": ("matrix_flops_per_s",),
+    "dispatch": ("enqueue_s", "round_trip_s"),
+    "transfer": ("to_device_bytes_per_s", "from_device_bytes_per_s"),
+    "together": ("together_flops_per_s",),
+}
+COLLECTIVES = "collectives"
+KINDS = ("all-reduce", "all-gather", "reduce-scatter", "collective-permute")
+
+
+class Asked(Struct, frozen=True):
+    """What the person asked for; what is empty: as is fit."""
+
+    seconds: float
+    only: tuple[str, ...] = ()
+    mesh: tuple[tuple[str, int], ...] = ()
+    sizes: tuple[int, ...] = ()
 
 
 class Here(Struct, frozen=True, omit_defaults=True):
@@ -44,7 +64,7 @@ class Plan(Struct, frozen=True, tag="plan"):
     `turns` says who measures together: processes of one machine take turns, in which it is theirs alone.
     """
 
-    figures: tuple[str, ...]
+    benches: tuple[str, ...]
     rounds: int
     slot_s: float
     turns: tuple[int, ...]
@@ -114,7 +134,7 @@ class ProbedDevice(Struct, frozen=True):
 
 
 class ProbedGroup(Struct, frozen=True):
-    """Devices that met in a collective: how long it took for them, and their speed as a share of their peers'."""
+    """Devices that met in a collective: how long it took for them, their speed as a share of their peers."""
 
     device_ids: tuple[int, ...]
     time_s: float
@@ -143,12 +163,11 @@ class ProbedCollective(Struct, frozen=True):
 
 
 class Slow(Struct, frozen=True):
-    """Who stands out, in which figure, and what it reaches of its peers; `text` says it in words."""
+    """Devices that stand out, and what share of their peers' speed they reach, by figure or collective."""
 
-    figure: str
     device_ids: tuple[int, ...]
     processes: tuple[int, ...]
-    share: float
+    shares: dict[str, float]
     text: str
 
 

@@ -218,7 +218,7 @@ def kind_of(op: str) -> str:
     return next((kind for kind in KINDS if op.startswith(kind)), "?")
 
 
-def busbw(kind: str, size: int | None, members: int | None, transfer_us: int | None) -> int | None:
+def busbw(kind: str, size: int | None, members: int | None, transfer_us: float | None) -> int | None:
     """Bytes per second over the bus by nccl-tests' definitions."""
     if size is None or not members or not transfer_us:
         return None

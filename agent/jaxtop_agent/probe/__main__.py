@@ -1,0 +1,188 @@
+"""One process of a probe: `python -m jaxtop_agent.probe`, started by `jaxtop probe`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import psutil
+
+from jaxtop import processes
+from jaxtop.wire.hosts import Device
+from jaxtop.wire.probing import BENCHES, Asked, Here, Plan, Report, Stage
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.probe import benches, meetings, planning
+from jaxtop_agent.probe.store import PATIENCE, Store, Teller, Unmet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAILED = 3
+
+
+def main() -> None:
+    """Measure, tell, and leave without a word to JAX, whose farewell waits for who may be gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process when it is time
+    arguments = _parse()
+    pipe = None if arguments.tell is None else os.fdopen(arguments.tell, "wb")
+    try:
+        probe(arguments, Teller(pipe))
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0] or type(error).__name__
+        named = "" if isinstance(error, Unmet | planning.Unfit) else f"{type(error).__name__}: "
+        sys.stderr.write(f"{named}{first}\n")
+        sys.stderr.flush()
+        os._exit(FAILED)
+    os._exit(0)
+
+
+def probe(arguments: argparse.Namespace, teller: Teller) -> None:
+    """Join the others, agree on a plan, carry it out, and bring all reports to process 0."""
+    teller.say(Stage("starting JAX"))
+    import jax
+
+    began = time.monotonic()
+    _join(arguments, teller)
+    teller.say(Stage("looking for devices"))
+    own, devices = jax.local_devices(), jax.devices()
+    store = Store(jax.process_index(), jax.process_count())
+    here = _here(store.process, own)
+    store.put(f"here/{store.process}", here)
+    asked = msgspec.json.decode(arguments.asked, type=Asked)
+    made: Plan | None = None
+    if store.process == 0:
+        everyone = [store.get(f"here/{i}", Here) for i in range(store.processes)]
+        teller.say(Stage("choosing sizes"))
+        made = planning.plan(asked, everyone, devices, own)
+    plan = store.told_by_first("plan", made, Plan)
+    teller.say(plan)
+    rounds = _devices(plan, own, store, teller)
+    left = asked.seconds - (time.monotonic() - began)
+    met = meetings.measure(plan, max(asked.seconds / 4, left), store, teller)
+    store.put(f"report/{store.process}", Report(here, rounds, tuple(met)))
+    teller.say(Stage("gathering"))
+    if store.process == 0:
+        for i in range(store.processes):
+            teller.say(store.get(f"report/{i}", Report))
+    store.meet("end")  # process 0 is the last to have what it needs, and the store is in it
+
+
+def _devices(
+    plan: Plan, own: Sequence[Any], store: Store, teller: Teller
+) -> dict[str, tuple[tuple[float, ...], ...]]:
+    """The devices one by one, all of them once a round, so that what drifts meanwhile drifts for all."""
+    found: dict[str, list[list[float]]] = {}
+    for name in plan.benches:
+        teller.say(Stage(name, 0, plan.rounds))
+        bench: Any = benches.Together(own, plan) if name == "together" else benches.BENCHES[name](own, plan)
+        rows: dict[str, list[list[float]]] = {figure: [[] for _ in own] for figure in BENCHES[name]}
+        for number in range(plan.rounds):
+            for place, values in _round(bench, len(own), plan, store, (name, number)):
+                for figure, value in zip(BENCHES[name], values, strict=True):
+                    rows[figure][place].append(value)
+            teller.say(Stage(name, number + 1, plan.rounds))
+        found |= rows
+    return {figure: tuple(map(tuple, rows)) for figure, rows in found.items()}
+
+
+def _round(
+    bench: Any, count: int, plan: Plan, store: Store, at: tuple[str, int]
+) -> list[tuple[int, tuple[float, ...]]]:
+    """All devices of this process once, when it is its turn."""
+    name, number = f"{at[0]}/{at[1]}", at[1]
+    if isinstance(bench, benches.Together):
+        store.meet(name)
+        return list(enumerate(bench.measure_all(plan.slot_s)))
+    found = []
+    # To and fro: who comes first in one round comes last in the next.
+    there = -1 if number % 2 else 1
+    for turn in range(max(plan.turns) + 1)[::there]:
+        store.meet(f"{name}/{turn}")
+        if plan.turns[store.process] == turn:
+            found += [(place, bench.measure(place, plan.slot_s)) for place in range(count)[::there]]
+    store.meet(f"{name}/end")
+    return found
+
+
+def _join(arguments: argparse.Namespace, teller: Teller) -> None:
+    """Become one of several processes, where the command or the surroundings say that there are several."""
+    import jax
+
+    if arguments.alone:
+        return
+    told: dict[str, Any] = {}
+    if arguments.coordinator:
+        told = {
+            "coordinator_address": arguments.coordinator,
+            "num_processes": arguments.processes,
+            "process_id": arguments.process,
+        }
+        if arguments.local:
+            # Else the coordinator listens everywhere, and a Slurm job's numbers are taken for ours.
+            told |= {
+                "coordinator_bind_address": arguments.coordinator,
+                "cluster_detection_method": "deactivate",
+            }
+    teller.say(Stage("meeting the other processes"))
+    try:
+        jax.distributed.initialize(**told, initialization_timeout=int(PATIENCE))
+    except ValueError:
+        if told:
+            raise
+        return  # nothing here says that there are others
+
+
+def _here(process: int, own: Sequence[Any]) -> Here:
+    limits = [(jaxprivate.memory_stats(device) or {}).get("bytes_limit") for device in own]
+    return Here(
+        process=process,
+        hostname=socket.gethostname(),
+        boot=processes.here().boot,
+        pid=os.getpid(),
+        jax=jaxprivate.versions()[0] or "",
+        devices=tuple(
+            Device(
+                id=device.id,
+                kind=device.device_kind,
+                platform=device.platform,
+                local_id=device.local_hardware_id,
+            )
+            for device in own
+        ),
+        device_bytes=tuple(limits),
+        machine_bytes=psutil.virtual_memory().available,
+        cache_bytes=_cache(),
+    )
+
+
+def _cache() -> int:
+    """Bytes of this machine's largest cache; 0 where the system does not say."""
+    sizes = [0]
+    for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = file.read_text("ascii").strip()
+        if text.endswith("K") and text[:-1].isdecimal():
+            sizes.append(int(text[:-1]) * 1024)
+    return max(sizes)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m jaxtop_agent.probe", description=__doc__)
+    parser.add_argument("--asked", required=True, help="what to measure, as JSON")
+    parser.add_argument("--tell", type=int, metavar="FD", help="a pipe for what is to be told")
+    parser.add_argument("--coordinator", metavar="HOST:PORT")
+    parser.add_argument("--processes", type=int)
+    parser.add_argument("--process", type=int)
+    parser.add_argument("--local", action="store_true", help="all processes are on this machine")
+    parser.add_argument("--alone", action="store_true", help="this is the only process")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

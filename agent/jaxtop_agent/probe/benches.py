@@ -1,0 +1,199 @@
+"""Micro-benchmarks of one device: each says what it keeps up for a moment (a slot), not its best launch."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtop.wire.probing import Plan
+
+# Of a slot, so long is launched before it is waited for: a wait costs little, and ends near the slot's end.
+BATCH = 0.25
+# Under so many launches the median of a latency says little.
+LEAST_LAUNCHES = 5
+# Heat and shared power show after a while.
+TOGETHER_SLOTS = 10
+
+
+class Bench(Protocol):
+    """One kind of measurement, made ready on all devices of this process beforehand."""
+
+    def measure(self, place: int, slot: float) -> tuple[float, ...]:
+        """The figures of the device in this place."""
+
+
+def sustained(launch: Callable[[], Any], slot: float) -> tuple[int, float]:
+    """How many launches, one after the other, a device got through in about a slot, and in what time."""
+    launch().block_until_ready()
+    batch, count = 1, 0
+    start = time.perf_counter()
+    while True:
+        began = time.perf_counter()
+        for _ in range(batch):
+            last = launch()
+        last.block_until_ready()
+        now = time.perf_counter()
+        count += batch
+        if now - start >= slot:
+            return count, now - start
+        if now - began < slot * BATCH:
+            batch *= 2
+
+
+class Memory:
+    """y = y/2 + b in place: two arrays read and one written, none of which fits into a cache."""
+
+    def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
+        import jax
+        import numpy as np
+
+        self._bytes = 3 * plan.memory_bytes
+        ones = np.ones(plan.memory_bytes // 4, np.float32)
+        self._step = jax.jit(lambda y, b: y * np.float32(0.5) + b, donate_argnums=0)
+        self._y = [jax.device_put(ones, device, may_alias=False) for device in devices]
+        self._b = [jax.device_put(ones, device, may_alias=False) for device in devices]
+        _at_once(self._launch, len(devices))
+
+    def measure(self, place: int, slot: float) -> tuple[float, ...]:
+        count, seconds = sustained(partial(self._launch, place), slot)
+        return (count * self._bytes / seconds,)
+
+    def _launch(self, place: int) -> Any:
+        self._y[place] = self._step(self._y[place], self._b[place])
+        return self._y[place]
+
+
+class Matmul:
+    """a = a @ b, launch after launch; b keeps the size of a's numbers as it is."""
+
+    def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
+        self._flops = 2 * plan.matrix_size**3
+        self._a, self._b, self._step = matrices(devices, plan.matrix_size, plan.matrix_dtype)
+        _at_once(lambda place: self._step(self._a[place], self._b[place]), len(devices))
+
+    def measure(self, place: int, slot: float) -> tuple[float, ...]:
+        a, b = self._a[place], self._b[place]
+
+        def launch() -> Any:
+            nonlocal a
+            a = self._step(a, b)
+            return a
+
+        count, seconds = sustained(launch, slot)
+        return (count * self._flops / seconds,)
+
+
+class Dispatch:
+    """A function with nothing to do: how long the call takes, and how long until its result is there."""
+
+    def __init__(self, devices: Sequence[Any], _plan: Plan) -> None:
+        import jax
+        import numpy as np
+
+        self._step = jax.jit(lambda x: x + 1)
+        self._x = [jax.device_put(np.float32(0), device) for device in devices]
+        _at_once(lambda place: self._step(self._x[place]), len(devices))
+
+    def measure(self, place: int, slot: float) -> tuple[float, ...]:
+        x = self._x[place]
+        enqueued: list[float] = []
+        returned: list[float] = []
+        self._step(x).block_until_ready()
+        end = time.perf_counter() + slot
+        while len(returned) < LEAST_LAUNCHES or time.perf_counter() < end:
+            start = time.perf_counter()
+            result = self._step(x)
+            enqueued.append(time.perf_counter() - start)
+            result.block_until_ready()
+            returned.append(time.perf_counter() - start)
+        return median(enqueued), median(returned)
+
+
+class Transfer:
+    """A NumPy array to the device, and an array of the device's to NumPy, as programs do it."""
+
+    def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
+        import jax
+        import numpy as np
+
+        self._devices = devices
+        self._host = np.ones(plan.transfer_bytes // 4, np.float32)
+        self._copy = jax.jit(lambda x: x + 1)
+        self._there = [jax.device_put(self._host, device, may_alias=False) for device in devices]
+        # What NumPy shows of an array of a CPU is the array itself: there a copy is asked for.
+        self._into = np.empty_like(self._host) if devices[0].platform == "cpu" else None
+        _at_once(lambda place: self._copy(self._there[place]), len(devices))
+
+    def measure(self, place: int, slot: float) -> tuple[float, ...]:
+        import jax
+
+        device = self._devices[place]
+        jax.device_put(self._host, device, may_alias=False).block_until_ready()
+        count, seconds = 0, 0.0
+        while seconds < slot / 2:
+            start = time.perf_counter()
+            jax.device_put(self._host, device, may_alias=False).block_until_ready()
+            seconds += time.perf_counter() - start
+            count += 1
+        to_device = count * self._host.nbytes / seconds
+        count, seconds = 0, 0.0
+        while seconds < slot / 2:
+            # A new array each time: JAX keeps what it once brought over.
+            fresh = self._copy(self._there[place]).block_until_ready()
+            start = time.perf_counter()
+            self._bring(fresh)
+            seconds += time.perf_counter() - start
+            count += 1
+        return to_device, count * self._host.nbytes / seconds
+
+    def _bring(self, array: Any) -> None:
+        import numpy as np
+
+        here = np.asarray(array)
+        if self._into is not None:
+            np.copyto(self._into, here)
+
+
+class Together:
+    """The matrix rate of each device while all of them work."""
+
+    def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
+        self._matmul = Matmul(devices, plan)
+        self._count = len(devices)
+
+    def measure_all(self, slot: float) -> list[tuple[float, ...]]:
+        slot *= TOGETHER_SLOTS
+        return _at_once(lambda place: self._matmul.measure(place, slot), self._count)
+
+
+BENCHES: dict[str, type[Memory | Matmul | Dispatch | Transfer]] = {
+    "memory": Memory,
+    "matmul": Matmul,
+    "dispatch": Dispatch,
+    "transfer": Transfer,
+}
+
+
+def matrices(devices: Sequence[Any], size: int, dtype: str) -> tuple[list[Any], list[Any], Any]:
+    """Two square matrices of random numbers on each device, and the function that multiplies them."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    draw = np.random.default_rng(0)
+    a = draw.standard_normal((size, size), np.float32).astype(jnp.dtype(dtype))
+    b = (draw.standard_normal((size, size), np.float32) / np.sqrt(size)).astype(jnp.dtype(dtype))
+    step = jax.jit(lambda a, b: a @ b)
+    return [jax.device_put(a, each) for each in devices], [jax.device_put(b, each) for each in devices], step
+
+
+def _at_once(call: Callable[[int], Any], count: int) -> list[Any]:
+    """Of all devices at the same time; where something is compiled for each, that saves most of the wait."""
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(call, range(count)))

@@ -1,0 +1,78 @@
+"""How the processes of a probe agree: through JAX's coordination service, or at once where there is one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from jaxtop_agent import jaxprivate
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from jaxtop.wire.probing import Said
+
+# So long a process waits for another at one place.
+PATIENCE = 60.0
+
+T = TypeVar("T")
+
+
+class Unmet(Exception):
+    """Another process did not come in time."""
+
+
+class Store:
+    """Values that all processes read, and places where they wait for each other."""
+
+    def __init__(self, process: int, processes: int) -> None:
+        self.process = process
+        self.processes = processes
+        self._own: dict[str, str] = {}
+        self._shared = jaxprivate.Coordination() if processes > 1 else None
+
+    def put(self, key: str, value: object) -> None:
+        text = msgspec.json.encode(value).decode()
+        if self._shared is None:
+            self._own[key] = text
+        else:
+            self._shared.set(f"probe/{key}", text, overwrite=False)
+
+    def get(self, key: str, kind: type[T]) -> T:
+        if self._shared is None:
+            return msgspec.json.decode(self._own[key], type=kind)
+        try:
+            text = self._shared.get(f"probe/{key}", PATIENCE)
+        except Exception as error:
+            raise Unmet(
+                f"no {key} within {PATIENCE:.0f} s: the process that owes it is gone or stuck"
+            ) from error
+        return msgspec.json.decode(text, type=kind)
+
+    def meet(self, place: str) -> None:
+        """Wait until all processes are here."""
+        if self._shared is None:
+            return
+        try:
+            self._shared.meet(f"probe/{place}", PATIENCE)
+        except Exception as error:
+            raise Unmet(f"not all processes came to {place} within {PATIENCE:.0f} s") from error
+
+    def told_by_first(self, key: str, value: T | None, kind: type[T]) -> T:
+        """The value that process 0 gives, in every process."""
+        if self.process == 0:
+            self.put(key, value)
+        return self.get(key, kind)
+
+
+class Teller:
+    """The way to the command that started this process; nobody listens to most of them."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        self._pipe = pipe
+
+    def say(self, message: Said) -> None:
+        if self._pipe is not None:
+            self._pipe.write(msgspec.json.encode(message) + b"\n")
+            self._pipe.flush()
