@@ -25,8 +25,8 @@ class Peak(NamedTuple):
     source: str
 
 
-# By what JAX calls the kind of a device, the narrower names first; TeraFLOPS of a chip. Makers print figures for
-# sparse matrices, too: those are twice as high, and not meant here.
+# By what JAX calls the kind of a device, the narrower names first; TeraFLOPS of a chip. Makers also print
+# figures for sparse matrices: those are twice as high, and not meant here.
 _KINDS: tuple[tuple[str, float, str], ...] = (
     (r"GB200|B300|GB300", 2500, NVIDIA),
     (r"\bB200", 2250, NVIDIA),

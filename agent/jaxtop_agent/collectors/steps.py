@@ -63,21 +63,20 @@ class StepRhythm:
         told_by = len(names), programs, windows
         if told_by == self._told_by:
             return
-        if len(names) != len(self._facts.programs):
-            own = jaxprivate.own_functions()
-            ours = frozenset(number for number, name in names.items() if name in own)
-        else:
-            ours = self._facts.own
+        own = self._facts.own
+        if not self._told_by or len(names) != self._told_by[0]:
+            of_jax = jaxprivate.own_functions()
+            own = frozenset(number for number, name in names.items() if name in of_jax)
         self._told_by = told_by
         newest = {each.name: each for each in reversed(programs.programs if programs else ())}
         durations = _durations(windows)
         wanted = {number: program_of(name) for number, name in names.items()}
         known = {number: newest[name] for number, name in wanted.items() if name in newest}
         self._facts = Facts(
-            programs=wanted,
+            arguments={number: each.argument_bytes for number, each in known.items()},
             results={number: each.output_bytes for number, each in known.items()},
             flops={number: each.flops for number, each in known.items()},
-            own=ours,
+            own=own,
             device_ns={number: durations[name] for number, name in wanted.items() if name in durations},
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from heapq import merge
 from statistics import fmean, quantiles
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from jaxtop_agent.steps.durations import Gap, step_times
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, is_still, makers
@@ -23,6 +24,9 @@ FEWEST_FOR_PERCENTILES = 5
 LONGEST_STRIDE = 10_000
 
 
+T = TypeVar("T", Launch, "Call")
+
+
 class Call(NamedTuple):
     """The script told of a step: when, and of which, if it told a plain number."""
 
@@ -32,13 +36,13 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of functions, by their numbers: bytes returned, operations of a launch, which are JAX's.
+    """What is known of functions, by their numbers.
 
-    `programs` names what they were compiled to; `device_ns` is how long launches take on the device, where a
-    profiler has told it.
+    Bytes that a launch takes and returns, operations that it does, which functions are JAX's own; and how
+    long launches take on the device, where a profiler has told it.
     """
 
-    programs: Mapping[int, str] = field(default_factory=dict)
+    arguments: Mapping[int, int | None] = field(default_factory=dict)
     results: Mapping[int, int | None] = field(default_factory=dict)
     flops: Mapping[int, int | None] = field(default_factory=dict)
     own: frozenset[int] = frozenset()
@@ -90,7 +94,7 @@ class Steps:
         there = {launch.function for launch in launches}
         if not there.issubset(self._known) or facts is not self._facts:
             self._known, self._facts = there, facts
-            self._carrying = makers(launches, facts.results, facts.own)
+            self._carrying = makers(launches, facts.arguments, facts.results, facts.own)
         carrying = self._carrying
         sequence = [launch.function for launch in launches if launch.function in carrying][-COMPARED:]
         if self._pattern is None or not is_still(self._pattern, sequence):
@@ -105,7 +109,7 @@ class Steps:
         self.serial += 1
         self.steps = 0
         self._gaps: deque[Gap] = deque(maxlen=REMEMBERED)
-        self._seen = 0
+        self._seen = self._seen_calls = 0
         self._closed: Call | None = None
         self._closers = 0
         self._launched: set[int] = set()
@@ -115,11 +119,11 @@ class Steps:
             self._closed = None  # some were forgotten before they were seen
         there = {launch.function for launch in launches}
         hidden = own if there - own else frozenset()
-        streams: Iterable[Launch | Call] = merge(launches, calls, key=lambda each: each.at)
+        new = _after(launches, self._seen), _after(calls, self._seen_calls)
+        self._seen = launches[-1].at if launches else self._seen
+        self._seen_calls = calls[-1].at if calls else self._seen_calls
+        streams: Iterable[Launch | Call] = merge(*new, key=lambda each: each.at)
         for each in streams:
-            if each.at <= self._seen:
-                continue
-            self._seen = each.at
             if isinstance(each, Call):
                 self._close(each)
             elif each.function not in hidden:
@@ -183,6 +187,10 @@ class Steps:
         within = (each.function for each in launches if since < each.at <= last)
         counts = Counter(function for function in within if function in usual)
         return {function: count / steps for function, count in counts.items()} if steps else {}
+
+
+def _after(what: Sequence[T], at: int) -> Sequence[T]:
+    return what[bisect_right(what, at, key=lambda each: each.at) :]
 
 
 def _on_device(often: Mapping[int, float], device_ns: Mapping[int, int]) -> int | None:

@@ -16,8 +16,8 @@ LONGEST = COMPARED // 4
 FEWEST = 6
 # Of the launches that a step repeats so many are the same again. What is launched at every twentieth step, or
 # less often, does not hide the step; what closes each ten launches makes a step of them.
-SAME, HARDLY_SAME = 0.9, 0.6
-# Functions whose results are so much smaller than those of others only look at the state (an evaluation).
+SAME, HARDLY_SAME = 0.9, 0.75
+# Functions that return so much less than they take, and than others return, only look at the state.
 SMALL = 20
 
 
@@ -37,27 +37,28 @@ class Pattern(NamedTuple):
 
 
 def makers(
-    launches: Sequence[Launch], results: Mapping[int, int | None], own: frozenset[int]
+    launches: Sequence[Launch],
+    arguments: Mapping[int, int | None],
+    results: Mapping[int, int | None],
+    own: frozenset[int],
 ) -> frozenset[int]:
     """The functions that carry the run forward: neither JAX's own operations nor those that only look.
 
     Args:
         launches: The launches, in their order.
-        results: How many bytes each function returns, where that is known.
+        arguments: How many bytes each function takes, where that is known.
+        results: How many bytes each returns, likewise.
         own: The functions that are JAX's own operations.
     """
     there = {launch.function for launch in launches}
     functions = there - own or there
     largest = max((results.get(each) or 0 for each in functions), default=0)
-    taken: Counter[int] = Counter()
-    for before, after in zip(launches, islice(launches, 1, None), strict=False):
-        if after.function in functions:
-            taken[after.function] += after.at - before.at
-    longest = max(taken, key=lambda each: taken[each], default=None)
 
     def carries(function: int) -> bool:
-        size = results.get(function)
-        return size is None or size * SMALL >= largest or function == longest
+        taken, returned = arguments.get(function), results.get(function)
+        if taken is None or returned is None:
+            return True
+        return returned * SMALL >= min(largest, taken)
 
     return frozenset(filter(carries, functions))
 

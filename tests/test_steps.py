@@ -1,0 +1,263 @@
+"""The step of a run is found in its launches, and its time is that of the steps alone."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from jaxtop_agent.steps.finder import Call, Facts, Steps
+from jaxtop_agent.steps.pattern import Launch
+
+MS = 1_000_000
+TRAIN, EVALUATE, UPDATE, ADD, LOG = range(5)
+STATE, SCALAR = 4_000_000, 4
+TAKEN = {TRAIN: STATE + 1000, EVALUATE: STATE + 1000, UPDATE: 2 * STATE}
+
+
+class Script:
+    """A training script as its launches show it; times in milliseconds."""
+
+    def __init__(self, **facts) -> None:
+        self.facts = Facts(**facts)
+        self.steps = Steps()
+        self.now = 1000 * MS
+        self.launches: list[Launch] = []
+        self.calls: list[Call] = []
+
+    def launch(self, function: int, ms: float = 0) -> None:
+        self.now += round(ms * MS)
+        self.launches.append(Launch(self.now, function))
+
+    def wait(self, ms: float) -> None:
+        self.now += round(ms * MS)
+
+    def call(self, step: int | None = None) -> None:
+        self.calls.append(Call(self.now, step))
+
+    def look(self):
+        return self.steps.look(self.launches[-2048:], self.calls[-1024:], self.facts, self.now)
+
+
+def near(value: float) -> object:
+    return pytest.approx(value, rel=0.02)
+
+
+def test_one_function_again_and_again_is_the_step():
+    script = Script(flops={TRAIN: 100})
+    for i in range(60):
+        script.launch(TRAIN, 10 + i % 3)
+    told = script.look()
+    assert (told.functions, told.launches, told.flops) == ((TRAIN,), 1, 100)
+    assert (told.mean_ns, told.p50_ns, told.per_second) == (near(11 * MS), near(11 * MS), near(1000 / 11))
+    assert script.steps.steps == 59
+
+
+def test_launches_that_only_come_together_are_one_step():
+    """Gradients four times, then an update of the state: five launches, one step."""
+    script = Script(results={TRAIN: STATE, UPDATE: STATE}, flops={TRAIN: 100, UPDATE: 7})
+    for _ in range(40):
+        for _ in range(4):
+            script.launch(TRAIN, 10)
+        script.launch(UPDATE, 2)
+    told = script.look()
+    assert told.functions == (TRAIN, TRAIN, TRAIN, TRAIN, UPDATE)
+    assert (told.mean_ns, told.launches, told.flops) == (near(42 * MS), 5, near(407))
+    assert script.steps.steps == 39
+
+
+@pytest.mark.parametrize(("every", "batches"), [(100, 20), (10, 10), (5, 5), (7, 40)])
+def test_an_evaluation_loop_is_no_step_and_not_in_its_time(every, batches):
+    """However often it comes, and however many batches it has: it takes the state, and returns little."""
+    script = Script(
+        arguments=TAKEN, results={TRAIN: STATE, EVALUATE: SCALAR}, flops={TRAIN: 300, EVALUATE: 100}
+    )
+    for i in range(1, 301):
+        script.launch(TRAIN, 10)
+        if i % every == 0:
+            for _ in range(batches):
+                script.launch(EVALUATE, 4)
+    told = script.look()
+    assert (told.functions, told.flops) == ((TRAIN,), near(300))
+    assert (told.mean_ns, told.p50_ns, told.p99_ns) == (near(10 * MS), near(10 * MS), near(10 * MS))
+    assert told.per_second == pytest.approx(1000 / (10 + 4 * batches / every), rel=0.1)
+
+
+def test_an_evaluation_that_takes_most_of_the_time_is_still_none():
+    script = Script(arguments=TAKEN, results={TRAIN: STATE, EVALUATE: SCALAR})
+    for i in range(1, 301):
+        script.launch(TRAIN, 10)
+        if i % 50 == 0:
+            for _ in range(200):
+                script.launch(EVALUATE, 10)
+    told = script.look()
+    assert (told.functions, told.mean_ns) == ((TRAIN,), near(10 * MS))
+
+
+def test_a_step_that_returns_far_less_than_others_is_no_evaluation():
+    """A small state, trained on batches that another function makes."""
+    script = Script(
+        arguments={UPDATE: 1000, TRAIN: STATE * 100},
+        results={UPDATE: STATE * 100, TRAIN: STATE},
+        flops={UPDATE: 1, TRAIN: 9},
+    )
+    for _ in range(60):
+        script.launch(UPDATE, 2)
+        script.launch(TRAIN, 8)
+    told = script.look()
+    assert (told.mean_ns, told.flops) == (near(10 * MS), near(10))
+
+
+def test_a_pause_for_a_checkpoint_is_no_step():
+    script = Script()
+    for i in range(1, 201):
+        script.launch(TRAIN, 10)
+        if i % 20 == 0:
+            script.wait(900)
+    told = script.look()
+    assert (told.mean_ns, told.p99_ns) == (near(10 * MS), near(10 * MS))
+    assert told.per_second == pytest.approx(20 / 1.1, rel=0.15)  # but the run is slower for it
+
+
+def test_a_slow_step_is_a_step():
+    """One of twenty takes four times as long, for want of data: that is what the percentiles are for."""
+    script = Script()
+    for i in range(1, 201):
+        script.launch(TRAIN, 40 if i % 20 == 0 else 10)
+    told = script.look()
+    assert (told.p50_ns, told.p99_ns) == (near(10 * MS), near(40 * MS))
+    assert told.mean_ns == near(11.5 * MS)
+
+
+def test_operations_of_jax_between_steps_do_not_count():
+    """A script that adds up its losses, each tenth step in another way."""
+    script = Script(own=frozenset({ADD, LOG}), flops={TRAIN: 100, ADD: 1})
+    for i in range(1, 101):
+        script.launch(TRAIN, 10)
+        script.launch(ADD, 0.1)
+        if i % 10 == 0:
+            for _ in range(5):
+                script.launch(LOG, 0.1)
+    told = script.look()
+    assert (told.functions, told.flops) == ((TRAIN,), near(100))
+    assert told.p50_ns == near(10.1 * MS)
+
+
+def test_a_run_of_nothing_but_operations_of_jax_has_a_step_all_the_same():
+    """Without `jit` each operation is a launch."""
+    script = Script(own=frozenset(range(10)))
+    for _ in range(60):
+        for operation in (3, 5, 3, 7, 1):
+            script.launch(operation, 2)
+    told = script.look()
+    assert len(told.functions) == 5
+    assert sorted(told.functions) == [1, 3, 3, 5, 7]
+    assert told.mean_ns == near(10 * MS)
+
+
+@pytest.mark.parametrize("read_every", [10, 20, 100])
+@pytest.mark.parametrize("is_profiled", [False, True])
+def test_launches_that_run_ahead_of_the_device_do_not_make_steps_shorter(read_every, is_profiled):
+    """A script that reads its loss now and then: it launches 32 steps at once, then waits for the device."""
+    script = Script(device_ns={TRAIN: 10 * MS} if is_profiled else {})
+    ends: list[float] = []
+    free_at = script.now / MS
+    for i in range(1, 401):
+        now = script.now / MS + 0.4
+        if len(ends) >= 32:
+            now = max(now, ends[-32])  # no more are launched ahead
+        script.now = round(now * MS)
+        script.launch(TRAIN)
+        free_at = max(free_at, now) + 10
+        ends.append(free_at)
+        if i % read_every == 0:
+            script.now = round(free_at * MS)
+    told = script.look()
+    assert told.mean_ns == pytest.approx(10 * MS, rel=0.1)
+    assert told.p50_ns == pytest.approx(10 * MS, rel=0.05)
+    assert told.per_second == pytest.approx(100, rel=0.1)
+
+
+def test_what_the_script_tells_goes_before_what_its_launches_show():
+    """Also in strides of ten steps, and after a rhythm was found without it."""
+    script = Script(flops={TRAIN: 100})
+    for _ in range(20):
+        script.launch(TRAIN, 10)
+    assert not script.look().is_told
+    serial = script.steps.serial
+    for i in range(0, 300, 10):
+        for _ in range(10):
+            script.launch(TRAIN, 10)
+        script.call(i)
+    told = script.look()
+    assert (told.is_told, told.functions, script.steps.steps) == (True, (), 290)
+    assert script.steps.serial > serial
+    assert (told.mean_ns, told.launches, told.flops) == (near(10 * MS), 1, near(100))
+
+
+def test_an_index_that_is_no_number_or_goes_back_counts_as_it_can():
+    script = Script()
+    for step in [None] * 10 + [5, 6, 7, 0, 1, 2]:
+        script.wait(10)
+        script.call(step)
+    script.look()
+    assert script.steps.steps == 10 + 2 + 2  # the way back to 0 is none
+
+
+def test_a_new_phase_of_the_run_has_its_own_rhythm():
+    script = Script(results={TRAIN: STATE, UPDATE: STATE})
+    for _ in range(400):
+        script.launch(TRAIN, 10)
+    assert script.look().functions == (TRAIN,)
+    serial = script.steps.serial
+    for _ in range(600):
+        script.launch(UPDATE, 30)
+    told = script.look()
+    assert (told.functions, told.mean_ns) == ((UPDATE,), near(30 * MS))
+    assert script.steps.serial == serial + 1
+
+
+def test_steps_are_counted_once_though_they_are_looked_at_again():
+    script = Script()
+    for _ in range(10):
+        for _ in range(100):
+            script.launch(TRAIN, 3)
+        script.look()
+    assert script.steps.steps == 999
+
+
+def test_what_was_forgotten_between_two_looks_is_no_long_step():
+    script = Script()
+    for _ in range(50):
+        script.launch(TRAIN, 1)
+    script.look()
+    for _ in range(5000):
+        script.launch(TRAIN, 1)
+    told = script.look()
+    assert told.p99_ns == near(1 * MS)
+
+
+def test_threads_that_launch_side_by_side_leave_the_function_that_weighs_most():
+    script = Script(flops={TRAIN: 1000, LOG: 1})
+    dice = random.Random(1)
+    for _ in range(200):
+        for _ in range(dice.randrange(5)):
+            script.launch(LOG, 1)
+        script.launch(TRAIN, 5)
+    assert script.look().functions == (TRAIN,)
+
+
+@pytest.mark.parametrize("launches", [0, 1, 4])
+def test_too_few_launches_tell_nothing(launches):
+    script = Script()
+    for _ in range(launches):
+        script.launch(TRAIN, 10)
+    assert script.look() is None
+
+
+def test_a_run_that_stands_still_gets_slower():
+    script = Script()
+    for _ in range(30):
+        script.launch(TRAIN, 10)
+    script.wait(29_000)
+    assert script.look().per_second < 1.1
