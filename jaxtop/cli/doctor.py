@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import __version__, keys, runfiles
+from jaxtop.cli import costs
 from jaxtop.cli.words import size
 from jaxtop.recordings.tape import LEAST_FREE
 from jaxtop.transport import FIRST_PORT
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 OK, NOTE, BAD = "ok", "note", "bad"
 OLDEST_TESTED_JAX = (0, 8)
+# Of one core, for an agent with ten thousand arrays and a viewer.
+BUDGET_PERCENT = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    findings = [finding for check in CHECKS for finding in check()]
+    told = costs.ask()
+    findings = [*(finding for check in CHECKS for finding in check()), *_costs(told)]
     if arguments.json:
-        print(json.dumps({"jaxtop": __version__, "findings": [asdict(each) for each in findings]}, indent=2))
+        document = {
+            "jaxtop": __version__,
+            "findings": [asdict(each) for each in findings],
+            "costs": [each.as_json() for each in told],
+        }
+        print(json.dumps(document, indent=2))
     else:
         width = max(len(finding.check) for finding in findings)
         for each in findings:
@@ -113,6 +122,12 @@ def _run_files() -> Iterator[Finding]:
         for source, state in each.hello.sources.items():
             if state.startswith("off"):
                 yield Finding(f"pid {each.hello.pid}", NOTE, f"{source} is {state}")
+
+
+def _costs(told: list[costs.Told]) -> Iterator[Finding]:
+    for each in told:
+        is_fine = each.percent is not None and each.percent <= BUDGET_PERCENT
+        yield Finding(f"pid {each.hello.pid}", OK if is_fine else NOTE, each.words())
 
 
 def _port() -> Iterator[Finding]:

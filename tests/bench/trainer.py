@@ -139,6 +139,16 @@ class Commands:
         now = probes.cpu(self._agents_threads())
         return {"elapsed": elapsed, "cpu": sum(now[task] - before.get(task, 0.0) for task in now)}
 
+    def costs(self) -> dict[str, Any]:
+        """What the agent says of its parts, in microseconds since it began."""
+        import msgspec
+
+        from jaxtop_agent import costs
+
+        agent = self._agent._agent
+        told: dict[str, Any] = msgspec.to_builtins(costs.read(agent._board.costs, agent._own_threads(), 0))
+        return told
+
     def _step(self, metrics: dict[str, float]) -> None:
         loss = self._training.step()
         if self._agent is not None:

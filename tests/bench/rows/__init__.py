@@ -7,6 +7,7 @@ from tests.bench.rows import (
     app,
     census,
     commands,
+    costs,
     cpu,
     gil,
     hlo,
@@ -25,6 +26,13 @@ ROWS = (
         control="the agent's own account of it (Pulse.cost.cpu_ppm)",
         spread="none of one long reading; of the control, 95 % bootstrap interval of the mean pulse",
         measure=cpu.measure,
+    ),
+    Row(
+        name="costs",
+        what="CPU of each thread of the agent, and of each collector, with everything on, in % of one core",
+        control="of all threads, their clocks as the measuring side reads them",
+        spread="none: one long reading, after the first looks",
+        measure=costs.measure,
     ),
     Row(
         name="gil",

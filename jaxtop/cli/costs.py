@@ -1,0 +1,108 @@
+"""What the agents on this machine cost, as they say themselves."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import zmq
+
+from jaxtop import keys, processes, runfiles, wire
+from jaxtop.sources.questions import Questions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# An agent answers within milliseconds, unless its process is stopped or something in it keeps Python.
+PATIENCE = 2.0
+SILENT = f"did not say within {PATIENCE:.0f} s what it costs: stopped, or kept from running Python"
+# What is less than this many percent of a core is told together.
+LEAST_TOLD = 0.005
+
+
+@dataclass
+class Told:
+    """What a live agent said of its costs; `why_not` if it did not."""
+
+    hello: wire.Hello
+    costs: wire.Costs | None = None
+    why_not: str = SILENT
+
+    @property
+    def percent(self) -> float | None:
+        """Of one core, all threads of the agent together, since it began."""
+        return None if self.costs is None else sum(self._shares(self.costs.threads_us).values())
+
+    def words(self) -> str:
+        """Threads, the costliest first; in brackets the collectors that the sampler ran."""
+        if self.costs is None:
+            return self.why_not
+        within = _listed(self._shares(self.costs.collectors_us))
+        parts = _listed(self._shares(self.costs.threads_us), {"sampler": f" ({within})" if within else ""})
+        return f"costs {self.percent:.2f} % of a core over {self.costs.for_ms / 1000:.0f} s: {parts}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Percent of one core; null for an agent that did not answer."""
+        told = self.costs
+        return {
+            "agent": self.hello.agent,
+            "pid": self.hello.pid,
+            "run": self.hello.run,
+            "name": self.hello.name,
+            "for_s": None if told is None else told.for_ms / 1000,
+            "cpu_percent": self.percent,
+            "collectors": None if told is None else self._shares(told.collectors_us),
+            "threads": None if told is None else self._shares(told.threads_us),
+            "why_not": self.why_not if told is None else None,
+        }
+
+    def _shares(self, taken_us: Mapping[str, int]) -> dict[str, float]:
+        elapsed_us = max(1, self.costs.for_ms if self.costs else 0) * 1000
+        return {name: 100 * taken / elapsed_us for name, taken in taken_us.items()}
+
+
+def ask() -> list[Told]:
+    """Ask the live agents of this machine, all at once; waits no longer than `PATIENCE`."""
+    here = processes.here().boot
+    found = [each.hello for each in runfiles.find() if not each.is_stale and each.hello.boot == here]
+    all_told = [Told(hello) for hello in found]
+    if not all_told:
+        return []
+    try:
+        own = keys.load()
+    except keys.NoKey as error:
+        return [Told(hello, why_not=str(error)) for hello in found]
+    with zmq.Context() as context:
+        questions = Questions(context, own, own.public, Counter())
+        until = time.monotonic() + PATIENCE
+        open_ones = list(all_told)
+        for told in all_told:
+            questions.ask(
+                told.hello.requests, wire.Request("cost"), time.monotonic(), _taker(told, open_ones)
+            )
+        while open_ones and (left := until - time.monotonic()) > 0:
+            poller = zmq.Poller()
+            questions.wait_with(poller)
+            poller.poll(int(left * 1000) + 1)
+            questions.take(time.monotonic())
+        questions.close()
+    return all_told
+
+
+def _taker(told: Told, open_ones: list[Told]) -> Any:
+    def take(reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
+        open_ones.remove(told)
+        if reply is not None and reply.error:
+            told.why_not = reply.error
+        for frame in frames:
+            if frame.kind == "costs":
+                told.costs = wire.decode_as(wire.Costs, frame.raw)
+
+    return take
+
+
+def _listed(shares: Mapping[str, float], remarks: Mapping[str, str] | None = None) -> str:
+    told = sorted((name for name in shares if shares[name] >= LEAST_TOLD), key=lambda name: -shares[name])
+    return ", ".join(f"{name} {shares[name]:.2f}{(remarks or {}).get(name, '')}" for name in told)
