@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import islice
+from itertools import compress, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -108,7 +108,7 @@ def _column(raw: bytes, name: str) -> tuple[float | None, ...]:
 
 
 def reported(pulses: Iterable[Pulse]) -> set[str]:
-    """The names of the figures that somebody has; of thousands of pulses in a few milliseconds."""
+    """The names of the figures, and of the columns of devices, that somebody has; a few us a pulse."""
     found: set[str] = set()
     for columns, host, rhythm in {
         (_known(each.devices), _known(each.host), each.rhythm and _known(each.rhythm)) for each in pulses
@@ -125,7 +125,7 @@ def _known(sample: DeviceSample | HostSample | Rhythm) -> tuple[bool, ...]:
 def _figures_with(
     columns: tuple[bool, ...], host: tuple[bool, ...], rhythm: tuple[bool, ...] | None
 ) -> frozenset[str]:
-    """The figures that can be read where just these fields are known."""
+    """The columns of devices that are known, and the figures that can be read where just these fields are."""
     devices = DeviceSample(*((1,) if is_known else None for is_known in columns))
     pulse = Pulse(
         0,
@@ -133,7 +133,8 @@ def _figures_with(
         host=_with_ones(HostSample(), host),
         rhythm=None if rhythm is None else _with_ones(Rhythm(0), rhythm),
     )
-    return frozenset(name for name, figure in _BY_NAME.items() if figure.read(pulse, 0) is not None)
+    figures = (name for name, figure in _BY_NAME.items() if figure.read(pulse, 0) is not None)
+    return frozenset((*figures, *compress(DeviceSample.__struct_fields__, columns)))
 
 
 def _with_ones(sample: _Sample, known: tuple[bool, ...]) -> _Sample:

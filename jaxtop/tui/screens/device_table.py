@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from jaxtop.cluster import memory_history
+from jaxtop.cluster import EMPTY_HOST, memory_history
 from jaxtop.tui.moment import Selection
 from jaxtop.tui.renderables.reading import OVER, PAST
 from jaxtop.tui.screens.base import View
@@ -66,7 +66,13 @@ def present(device: DeviceView) -> DeviceView:
     if device.state not in OVER:
         return device
     return replace(
-        device, used_bytes=None, peak_bytes=None, utilization=None, power_w=None, temperature_c=None
+        device,
+        used_bytes=None,
+        peak_bytes=None,
+        utilization=None,
+        power_w=None,
+        temperature_c=None,
+        pulse=EMPTY_HOST.pulse,
     )
 
 

@@ -6,23 +6,30 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from jaxtop.cluster import recent
 from jaxtop.tui import text
+from jaxtop.tui.figures import FIGURES, writer
 from jaxtop.tui.moment import EMPTY, Moment
 from jaxtop.tui.renderables.reading import PAST
 from jaxtop.tui.renderables.sparkline import sparkline
-from jaxtop.tui.renderables.table import Column, figure, ordinal, words
+from jaxtop.tui.renderables.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty, present
 from jaxtop.tui.screens.hosts import state_column
+from jaxtop.tui.screens.reported import Reported
+from jaxtop.tui.thresholds import SIGN, Level, errors, judged, slowed
 from jaxtop.tui.widgets.filter import FilteredTable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
     from textual.app import ComposeResult
 
-    from jaxtop.cluster import MeshView
+    from jaxtop.cluster import Figure, MeshView
     from jaxtop.tui.palette import Palette
+    from jaxtop.tui.widgets.table import Table
 
 BAR = 6
-HISTORY = 16
+HISTORY = 14
 # Past this share of its limit a device is about to run out of memory.
 NEARLY_FULL = 0.9
 
@@ -87,7 +94,7 @@ def gauge(share: float | None) -> str:
     return f"{text.share(share):>4} {'━' * (halves // 2)}{'╸' if halves % 2 else ''}"
 
 
-def curve(values: list[int | None]) -> str:
+def curve(values: Sequence[float | None]) -> str:
     """Values over time; without the full block, so that the rows stay apart."""
     if all(value is None for value in values):
         return text.NA
@@ -96,14 +103,6 @@ def curve(values: list[int | None]) -> str:
 
 def _coords(row: Row) -> str:
     return text.NA if row.device.coords is None else ",".join(map(str, row.device.coords))
-
-
-def _watts(value: float | None) -> str:
-    return text.NA if value is None else f"{value:.0f}W"
-
-
-def _degrees(value: float | None) -> str:
-    return text.NA if value is None else f"{value:.0f}°C"
 
 
 def _gauge_colour(row: Row, palette: Palette) -> str | None:
@@ -128,31 +127,140 @@ def _gauge(title: str) -> Column[Row]:
     return replace(figure("share", title, BAR + 5, fill, gauge, style=_gauge_colour), align="left")
 
 
-def _history() -> Column[Row]:
-    def used(row: Row) -> int | None:
-        return row.device.used_bytes
+def _history(title: str, of: Figure) -> Column[Row]:
+    """The last samples of a figure; sorted by it, and so a column that stays where it is."""
 
-    drawn = Column("history", "memory, recent", HISTORY, "left", used, lambda row: curve(row.history))
+    def value(row: Row) -> float | None:
+        return row.device.read(of)
+
+    def write(row: Row) -> str:
+        device = row.device
+        return curve(recent(row.scene.moment.cluster, device.agent, of, device.position, HISTORY))
+
+    drawn = Column(HISTORY_KEY, f"{title}, recent", HISTORY, "left", value, write)
     return replace(drawn, style=_history_colour, largest_first=True, searched=False)
 
 
-def columns_for(scene: Scene) -> tuple[Column[Row], ...]:
-    """A column for each axis of the mesh, and what else is known of a device."""
+def _measured(title: str, width: int, of: Figure) -> Column[Row]:
+    """A figure; one that has reached a threshold has a sign before it, and a colour."""
+    form = writer(of)
+
+    def value(row: Row) -> float | None:
+        return row.device.read(of)
+
+    def write(row: Row) -> str:
+        reached = judged(of, row.device.pulse, row.device.position)
+        return (SIGN if reached else "") + form(value(row))
+
+    def style(row: Row, palette: Palette) -> str | None:
+        reached = judged(of, row.device.pulse, row.device.position)
+        return None if reached is None else reached.level.colour(palette)
+
+    return Column(of.name, title, width, "right", value, write, style, largest_first=True)
+
+
+def _slowed() -> Column[Row]:
+    def read(row: Row) -> tuple[int, tuple[str, ...]] | None:
+        found = slowed(row.device.pulse, row.device.position)
+        return None if found is None else (found[1], found[0])
+
+    def write(row: Row) -> str:
+        found = read(row)
+        if found is None:
+            return text.NA
+        level, words = found
+        return NOTHING if not words else (SIGN if level is Level.BAD else "") + ", ".join(words)
+
+    def style(row: Row, palette: Palette) -> str | None:
+        found = read(row)
+        return None if found is None else Level(found[0]).colour(palette)
+
+    return Column("slowed", "slowed by", 14, "left", read, write, style, largest_first=True)
+
+
+def _errors() -> Column[Row]:
+    def read(row: Row) -> tuple[int, int] | None:
+        corrected, uncorrected, _ = errors(row.device.pulse, row.device.position)
+        return None if corrected is None and uncorrected is None else (uncorrected or 0, corrected or 0)
+
+    def write(row: Row) -> str:
+        corrected, uncorrected, level = errors(row.device.pulse, row.device.position)
+        if corrected is None and uncorrected is None:
+            return text.NA
+        return f"{SIGN if level else ''}{text.amount(uncorrected)}/{text.amount(corrected)}"
+
+    def style(row: Row, palette: Palette) -> str | None:
+        return errors(row.device.pulse, row.device.position)[2].colour(palette)
+
+    # Those that were not corrected, of which one is too many, and those that were.
+    return Column("ecc", "ecc u/c", 7, "right", read, write, style, largest_first=True)
+
+
+HISTORY_KEY = "history"
+_MEMORY = FIGURES["used_bytes"]
+_OF_MEMORY = ("memory", "share")
+# What is looked at first, and what only somebody who looks for it needs: title and width of each.
+_FIRST = {"utilization": ("util", 4), "power_w": ("power", 6), "temperature_c": ("temp", 5)}
+_LATER = {
+    "tensor_activity": ("tensor", 6),
+    "dram_activity": ("dram", 5),
+    "occupancy": ("occup", 5),
+    "memory_activity": ("mem act", 7),
+    "clock_hz": ("clock", 7),
+    "memory_clock_hz": ("mem clk", 7),
+    "driver_used_bytes": ("driver", 6),
+    "link_received_bytes_per_second": ("link in", 8),
+    "link_sent_bytes_per_second": ("link out", 8),
+    "pcie_received_bytes_per_second": ("pcie in", 8),
+    "pcie_sent_bytes_per_second": ("pcie out", 8),
+    "queued": ("queued", 6),
+    "transfer_p50_s": ("xfer p50", 8),
+    "transfer_p99_s": ("xfer p99", 8),
+}
+
+
+def _figures(reported: Collection[str], among: dict[str, tuple[str, int]]) -> Iterator[Column[Row]]:
+    return (
+        _measured(title, width, FIGURES[name]) for name, (title, width) in among.items() if name in reported
+    )
+
+
+def columns_for(
+    scene: Scene, reported: Collection[str] = (), followed: str | None = None
+) -> tuple[Column[Row], ...]:
+    """A column for each axis of the mesh, and for each figure that somebody reports.
+
+    The recent past is that of the followed figure, if it is one; else of what changes most.
+    """
+    if followed not in (*_OF_MEMORY, *_FIRST, *_LATER):
+        followed = "utilization" if "utilization" in reported else "memory"
+    title, _ = {**_FIRST, **_LATER}.get(followed, ("memory", 0))
+    axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
+    first = list(_figures(reported, _FIRST))
+    held = [
+        figure("memory", "memory", 6, lambda row: row.device.used_bytes, text.size),
+        _gauge("of limit" if scene.has_limits else "of most"),
+    ]
     return (
         Column("id", "id", 5, "right", lambda row: row.place, lambda row: str(row.device.id)),
         words("host", "host", 12, lambda row: row.device.hostname, flexible=True),
         *((words("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
         ordinal("process", "proc", 4, lambda row: row.device.process_index),
-        *(_axis(name, size) for name, size in scene.axes.sizes.items()),
-        figure("memory", "memory", 6, lambda row: row.device.used_bytes, text.size),
-        _gauge("of limit" if scene.has_limits else "of most"),
+        # Where the hardware tells of itself this is what is looked for, on narrow terminals too.
+        *((*held, *first, *axes) if first else (*axes, *held)),
         state_column(lambda row: row.device.state),
-        figure("utilisation", "util", 4, lambda row: row.device.utilization, text.share),
-        figure("power", "power", 5, lambda row: row.device.power_w, _watts),
-        figure("temperature", "temp", 5, lambda row: row.device.temperature_c, _degrees),
-        figure("peak", "peak", 6, lambda row: row.device.peak_bytes, text.size),
-        figure("limit", "limit", 6, lambda row: row.device.limit_bytes, text.size),
-        _history(),
+        _history(title, FIGURES.get(followed, _MEMORY)),
+        *((_slowed(),) if "slowed" in reported else ()),
+        *_figures(reported, _LATER),
+        *((_errors(),) if not {"ecc_corrected", "ecc_uncorrected"}.isdisjoint(reported) else ()),
+        *(
+            figure(name, name, 6, read, text.size)
+            for name, read in (
+                ("peak", lambda row: row.device.peak_bytes),
+                ("limit", lambda row: row.device.limit_bytes),
+            )
+            if f"{name}_bytes" in reported
+        ),
         words("source", "source", 9, lambda row: row.device.memory_source),
         ordinal("local", "local", 5, lambda row: row.device.local_id),
         Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords),
@@ -170,18 +278,30 @@ class DevicesView(DeviceTableView[Row]):
         super().__init__(columns_for(Scene(EMPTY, Axes([]))))
         self._axes = Axes([])
         self._shape: tuple[object, ...] = ()
+        self._reported = Reported()
+        # The figure by which the table was sorted last: of this one the recent past is shown.
+        self._followed: str | None = None
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table)
+
+    def on_table_sorted(self, message: Table.Sorted) -> None:
+        """The recent past is that of the figure that is sorted by."""
+        message.stop()
+        key, _ = self.table.sorted_by
+        if key != HISTORY_KEY:
+            self._followed = key
+            self.show(self.moment)
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
         if self._axes.meshes != moment.meshes:
             self._axes = Axes(moment.meshes)
         scene = Scene(moment, self._axes)
-        shape = (self._axes.sizes, scene.has_limits, len(moment.runs) > 1)
+        reported = self._reported.see(moment)
+        shape = (self._axes.sizes, scene.has_limits, len(moment.runs) > 1, reported, self._followed)
         if self._shape != shape:
             self._shape = shape
-            self.table.update_columns(columns_for(scene))
+            self.table.update_columns(columns_for(scene, reported, self._followed))
         rows = [Row(present(device), scene) for device in moment.devices]
         self.table.update_rows(rows, empty(moment))

@@ -58,6 +58,9 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
     class Chosen(Moved):
         """The person wants to see more of a row."""
 
+    class Sorted(Message):
+        """The person wants the rows in the order of another column."""
+
     class Refused(Message):
         """What was typed as a filter means nothing."""
 
@@ -335,6 +338,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
             while column not in [slot.column for slot in self._lay_out().slots] and self._layout.after:
                 self._skipped += 1
         self._touch()
+        self.post_message(self.Sorted())
 
     def action_reverse(self) -> None:
         """The same order from the other end."""
