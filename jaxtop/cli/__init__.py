@@ -21,6 +21,7 @@ COMMANDS = {
     "record": "keep a session in a file, without a screen",
     "replay": "open the app on recordings, or print a moment of them",
     "demo": "a real multi-process JAX training run on this machine",
+    "probe": "measure what idle devices can do, and point at the slow one",
     "doctor": "what works here, what does not, and why",
 }
 

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
-import ctypes
-import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from jaxtop import keys, runfiles
+from jaxtop.cli import children
 from jaxtop.cli.attach import has_terminal, watch
 from jaxtop.cli.errors import UserError
 from jaxtop.sources import LiveSource, Seed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+    import argparse
     from typing import IO
 
 # JAX ends the survivors of a lost process by itself, after 100 seconds; asked to end, they need far less.
 PATIENCE = 10.0
-PR_SET_PDEATHSIG = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=_count, default=2, metavar="N", help="processes (2)")
-    parser.add_argument("--devices", type=_count, default=4, metavar="N", help="devices of each process (4)")
+    parser.add_argument("--hosts", type=children.count, default=2, metavar="N", help="processes (2)")
+    parser.add_argument(
+        "--devices", type=children.count, default=4, metavar="N", help="devices of each process (4)"
+    )
     parser.add_argument(
         "--duration", type=float, metavar="S", help="seconds to train; until Ctrl-C by default"
     )
@@ -49,12 +46,12 @@ def main(arguments: argparse.Namespace) -> int:
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]
     if missing:
         raise UserError(f"the demo needs {' and '.join(missing)}: pip install 'jaxtop[demo]'")
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    children.end_with_sigterm()
     with ExitStack() as stack:
         errors: list[IO[str]] = [
             stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)
         ]
-        with _uninterrupted():
+        with children.uninterrupted():
             hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors, arguments.record)
             stack.callback(stop, hosts)
         if not arguments.headless and has_terminal():
@@ -68,17 +65,6 @@ def main(arguments: argparse.Namespace) -> int:
         return _wait(hosts, errors)
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until there is somebody to end; the processes take it once they are ready for it."""
-    signals = (signal.SIGINT, signal.SIGTERM)
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-
-
 def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
     """The app on the processes as they come up; leaving it ends them."""
     output = hosts[0].stdout
@@ -89,9 +75,8 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
         ended = [(i, host.returncode) for i, host in enumerate(hosts) if host.poll()]
         if len(ended) == len(hosts):
             index, status = ended[0]
-            raise UserError(
-                f"the demo did not start: process {index} {_how(status)}{_last_words(errors[index])}"
-            )
+            how = f"{children.how(status)}{children.last_words(errors[index])}"
+            raise UserError(f"the demo did not start: process {index} {how}")
         pids = {host.pid for host in hosts}
         found = [each for each in runfiles.find() if each.hello.pid in pids]
         if not found:
@@ -113,10 +98,9 @@ def start(
     hosts: int, devices: int, duration: float | None, errors: list[IO[str]], record: str | None = None
 ) -> list[subprocess.Popen[bytes]]:
     """Start the processes of the run; the first one's output is the demo's."""
-    coordinator = f"127.0.0.1:{_free_port()}"
+    coordinator = f"127.0.0.1:{children.free_port()}"
     time_limit = [] if duration is None else ["--duration", str(duration)]
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
+    environment = children.on_cpu(devices)
     if record is not None:
         environment["JAXTOP_RECORD"] = record
     started = []
@@ -129,7 +113,7 @@ def start(
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,
                 stderr=errors[index],
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
+                preexec_fn=children.die_with_parent,  # noqa: PLW1509 - this process has one thread
             )
         )
     return started
@@ -161,37 +145,9 @@ def _wait(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
             del waiting[index]
             if status:
                 failed = failed or 1
-                print(f"demo: process {index} {_how(status)}{_last_words(errors[index])}", file=sys.stderr)
+                print(
+                    f"demo: process {index} {children.how(status)}{children.last_words(errors[index])}",
+                    file=sys.stderr,
+                )
         time.sleep(0.1)
     return failed
-
-
-def _how(status: int) -> str:
-    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-
-
-def _last_words(file: IO[str]) -> str:
-    file.seek(0)
-    lines = [line.strip() for line in file if line.strip()]
-    return f": {lines[-1][:300]}" if lines else ""
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-def _die_with_parent() -> None:
-    """In the child: a demo whose terminal was killed must not train on for ever."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 64:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to 64")
-    return int(text)

@@ -117,24 +117,19 @@ def _join(arguments: argparse.Namespace, teller: Teller) -> None:
 
     if arguments.alone:
         return
-    told: dict[str, Any] = {}
-    if arguments.coordinator:
-        told = {
-            "coordinator_address": arguments.coordinator,
-            "num_processes": arguments.processes,
-            "process_id": arguments.process,
-        }
-        if arguments.local:
-            # Else the coordinator listens everywhere, and a Slurm job's numbers are taken for ours.
-            told |= {
-                "coordinator_bind_address": arguments.coordinator,
-                "cluster_detection_method": "deactivate",
-            }
+    told = {
+        "coordinator_address": arguments.coordinator,
+        "num_processes": arguments.processes,
+        "process_id": arguments.process,
+    }
+    if arguments.local:
+        # Else the coordinator listens everywhere, and a Slurm job's numbers are taken for ours.
+        told |= {"coordinator_bind_address": arguments.coordinator, "cluster_detection_method": "deactivate"}
     teller.say(Stage("meeting the other processes"))
     try:
         jax.distributed.initialize(**told, initialization_timeout=int(PATIENCE))
     except ValueError:
-        if told:
+        if arguments.coordinator:
             raise
         return  # nothing here says that there are others
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.wire.probing import Met, Stage
+from jaxtop.wire.probing import COLLECTIVES, Met, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ def measure(plan: Plan, seconds: float, store: Store, teller: Teller) -> list[Me
     end = time.monotonic() + seconds
     found = []
     for number, meeting in enumerate(plan.meetings):
-        teller.say(Stage(f"{meeting.kind} over {meeting.axis}", number, len(plan.meetings)))
+        teller.say(Stage(COLLECTIVES, number, len(plan.meetings)))
         if not store.told_by_first(f"go/{number}", time.monotonic() < end, bool):
             break
         collective = Collective(meeting)

@@ -1,0 +1,74 @@
+"""JAX processes that a command starts on this machine, and ends with itself."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import IO
+
+PR_SET_PDEATHSIG = 1
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until there is somebody to end; the processes take it once they are ready for it."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+
+
+def on_cpu(devices: int) -> dict[str, str]:
+    """The environment of a process with so many CPU devices."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    return {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def die_with_parent() -> None:
+    """In the child: processes whose command was killed must not go on for ever."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def end_with_sigterm() -> None:
+    """SIGTERM ends the command as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+
+
+def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def how(status: int) -> str:
+    """How a process ended."""
+    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+
+
+def last_words(file: IO[str]) -> str:
+    """The last line that a process left in the file of its errors."""
+    file.seek(0)
+    lines = [line.strip() for line in file if line.strip()]
+    return f": {lines[-1][:300]}" if lines else ""
+
+
+def count(text: str) -> int:
+    """A number of processes or devices that a person typed."""
+    if not text.isdecimal() or not 1 <= int(text) <= 64:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to 64")
+    return int(text)

@@ -1,0 +1,45 @@
+"""Whether anybody uses the devices of this machine."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+from jaxtop import processes, runfiles
+from jaxtop.cli.words import legible
+
+
+def in_use(*, is_cpu: bool) -> str | None:
+    """Who uses them, in words: a live run of this user, or any process on a GPU; None if nobody is seen."""
+    for found in runfiles.find():
+        hello = found.hello
+        if found.is_stale or processes.Place(hello.boot, hello.pid_namespace) != processes.here():
+            continue  # run files of other machines lie in a home that is shared
+        name = legible(hello.name or hello.run or hello.agent)
+        return f"the run {name} (pid {hello.pid}) uses this machine's devices"
+    if is_cpu or os.environ.get("JAX_PLATFORMS", "").strip().lower() == "cpu":
+        return None
+    import pynvml
+
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        for gpu in _visible(pynvml):
+            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu):
+                return f"process {process.pid} uses GPU {pynvml.nvmlDeviceGetIndex(gpu)}"
+    return None
+
+
+def _visible(pynvml: Any) -> list[Any]:
+    """The GPUs that JAX will see here; of names that we cannot read, none."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    found = []
+    for word in (each.strip() for each in named.split(",")):
+        with suppress(pynvml.NVMLError):
+            if word.isdecimal():
+                found.append(pynvml.nvmlDeviceGetHandleByIndex(int(word)))
+            elif word:
+                found.append(pynvml.nvmlDeviceGetHandleByUUID(word))
+    return found

@@ -1,0 +1,137 @@
+"""`jaxtop probe`: what the devices can do, measured while they are idle, and which of them are slow."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from importlib.util import find_spec
+
+import msgspec
+
+from jaxtop import __version__, probes
+from jaxtop.cli import children, probing
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.idle import in_use
+from jaxtop.cli.words import amount, duration
+from jaxtop.wire.probing import BENCHES, COLLECTIVES, Asked, Stage
+
+NONE_SLOW, SOME_SLOW, COULD_NOT = 0, 1, probing.COULD_NOT
+SECONDS = 30.0
+WHAT = (*BENCHES, COLLECTIVES)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "exit status: 0 nobody is slow, 1 somebody is, 2 it could not be measured"
+    parser.add_argument("--only", type=_what, default=(), metavar="WHAT", help=f"some of {', '.join(WHAT)}")
+    parser.add_argument("--mesh", type=_mesh, default=(), metavar="AXES", help="as data=4,model=2")
+    parser.add_argument(
+        "--sizes", type=_sizes, default=(), metavar="BYTES", help="of collectives, as 100k,1M,16M"
+    )
+    parser.add_argument(
+        "--seconds", type=duration, default=SECONDS, metavar="S", help=f"to spend ({SECONDS:.0f})"
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    parser.add_argument("--force", action="store_true", help="even if something uses this machine's devices")
+    cluster = parser.add_argument_group("on a cluster, where each host runs the command; process 0 prints")
+    cluster.add_argument("--coordinator", metavar="HOST:PORT", help="where process 0 listens")
+    cluster.add_argument("--processes", type=int, metavar="N", help="how many there are")
+    cluster.add_argument("--process", type=int, metavar="I", help="which of them this is")
+    cluster.add_argument(
+        "--alone", action="store_true", help="this process's devices only, whatever job it is part of"
+    )
+    trying = parser.add_argument_group("to try it on CPUs")
+    trying.add_argument("--devices", type=children.count, metavar="N", help="devices of each process")
+    trying.add_argument("--hosts", type=children.count, metavar="N", help="processes, all on this machine")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    team = _team(arguments)
+    if find_spec("jax") is None:
+        raise UserError("a probe needs JAX: pip install 'jaxtop[jax]'", COULD_NOT)
+    if not arguments.force and (who := in_use(is_cpu=team.devices is not None)):
+        raise UserError(
+            f"{who}: a probe would disturb it, and measure it; wait for its end, or use --force", COULD_NOT
+        )
+    children.end_with_sigterm()
+    asked = Asked(arguments.seconds, arguments.only, arguments.mesh, arguments.sizes)
+    progress = Progress()
+    began = time.monotonic()
+    try:
+        heard = probing.run(team, asked, progress.tell)
+    finally:
+        progress.end()
+    if heard.plan is None or not heard.reports:
+        print("jaxtop: measured; process 0 has the result", file=sys.stderr)
+        return NONE_SLOW
+    from jaxtop.cli.probe_table import lines  # heavy; errors above should come fast
+    from jaxtop.cluster.probing import result
+
+    probe = result(
+        heard.plan, heard.reports, __version__, round(time.time() * 1000), time.monotonic() - began
+    )
+    probes.keep(probe)
+    if arguments.json:
+        print(msgspec.json.format(msgspec.json.encode(probe), indent=2).decode())
+    else:
+        print("\n".join(lines(probe)))
+    return SOME_SLOW if probe.slow else NONE_SLOW
+
+
+def _team(arguments: argparse.Namespace) -> probing.Team:
+    joins = arguments.coordinator is not None
+    if not joins and (arguments.processes is not None or arguments.process is not None):
+        raise UserError("--processes and --process need --coordinator HOST:PORT", COULD_NOT)
+    if (arguments.hosts is not None) + joins + arguments.alone > 1:
+        raise UserError("--hosts starts all processes here; it goes with neither --coordinator nor --alone")
+    if arguments.hosts is not None or (arguments.devices is not None and not joins):
+        hosts = arguments.hosts or 1
+        return probing.Team(hosts, arguments.devices or 4, is_alone=hosts == 1)
+    return probing.Team(
+        devices=arguments.devices,
+        coordinator=arguments.coordinator,
+        processes=arguments.processes,
+        process=arguments.process,
+        is_alone=arguments.alone,
+    )
+
+
+class Progress:
+    """How far it is, on standard error: one line in its place on a terminal, else a line for each stage."""
+
+    def __init__(self) -> None:
+        self._rewrites = sys.stderr.isatty()
+        self._last = ""
+
+    def tell(self, stage: Stage) -> None:
+        if self._rewrites:
+            far = f" {stage.done} of {stage.total}" if stage.total else ""
+            print(f"\r\x1b[Kprobing: {stage.name}{far}", end="", file=sys.stderr, flush=True)
+        elif stage.name != self._last:
+            print(f"probing: {stage.name}", file=sys.stderr, flush=True)
+        self._last = stage.name
+
+    def end(self) -> None:
+        if self._rewrites and self._last:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _what(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in WHAT:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(WHAT)}")
+    return names
+
+
+def _mesh(text: str) -> tuple[tuple[str, int], ...]:
+    axes = re.findall(r"(?:^|,)\s*(\w+)\s*=\s*(\d+)\s*(?=,|$)", text)
+    sizes = tuple((name, int(size)) for name, size in axes)
+    if len(axes) != text.count(",") + 1 or not all(size for _, size in sizes):
+        raise argparse.ArgumentTypeError(f"{text} is no mesh: data=4,model=2")
+    return sizes
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(amount(size) for size in text.split(","))
