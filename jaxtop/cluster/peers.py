@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import exp, log, sqrt
 from statistics import median, median_high
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,25 +28,25 @@ def compare(speeds: Sequence[Sequence[float]], tolerance: float) -> list[Share]:
     """Each one's speed against the median of all, round by round, so that what drifts drifts for all.
 
     Where half of them are slow the median is that of the others: nothing is faster than it can be. How far
-    apart the faster half is says what is normal.
+    apart the faster half is says what is normal, in logarithms: half as fast is as far as twice as fast.
     """
     rounds = min(map(len, speeds), default=0)
     if len(speeds) < 2 or not rounds:
         return []
     peers = [median_high(each[number] for each in speeds) for number in range(rounds)]
-    shares = [[each[number] / peers[number] for number in range(rounds)] for each in speeds]
+    shares = [[log(each[number] / peers[number]) for number in range(rounds)] for each in speeds]
     medians = [median(each) for each in shares]
     faster = sorted(range(len(shares)), key=medians.__getitem__)[len(shares) // 2 :]
-    between = ROBUST * median(abs(medians[i] - 1) for i in faster)
+    between = ROBUST * median(abs(medians[i]) for i in faster)
     of_median = ROBUST * OF_MEDIAN / sqrt(rounds)
     within = of_median * median(distance(shares[i]) for i in faster)
-    least = max(tolerance, SPREADS * between, SPREADS * within)
+    far, apart = log(1 - tolerance), SPREADS * max(between, within)
     return [
         Share(
-            share,
+            exp(share),
             rounds >= LEAST_ROUNDS
-            and share < 1 - least
-            and sum(one < 1 - tolerance / 2 for one in each) >= AGREEING * rounds,
+            and share < min(far, -apart)
+            and sum(one < far / 2 for one in each) >= AGREEING * rounds,
         )
         for share, each in zip(medians, shares, strict=True)
     ]
