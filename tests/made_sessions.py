@@ -203,7 +203,7 @@ def figures(frame: wire.Frame) -> int:
     of_host = [getattr(pulse.host, name) for name in wire.HostSample.__struct_fields__]
     of_step = 0 if pulse.step is None else 2 + len(pulse.step.metrics)
     known = sum(each is not None for column in columns for each in column or ())
-    return known + sum(each is not None for each in of_host) + len(pulse.launches) + of_step + 3
+    return known + sum(type(each) is int for each in of_host) + len(pulse.launches) + of_step + 3
 
 
 def later(frame: wire.Frame, seconds: float) -> wire.Frame:

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import __version__, wire
-from jaxtop.cluster import Cluster
+from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
 from tests.made_runs import run_of
 from tests.made_windows import Made
@@ -128,6 +128,33 @@ def cluster(name: str = "node0", function: str = "step", metric: str = "loss") -
         ),
         (19, "r1-0", wire.Event(0, "warning", "source", name)),
         (19, "r1-1", link("connecting")),
+    )
+
+
+def everything() -> Cluster:
+    """A host and a device of which all is known, each figure another number."""
+    columns = {name: (2 + i,) for i, name in enumerate(wire.DeviceSample.__struct_fields__)}
+    columns |= {"slowed": (0b1010,), "energy_mj": (7_500,), "power_limit_mw": (700_000,), "power_mw": (9,)}
+    numbers = [
+        name for name in wire.HostSample.__struct_fields__ if name not in ("is_container", "busy_threads")
+    ]
+    loaders = (
+        wire.BusyThread("load", 900, True),
+        wire.BusyThread("load", 300, True),
+        wire.BusyThread(HOSTILE, 70, False),
+    )
+    sample = wire.HostSample(
+        **{name: 1000 + i for i, name in enumerate(numbers)}, is_container=True, busy_threads=loaders
+    )
+    gpu = wire.Device(0, "NVIDIA H100", "gpu", local_id=0, uuid="GPU-1")
+    return cluster_of(
+        *running(0),
+        (11, "r1-0", hello(0, devices=(gpu,))),
+        (
+            19,
+            "r1-0",
+            pulse(at_ms=19_000, memory_source="allocator", devices=wire.DeviceSample(**columns), host=sample),
+        ),
     )
 
 
@@ -254,6 +281,35 @@ def test_an_event_about_a_host_that_is_not_known_is_in_the_document():
     assert (event["process_index"], event["text"]) == (None, "is back")
 
 
+def test_the_document_has_all_figures_of_the_machine_and_its_devices():
+    (host,) = strictly(to_json(everything(), NOW))["hosts"]
+    (device,) = host["devices"]
+    assert device.keys() >= {each.name for each in DEVICE_FIGURES}
+    assert host["machine"].keys() >= {each.name for each in HOST_FIGURES}
+    numbers = [device[each.name] for each in DEVICE_FIGURES] + [
+        host["machine"][each.name] for each in HOST_FIGURES
+    ]
+    assert all(isinstance(number, int | float) for number in numbers)
+    assert (device["power_w"], device["power_limit_w"], device["energy_j"]) == (0.009, 700.0, 7.5)
+    assert device["slowed"] == ["heat", "power brake"] and device["uuid"] == "GPU-1"
+    assert (device["ecc_corrected"], device["ecc_uncorrected"]) == (28, 29)
+    assert (host["machine"]["cores"], host["machine"]["is_container"]) == (1.009, True)
+    assert host["busy_threads"][0] == {"name": "load", "cpu_percent": 90.0, "is_python": True}
+    assert host["machine"]["cpu_percent"] == 100.3  # as it was called at first
+
+
+def test_where_no_driver_and_no_kernel_tells_nothing_is_zero():
+    (host,) = strictly(to_json(cluster(), NOW))["hosts"][:1]
+    device = host["devices"][0]
+    told = {"used_bytes", "utilization", "power_w", "temperature_c"}
+    assert {device[each.name] for each in DEVICE_FIGURES if each.name not in told} == {None}
+    assert (device["slowed"], device["energy_j"], device["uuid"]) == (None, None, None)
+    assert {host["machine"][name] for name in ("cores", "is_container", "cpu_pressure", "held_back")} == {
+        None
+    }
+    assert host["busy_threads"] is None
+
+
 def test_hostile_names_survive_as_they_are():
     document = strictly(to_json(cluster(HOSTILE, HOSTILE, HOSTILE), NOW))
     host = document["hosts"][0]
@@ -332,6 +388,16 @@ def test_csv_has_a_line_a_device_and_nothing_where_nothing_is_known():
     }
 
 
+def test_csv_has_a_column_for_each_figure():
+    (row,) = table(to_csv(everything(), NOW))
+    assert row.keys() >= {each.name for each in DEVICE_FIGURES} | {
+        f"host_{each.name}" for each in HOST_FIGURES
+    }
+    assert "" not in {row[each.name] for each in DEVICE_FIGURES}
+    assert (row["slowed"], row["host_cores"]) == ("heat; power brake", "1.009")
+    assert row["host_busy_threads"] == f"load; load; {HOSTILE}"
+
+
 @pytest.mark.parametrize("name", [HOSTILE, "\r", "a\rb", "a\nb", "a,b", '"', " a ", "", "=1+1"])
 def test_csv_of_hostile_names_parses_to_these_names(name):
     assert [row["hostname"] for row in table(to_csv(cluster(name), NOW))] == [name, name, "node1"]
@@ -373,6 +439,28 @@ def test_openmetrics_are_read_by_prometheus():
         ("node0", "live"),
         ("node1", "connecting"),
     }
+
+
+def test_each_figure_is_a_metric_that_ends_in_its_unit():
+    found = metrics(to_openmetrics(everything(), NOW))
+    values = {name: list(samples.values()) for name, samples in found.items()}
+    assert values["jaxtop_device_power_limit_watts"] == [700.0]
+    assert values["jaxtop_device_energy_joules_total"] == [7.5]
+    assert values["jaxtop_device_clock_hertz"] == [15e6]
+    assert values["jaxtop_device_tensor_activity_ratio"] == [0.019]
+    assert values["jaxtop_device_transfer_p99_seconds"] == [32e-6]
+    assert values["jaxtop_device_pcie_received_bytes_per_second"] == [24]
+    assert values["jaxtop_machine_cpu_pressure_ratio"] == [1.01]
+    assert values["jaxtop_machine_disk_written_bytes_per_second"] == [1015]
+    assert values["jaxtop_process_read_bytes_per_second"] == [1016]
+    slowed = {dict(labels)["reason"]: holds for labels, holds in found["jaxtop_device_slowed"].items()}
+    assert {why for why, holds in slowed.items() if holds} == {"heat", "power brake"} and len(slowed) == 6
+    threads = {dict(labels)["thread"]: share for labels, share in found["jaxtop_thread_cpu_ratio"].items()}
+    assert threads == {"load": pytest.approx(1.2), HOSTILE: pytest.approx(0.07)}
+    of_figures = [
+        name for name in found if name.startswith(("jaxtop_device", "jaxtop_machine", "jaxtop_process"))
+    ]
+    assert len(of_figures) >= len(DEVICE_FIGURES) + len(HOST_FIGURES)
 
 
 def test_openmetrics_have_no_sample_where_nothing_is_known():

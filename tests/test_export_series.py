@@ -15,7 +15,7 @@ from jaxtop.export.series import COLUMNS, METRICS, SERIES
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.stories import hello, link, pulse
-from tests.test_export import HOSTILE, cluster
+from tests.test_export import HOSTILE, cluster, everything
 
 MADE = Made(hosts=3, devices=2, seconds=60, arrays=6)
 
@@ -62,10 +62,21 @@ def test_a_row_is_what_the_hosts_said_then():
     assert used[0]["time"] == "2027-01-15T08:00:01.000Z" and used[0]["unit"] == "bytes"
     launches = [row["value"] for row in rows if row["metric"] == "launches" and row["process"] == 0]
     assert launches == sorted(launches) and launches[-1] > launches[0] > 0
-    assert {row["metric"] for row in rows} == METRICS.keys()
+    assert {row["metric"] for row in rows} > {"device_power_watts", "machine_cpu_ratio", "process_cpu_ratio"}
     assert {row["name"] for row in rows if row["metric"] == "arrays_bytes"} == {"parameters"}
     waits = [row for row in rows if row["metric"] == "collective_wait_seconds"]
     assert "jit_train_step all-reduce.3 data" in {row["name"] for row in waits}
+
+
+def test_each_figure_of_the_machine_and_its_devices_has_rows():
+    told = [(20.0, everything())]
+    rows = table("json", told)
+    seen = {row["metric"] for row in rows} | {row["metric"] for row in table("json")}
+    assert seen == METRICS.keys()
+    values = {row["metric"]: row["value"] for row in rows}
+    assert (values["device_power_watts"], values["device_energy_joules"]) == (0.009, 7.5)
+    assert sum(row["value"] for row in rows if row["metric"] == "device_slowed") == 2
+    assert len(samples("".join(SERIES["openmetrics"](told)))) == len(rows)
 
 
 def test_a_host_that_is_not_live_has_no_figures():

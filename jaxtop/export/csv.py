@@ -7,13 +7,30 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.export.json import to_document
+from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from jaxtop.cluster import Cluster
 
 Row = dict[str, Any]
+
+# Figures that have had their place in the table since before it had them all.
+FIRST = {"utilization", "power_w", "temperature_c", "host_rss_bytes"}
+
+
+def _of_device(name: str) -> Callable[[Row, Row], object]:
+    return lambda _, device: device.get(name)
+
+
+def _of_host(name: str) -> Callable[[Row, Row], object]:
+    return lambda host, _: host["machine"][name]
+
+
+def _words(said: Iterable[str] | None) -> str:
+    return "; ".join(said or ())
+
 
 # A column: its name, and where it comes from in the document's host and device.
 COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
@@ -38,6 +55,23 @@ COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
     ("launches", lambda host, _: sum(host["launches"].values()) if host["launches"] else None),
     ("largest_free_bytes", lambda _, device: _memory(device, "largest_free_bytes")),
     ("wait_us", lambda _, device: device.get("wait_us")),
+    ("uuid", lambda _, device: device.get("uuid")),
+    *(
+        (each.figure.name, _of_device(each.figure.name))
+        for each in OF_DEVICES
+        if each.figure.name not in FIRST
+    ),
+    *((each.name, _of_device(each.name)) for each in FACTS),
+    ("slowed", lambda _, device: _words(device.get("slowed"))),
+    *(
+        (f"host_{each.figure.name}", _of_host(each.figure.name))
+        for each in OF_HOSTS
+        if f"host_{each.figure.name}" not in FIRST
+    ),
+    ("host_memory_total_bytes", _of_host("memory_total_bytes")),
+    ("host_cores", _of_host("cores")),
+    ("host_is_container", _of_host("is_container")),
+    ("host_busy_threads", lambda host, _: _words(each["name"] for each in host["busy_threads"] or ())),
 )
 
 

@@ -10,6 +10,7 @@ import msgspec
 from jaxtop import __version__
 from jaxtop.cluster import EMPTY_HOST, Part, arrays, devices, memory, meshes, programs, runs, scaled, state_of
 from jaxtop.cluster.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
+from jaxtop.export.metrics import busy_threads, of_device, of_machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +107,9 @@ def _host(
             "load": scaled(pulse.host.load_centi, 100),
             "received_bytes_per_second": pulse.host.received_bytes_per_s,
             "sent_bytes_per_second": pulse.host.sent_bytes_per_s,
+            **of_machine(pulse),
         },
+        "busy_threads": busy_threads(pulse),
         "launches": dict(host.launches),
         "compiling": [
             {"function": each.function, "for_s": (pulse.at_ms - each.since_ms) / 1000}
@@ -120,7 +123,12 @@ def _host(
             "viewers": None if host.pulse_at is None else pulse.cost.viewers,
         },
         "devices": [
-            {**_device(view), "wait_us": waited.get((run.id, view.device.id))} for view in own_devices
+            {
+                **_device(view),
+                "uuid": hello.devices[view.device.position].uuid if hello else None,
+                "wait_us": waited.get((run.id, view.device.id)),
+            }
+            for view in own_devices
         ],
     }
 
@@ -158,9 +166,7 @@ def _device(view: MemoryView) -> dict[str, Any]:
             "largest_free_bytes": view.largest_free_bytes,
             "parts": {part.replace(" ", "_"): view.of(part) for part in Part},
         },
-        "utilization": device.utilization,
-        "power_w": device.power_w,
-        "temperature_c": device.temperature_c,
+        **of_device(device),
     }
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.cluster import State
 from jaxtop.export.json import to_document
+from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, Named
+from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
     from jaxtop.cluster import Cluster
@@ -47,8 +49,6 @@ def to_openmetrics(cluster: Cluster, now: float) -> str:
 
 def _families(document: dict[str, Any]) -> list[_Family]:
     state = _Family("jaxtop_host_state", "stateset", "What the host is doing.")
-    cpu = _Family("jaxtop_process_cpu_ratio", "gauge", "CPU of the process, in cores.", "ratio")
-    rss = _Family("jaxtop_process_resident_bytes", "gauge", "Resident memory of the process.", "bytes")
     launches = _Family("jaxtop_launches", "counter", "Launches of a compiled function, at least.")
     steps = _Family("jaxtop_steps", "counter", "Steps that the script reported.")
     metric = _Family("jaxtop_step_metric", "gauge", "What the script said of its latest step.")
@@ -56,11 +56,17 @@ def _families(document: dict[str, Any]) -> list[_Family]:
     used = _Family("jaxtop_device_memory_used_bytes", "gauge", "Bytes in use; see the source label.", "bytes")
     peak = _Family("jaxtop_device_memory_peak_bytes", "gauge", "Most bytes ever in use.", "bytes")
     limit = _Family("jaxtop_device_memory_limit_bytes", "gauge", "Bytes the allocator may use.", "bytes")
-    busy = _Family("jaxtop_device_utilization_ratio", "gauge", "Share of time the device was busy.", "ratio")
-    power = _Family("jaxtop_device_power_watts", "gauge", "Power draw.", "watts")
-    heat = _Family("jaxtop_device_temperature_celsius", "gauge", "Temperature.", "celsius")
     part = _Family("jaxtop_device_memory_part_bytes", "gauge", "Memory by what takes it.", "bytes")
     wait = _Family("jaxtop_device_wait_seconds", "gauge", "Wait in the collectives of a launch.", "seconds")
+    slowed = _Family("jaxtop_device_slowed", "gauge", "Whether it runs slower than it could, and why.")
+    threads = _Family("jaxtop_thread_cpu_ratio", "gauge", "CPU of the busiest threads, in cores.", "ratio")
+    cores = _Family("jaxtop_machine_cores", "gauge", "Cores that the process may use.")
+    total = _Family("jaxtop_machine_memory_total_bytes", "gauge", "Memory of the container.", "bytes")
+    machines = {each.figure.name: _figure(each) for each in OF_HOSTS}
+    figures = {each.figure.name: _figure(each) for each in OF_DEVICES}
+    figures |= {
+        each.name: _Family(f"jaxtop_{each.metric}", each.kind, each.help, each.unit) for each in FACTS
+    }
     for host in document["hosts"]:
         of_host: Labels = {
             "run": host["run"],
@@ -69,8 +75,15 @@ def _families(document: dict[str, Any]) -> list[_Family]:
         }
         for each in State:
             state.add({**of_host, "jaxtop_host_state": each}, int(host["state"] == each))
-        cpu.add(of_host, _over(host["cpu_percent"], 100))
-        rss.add(of_host, host["rss_bytes"])
+        for name, family in machines.items():
+            family.add(of_host, host["machine"][name])
+        cores.add(of_host, host["machine"]["cores"])
+        total.add(of_host, host["machine"]["memory_total_bytes"])
+        by_thread: dict[str, float] = {}  # names need not differ
+        for each in host["busy_threads"] or ():
+            by_thread[each["name"]] = by_thread.get(each["name"], 0) + each["cpu_percent"]
+        for name, percent in by_thread.items():
+            threads.add({**of_host, "thread": name}, percent / 100)
         agent_cpu.add(of_host, _over(host["agent"]["cpu_percent"], 100))
         for function, count in host["launches"].items():
             launches.add({**of_host, "function": function}, count)
@@ -87,13 +100,18 @@ def _families(document: dict[str, Any]) -> list[_Family]:
             limit.add(of_memory, memory["limit_bytes"])
             for name, size in memory["parts"].items():
                 part.add({**of_memory, "part": name}, size)
-            busy.add(of_device, device["utilization"])
-            power.add(of_device, device["power_w"])
-            heat.add(of_device, device["temperature_c"])
+            for name, family in figures.items():
+                family.add(of_device, device[name])
+            for why in SLOWED if device["slowed"] is not None else ():
+                slowed.add({**of_device, "reason": why}, int(why in device["slowed"]))
             wait.add(of_device, _over(device["wait_us"], 10**6))
-    of_hosts = [state, cpu, rss, launches, steps, metric, agent_cpu]
-    of_devices = [used, peak, limit, part, busy, power, heat, wait]
+    of_hosts = [state, *machines.values(), cores, total, threads, launches, steps, metric, agent_cpu]
+    of_devices = [used, peak, limit, part, *figures.values(), slowed, wait]
     return [*of_hosts, *of_devices, *_of_programs(document), *_of_collectives(document)]
+
+
+def _figure(each: Named) -> _Family:
+    return _Family(f"jaxtop_{each.metric}", "gauge", each.help, each.unit)
 
 
 def _of_programs(document: dict[str, Any]) -> list[_Family]:

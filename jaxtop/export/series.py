@@ -21,6 +21,7 @@ from jaxtop.cluster import KnownMemory, Part, State, arrays, devices, memory, ru
 from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives, collectives
 from jaxtop.export.json import timestamp
+from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, by_thread, slowed, told
 from jaxtop.export.openmetrics import escaped
 
 if TYPE_CHECKING:
@@ -44,12 +45,10 @@ class Metric(NamedTuple):
 _COLLECTIVE = ("program", "op", "axes")
 METRICS = {
     "host_live": Metric("Whether the host is live."),
-    "process_cpu_ratio": Metric("CPU of the process, in cores.", "ratio"),
-    "process_resident_bytes": Metric("Resident memory of the process.", "bytes"),
-    "machine_cpu_ratio": Metric("CPU of the machine, of all its cores.", "ratio"),
-    "machine_memory_used_bytes": Metric("Memory in use of the machine.", "bytes"),
-    "machine_received_bytes_per_second": Metric("What the machine receives.", "bytes_per_second"),
-    "machine_sent_bytes_per_second": Metric("What the machine sends.", "bytes_per_second"),
+    **{each.metric: Metric(each.help, each.unit) for each in OF_HOSTS},
+    "machine_cores": Metric("Cores that the process may use."),
+    "machine_memory_total_bytes": Metric("Memory of the container.", "bytes"),
+    "thread_cpu_ratio": Metric("CPU of the busiest threads, in cores.", "ratio", ("thread",)),
     "agent_cpu_ratio": Metric("CPU of the agent itself, in cores.", "ratio"),
     "launches": Metric("Launches of a compiled function, at least.", "", ("function",), "counter"),
     "steps": Metric("Steps that the script reported.", "", (), "counter"),
@@ -58,9 +57,9 @@ METRICS = {
     "device_memory_peak_bytes": Metric("Most bytes ever in use.", "bytes", ("source",)),
     "device_memory_limit_bytes": Metric("Bytes the allocator may use.", "bytes", ("source",)),
     "device_memory_part_bytes": Metric("Memory by what takes it.", "bytes", ("part",)),
-    "device_utilization_ratio": Metric("Share of time the device was busy.", "ratio"),
-    "device_power_watts": Metric("Power draw.", "watts"),
-    "device_temperature_celsius": Metric("Temperature.", "celsius"),
+    **{each.metric: Metric(each.help, each.unit) for each in OF_DEVICES},
+    **{each.metric: Metric(each.help, each.unit, (), each.kind) for each in FACTS},
+    "device_slowed": Metric("Whether it runs slower than it could, and why.", "", ("reason",)),
     "arrays": Metric("Live arrays, each counted once.", "", ("role",)),
     "arrays_bytes": Metric("Bytes of live arrays, each counted once.", "bytes", ("role",)),
     "collective_rate": Metric("How often a second it runs.", "", _COLLECTIVE),
@@ -217,14 +216,10 @@ def _rows(cluster: Cluster, at: float, known: _Known) -> Iterator[Row]:
 
 def _of_host(run: str, host: Host) -> Iterator[Row]:
     pulse = host.pulse
-    sample = pulse.host
     figures = {
-        "process_cpu_ratio": _over(sample.process_cpu_permille, 1000),
-        "process_resident_bytes": sample.rss_bytes,
-        "machine_cpu_ratio": _over(sample.machine_cpu_permille, 1000),
-        "machine_memory_used_bytes": sample.memory_used_bytes,
-        "machine_received_bytes_per_second": sample.received_bytes_per_s,
-        "machine_sent_bytes_per_second": sample.sent_bytes_per_s,
+        **{each.metric: told(each.figure, pulse) for each in OF_HOSTS},
+        "machine_cores": _over(pulse.host.cores_milli, 1000),
+        "machine_memory_total_bytes": pulse.host.memory_total_bytes,
         "agent_cpu_ratio": _over(pulse.cost.cpu_ppm, 1_000_000),
         "steps": None if pulse.step is None else pulse.step.calls,
     }
@@ -233,8 +228,10 @@ def _of_host(run: str, host: Host) -> Iterator[Row]:
             yield Row(run, host.process_index, None, metric, (), value)
     for function, count in host.launches.items():
         yield Row(run, host.process_index, None, "launches", (function,), count)
-    for name, told in (pulse.step.metrics if pulse.step else {}).items():
-        yield Row(run, host.process_index, None, "step_metric", (name,), told)
+    for name, said in (pulse.step.metrics if pulse.step else {}).items():
+        yield Row(run, host.process_index, None, "step_metric", (name,), said)
+    for thread, share in by_thread(pulse).items():
+        yield Row(run, host.process_index, None, "thread_cpu_ratio", (thread,), share)
 
 
 def _of_device(run: str, process: int | None, view: MemoryView) -> Iterator[Row]:
@@ -245,9 +242,9 @@ def _of_device(run: str, process: int | None, view: MemoryView) -> Iterator[Row]
         ("device_memory_peak_bytes", source, device.peak_bytes),
         ("device_memory_limit_bytes", source, device.limit_bytes),
         *(("device_memory_part_bytes", (part.replace(" ", "_"),), view.of(part)) for part in Part),
-        ("device_utilization_ratio", (), device.utilization),
-        ("device_power_watts", (), device.power_w),
-        ("device_temperature_celsius", (), device.temperature_c),
+        *((each.metric, (), told(each.figure, device.pulse, device.position)) for each in OF_DEVICES),
+        *((each.metric, (), each.read(device)) for each in FACTS),
+        *(("device_slowed", (why,), holds) for why, holds in slowed(device).items()),
     ]
     for metric, names, value in figures:
         if value is not None:
