@@ -102,11 +102,7 @@ def _host(
         "rss_bytes": pulse.host.rss_bytes,
         "machine": {
             "cpu_percent": scaled(pulse.host.machine_cpu_permille, 10),
-            "memory_used_bytes": pulse.host.memory_used_bytes,
             "memory_total_bytes": pulse.host.memory_total_bytes,
-            "load": scaled(pulse.host.load_centi, 100),
-            "received_bytes_per_second": pulse.host.received_bytes_per_s,
-            "sent_bytes_per_second": pulse.host.sent_bytes_per_s,
             **of_machine(pulse),
         },
         "busy_threads": busy_threads(pulse),
