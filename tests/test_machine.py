@@ -43,7 +43,12 @@ def tree(folder, made, cgroup="0::/\n", mounts=UNIFIED):
 
 
 def limits(folder, made, cores=8, memory=64 * GIB, **options) -> Limits:
-    return Groups(tree(folder, made, **options)).read(cores, memory)
+    return limits_of(Groups(tree(folder, made, **options)), cores, memory)
+
+
+def limits_of(groups, cores=8, memory=64 * GIB) -> Limits:
+    groups.look(cores, memory)
+    return groups.read()
 
 
 def memory_of(limit, current, dropped):
@@ -120,7 +125,7 @@ def test_paths_that_make_no_sense_lead_to_no_other_group(tmp_path, cgroup):
     """Who is outside of the mounted groups is told a path with `..`; what is mounted holds for it."""
     made = {"other/cpu.max": "100000 100000"}
     assert not limits(tmp_path / "inner", made, cgroup=cgroup).is_container
-    assert not Groups(str(tmp_path / "nothing")).read(8, GIB).is_container
+    assert not limits_of(Groups(str(tmp_path / "nothing"))).is_container
 
 
 def test_fewer_cpus_are_a_limit_too(tmp_path):
@@ -188,9 +193,9 @@ def test_groups_are_looked_up_again_once_the_process_is_in_others(tmp_path):
     """Batch systems put a process into its job after it has started."""
     root = tree(tmp_path, {"job/cpu.max": "100000 100000"})
     groups = Groups(root)
-    assert not groups.read(8, GIB).is_container
+    assert not limits_of(groups).is_container
     (tmp_path / "proc/self/cgroup").write_text("0::/job\n")
-    assert groups.read(8, GIB).cores == 1.0
+    assert limits_of(groups).cores == 1.0
 
 
 # The collector

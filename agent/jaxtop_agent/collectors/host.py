@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.board import Board
 
 
+# Limits change seldom: as often as that they are looked up again, and which CPUs the process may use.
+LIMITS_EVERY = 10.0
+
+
 class _Reading(NamedTuple):
     at: float
     process_s: float
@@ -45,6 +49,8 @@ class HostFigures:
         self._disks = disks.Disks(root)
         self._busy = BusyThreads(own_threads)
         self._last: _Reading | None = None
+        self._usable: int | None = None
+        self._due = 0.0
 
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the machine has no client
         memory = psutil.virtual_memory()
@@ -52,8 +58,12 @@ class HostFigures:
             own_times = self._process.cpu_times()
             rss = self._process.memory_info().rss
             threads = self._process.num_threads()
-        cores = _cores(self._root)
-        limits = self._groups.read(cores, memory.total)
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + LIMITS_EVERY
+            cores = _cores(self._root)
+            self._groups.look(cores, memory.total)
+            self._usable = _usable(cores, self._root)
+        limits = self._groups.read()
         now = self._read(own_times.user + own_times.system, limits)
         before, self._last = self._last, now
         if not board.is_watched:
@@ -68,7 +78,7 @@ class HostFigures:
             load_centi=round(os.getloadavg()[0] * 100),
             received_bytes_per_s=_rate(before, now, lambda each: each.received),
             sent_bytes_per_s=_rate(before, now, lambda each: each.sent),
-            cores_milli=_usable(cores, limits, self._root),
+            cores_milli=_least_milli(self._usable, limits.cores),
             is_container=limits.is_container,
             cpu_pressure_permille=_share(before, now, lambda each: each.waits.cpu_s),
             memory_pressure_permille=_share(before, now, lambda each: each.waits.memory_s),
@@ -106,11 +116,16 @@ def _cores(root: str) -> int | None:
     return files.count(files.text(f"{root}/sys/devices/system/cpu/online")) or os.cpu_count()
 
 
-def _usable(cores: int | None, limits: Limits, root: str) -> int | None:
-    """What limits, the process's own choice of CPUs, and the machine leave it."""
+def _usable(cores: int | None, root: str) -> int | None:
+    """What the process's own choice of CPUs leaves of those of the machine."""
     status = files.text(f"{root}/proc/self/status") or ""
     _, _, allowed = status.partition("\nCpus_allowed_list:")
-    known = [each for each in (limits.cores, files.count(allowed.partition("\n")[0]), cores) if each]
+    chosen = files.count(allowed.partition("\n")[0])
+    return min((each for each in (chosen, cores) if each), default=None)
+
+
+def _least_milli(*cores: float | None) -> int | None:
+    known = [each for each in cores if each is not None]
     return round(min(known) * 1000) if known else None
 
 

@@ -54,39 +54,58 @@ class _Chain(NamedTuple):
 NOWHERE = _Chain("", (), is_unified=False)
 
 
+class _Bounds(NamedTuple):
+    """The limits that were found, and in which group each: by its path, None for none."""
+
+    cores: float | None = None
+    of_cores: str | None = None
+    of_quota: str | None = None
+    memory: int | None = None
+    of_memory: str | None = None
+
+
 class Groups:
-    """Reads the groups of this process; where they are is looked up again once they are others."""
+    """The groups of this process: limits are looked for now and then, what is used is read each time."""
 
     def __init__(self, root: str = "") -> None:
         self._root = root
         self._said: str | None = None
         self._chains: dict[str, _Chain] = {}
+        self._bounds = _Bounds()
 
-    def read(self, cores: int | None, memory: int | None) -> Limits:
-        """The limits below these, which are the machine's."""
+    def look(self, cores: int | None, memory: int | None) -> None:
+        """Find the limits below these, which are the machine's; the process may be in other groups by now."""
         said = files.text(f"{self._root}/proc/self/cgroup")
         if said != self._said:
             self._said = said
             self._chains = _chains(said or "", self._root)
         quota, of_quota = self._least("cpu", _quota)
-        if cores is not None and quota is not None and quota >= cores:
-            quota = None
+        if cores is None or quota is None or quota >= cores:
+            quota = of_quota = None
         chosen, of_set = self._cpus(cores)
         least = min((each for each in (quota, chosen) if each is not None), default=None)
-        where = None if least is None else of_quota if least == quota else of_set
-        limit, used, of_memory = self._memory(memory)
-        periods, held_periods, held_s = self._held(None if quota is None else of_quota)
+        self._bounds = _Bounds(
+            least, of_quota if least == quota else of_set, of_quota, *self._memory_limit(memory)
+        )
+
+    def read(self) -> Limits:
+        """The limits, and what is used of them now."""
+        bounds = self._bounds
+        periods, held_periods, held_s = self._held(bounds.of_quota)
+        memory = self._of("memory")
         return Limits(
-            cores=least,
-            used_s=self._used(where),
+            cores=bounds.cores,
+            used_s=self._used(bounds.of_cores),
             held_s=held_s,
             held_periods=held_periods,
             periods=periods,
-            memory=limit,
-            memory_used=used,
+            memory=bounds.memory,
+            memory_used=None
+            if bounds.of_memory is None
+            else _memory_used(memory.mount + bounds.of_memory, memory.is_unified),
             places=tuple(
                 self._of(controller).mount + path
-                for controller, path in (("cpu", where), ("memory", of_memory))
+                for controller, path in (("cpu", bounds.of_cores), ("memory", bounds.of_memory))
                 if path is not None
             ),
         )
@@ -109,19 +128,19 @@ class Groups:
         fewest, where = self._least("cpuset", _cpus)
         return (None, None) if cores is None or fewest is None or fewest >= cores else (fewest, where)
 
-    def _memory(self, memory: int | None) -> tuple[int | None, int | None, str | None]:
+    def _memory_limit(self, memory: int | None) -> tuple[int | None, str | None]:
         found, where = self._least("memory", _memory)
         chain = self._of("memory")
         if (
             chain.paths and not chain.is_unified
-        ):  # the old groups also tell of limits that cannot be seen from here
+        ):  # old groups tell also of limits that cannot be seen from here
             stat = files.numbers(files.text(f"{chain.mount}{chain.paths[0]}/memory.stat"))
             above = stat.get("hierarchical_memory_limit")
             if above is not None and (found is None or above < found):
                 found, where = above, chain.paths[-1]
-        if found is None or where is None or (memory is not None and found >= memory):
-            return None, None, None
-        return int(found), _memory_used(chain.mount + where, chain.is_unified), where
+        if found is None or (memory is not None and found >= memory):
+            return None, None
+        return int(found), where
 
     def _used(self, path: str | None) -> float | None:
         if path is None:
