@@ -71,6 +71,7 @@ class Agent:
         # would leave the child with a lock that nobody opens.
         from jaxtop_agent import collectors
         from jaxtop_agent.board import Board
+        from jaxtop_agent.hardware import worker as hardware
         from jaxtop_agent.identity import identify
         from jaxtop_agent.publisher import Publisher
         from jaxtop_agent.registrar import Registrar
@@ -80,6 +81,7 @@ class Agent:
         from jaxtop_agent.windows.offset import ClockOffset
         from jaxtop_agent.windows.worker import Windows
 
+        hardware.prepare()
         identity = identify(self._settings.name)
         board = self._board = Board(
             identity, interval=self._settings.interval, peak_flops=self._settings.peak_flops
@@ -110,6 +112,7 @@ class Agent:
                 ("sampler", sampler),
                 ("registrar", registrar),
                 ("collectives", windows),
+                ("hardware", hardware.Hardware(board)),
                 ("recording", black_box),
             )
             if each is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jaxtop.wire import DeviceSample, HostSample, Roster
+from jaxtop_agent.hardware.reader import NOTHING, Readings
 from jaxtop_agent.threads import Wake
 
 if TYPE_CHECKING:
@@ -88,6 +89,11 @@ class Board:
     # Written by the thread that takes windows.
     can_capture: bool = True
     windows: tuple[Window, ...] = ()  # the last ones, for viewers that come new
+    # Written by the thread that asks drivers: what it read, the devices by the drivers' names, and since when
+    # a driver has not answered, by the monotonic clock.
+    hardware: Readings = NOTHING
+    uuids: tuple[str | None, ...] = ()
+    hardware_asked: float | None = None
     # A key a source of figures: "on", "off: why", "waiting: for what". Each has one writer.
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -96,6 +102,7 @@ class Board:
     sampler_bell: Wake = field(default_factory=Wake)
     registrar_bell: Wake = field(default_factory=Wake)
     windows_bell: Wake = field(default_factory=Wake)
+    hardware_bell: Wake = field(default_factory=Wake)
     stopping: bool = False
 
     @property
@@ -109,7 +116,13 @@ class Board:
         self.publisher_bell.ring()
 
     def bells(self) -> tuple[Wake, ...]:
-        return self.publisher_bell, self.sampler_bell, self.registrar_bell, self.windows_bell
+        return (
+            self.publisher_bell,
+            self.sampler_bell,
+            self.registrar_bell,
+            self.windows_bell,
+            self.hardware_bell,
+        )
 
 
 def reason(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from jaxtop import __version__, keys, runfiles, transport, wire
 from jaxtop_agent import addresses, costs
 from jaxtop_agent.board import reason
 from jaxtop_agent.clock import now_ms
+from jaxtop_agent.hardware import shown
 from jaxtop_agent.inventory import telling
 from jaxtop_agent.settings import bounded
 from jaxtop_agent.threads import cpu_seconds
@@ -155,6 +156,7 @@ class Publisher:
         if came and not before:
             self._board.sampler_bell.ring()
             self._board.windows_bell.ring()
+            self._board.hardware_bell.ring()
         if came and self._greeting_due is None:
             self._greeting_due = time.monotonic() + (GREETING_INTERVAL if before else 0)
 
@@ -225,8 +227,8 @@ class Publisher:
             jax=jax,
             jaxlib=jaxlib,
             platform=topology.platform if topology else None,
-            devices=topology.devices if topology else (),
-            sources=dict(board.sources),
+            devices=shown.devices(board),
+            sources=shown.sources(board, time.monotonic()),
             peak_flops=board.peak_flops,
         )
 
@@ -239,7 +241,7 @@ class Publisher:
             at_ms=now_ms(),
             sampled_ms=board.sampled_ms,
             memory_source=board.memory_source,
-            devices=board.devices,
+            devices=shown.sample(board, time.monotonic()),
             host=board.host,
             launches=moved,
             compiling=self._installed.compiling(),
@@ -312,6 +314,7 @@ class Publisher:
         else:
             board.interval = bounded(request.interval_ms / 1000)
             board.sampler_bell.ring()
+            board.hardware_bell.ring()
         return ""
 
     def _roster(self) -> wire.Roster:

@@ -89,6 +89,7 @@ class Sampler:
             self._board.sampled_ms = None  # what was sampled for the last viewer is too old for the next
         if self._board.topology is not topology:
             self._board.registrar_bell.ring()
+            self._board.hardware_bell.ring()
             self._board.publisher_bell.ring()
 
     def _client(self) -> Any:

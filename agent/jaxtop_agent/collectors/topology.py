@@ -46,7 +46,7 @@ def _describe(device: Any) -> Device:
         id=device.id,
         kind=str(device.device_kind),
         platform=str(device.platform),
-        local_id=getattr(device, "local_hardware_id", None),
+        local_id=jaxprivate.hardware_ordinal(device),
         coords=tuple(int(c) for c in coords) if coords is not None else None,
         core_on_chip=getattr(device, "core_on_chip", None),
         slice_index=getattr(device, "slice_index", None),

@@ -1,0 +1,70 @@
+"""Distributions as the TPU's runtime counts them: how many values fell into each bucket since it started."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop_agent.hardware.protobuf import Message
+
+
+class Buckets(NamedTuple):
+    """Bounds between the buckets, and the counts: one more, those beyond either end included."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    def since(self, before: Buckets | None) -> Buckets | None:
+        """What was counted after another time; None where that was another distribution, or counted anew."""
+        if before is None or before.bounds != self.bounds:
+            return None
+        counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))
+        return Buckets(self.bounds, counts) if min(counts) >= 0 else None
+
+    def percentile(self, share: float) -> float | None:
+        """The value below which this share lies, as far as buckets tell; None where nothing was counted."""
+        total = sum(self.counts)
+        wanted = share * total
+        for place, reached in enumerate(accumulate(self.counts)):
+            if total and reached >= wanted and self.counts[place]:
+                low = self.bounds[place - 1] if place else 0.0
+                high = (
+                    self.bounds[place] if place < len(self.bounds) else low
+                )  # beyond the last: at least that
+                return low + (high - low) * (wanted - reached + self.counts[place]) / self.counts[place]
+        return None
+
+
+def add(all_of: Sequence[Buckets]) -> Buckets | None:
+    """Several distributions over the same buckets as one; None where the buckets differ."""
+    if not all_of or len({each.bounds for each in all_of}) != 1:
+        return None
+    counts = tuple(sum(column) for column in zip(*(each.counts for each in all_of), strict=True))
+    return Buckets(all_of[0].bounds, counts)
+
+
+def buckets(distribution: Message) -> Buckets | None:
+    """Read `Distribution` of tpu_metric_service.proto; None for kinds of buckets that it gave up."""
+    options = distribution.message(6)
+    counts = distribution.numbers(7)
+    if options is None:
+        return None
+    bounds = _bounds(options)
+    if not bounds or len(counts) > len(bounds) + 1:
+        return None
+    return Buckets(bounds, (*counts, *(0 for _ in range(len(bounds) + 1 - len(counts)))))
+
+
+def _bounds(options: Message) -> tuple[float, ...]:
+    if (growing := options.message(2)) is not None:
+        count, factor, scale = growing.number(1) or 0, growing.double(2) or 0, growing.double(3) or 0
+        return tuple(scale * factor**i for i in range(count + 1)) if 0 < count < 1000 else ()
+    if (even := options.message(4)) is not None:
+        count, width, offset = even.number(1) or 0, even.double(2) or 0, even.double(3) or 0
+        return tuple(offset + width * i for i in range(count + 1)) if 0 < count < 1000 else ()
+    if (listed := options.message(3)) is not None:
+        return tuple(listed.doubles(1))
+    return ()

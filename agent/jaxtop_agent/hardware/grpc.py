@@ -1,0 +1,116 @@
+"""Calls of a gRPC service on this machine, several over one connection, all within one deadline.
+
+grpcio would bring threads, handlers of fork and 10 MB of code into the training process; h2 speaks the same
+HTTP/2 in plain Python, and there is little more to gRPC than that.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.exceptions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HOST = "127.0.0.1"
+# A service that says more than this in one call is not the one that is meant.
+MOST_BYTES = 1 << 22
+
+
+class Failed(Exception):
+    """A service that is not there, does not answer in time, or says something else than HTTP/2."""
+
+
+class Answer:
+    """What came back for one request: a message, or a status that is not 0 (12: the method is unknown)."""
+
+    def __init__(self) -> None:
+        self.raw = b""
+        self.status: int | None = None
+        self.text = ""
+        self.is_done = False
+
+    @property
+    def message(self) -> bytes | None:
+        """The one message of a unary call."""
+        if self.status != 0 or len(self.raw) < 5:
+            return None
+        is_compressed, size = struct.unpack(">BI", self.raw[:5])
+        return None if is_compressed or size != len(self.raw) - 5 else self.raw[5:]
+
+
+def call(port: int, path: str, requests: Sequence[bytes], seconds: float) -> list[Answer]:
+    """The answers to all requests, in their order."""
+    deadline = time.monotonic() + seconds
+    try:
+        with socket.create_connection((HOST, port), timeout=seconds) as connection:
+            return _converse(connection, path, requests, deadline)
+    except (OSError, h2.exceptions.ProtocolError) as error:
+        raise Failed(str(error) or type(error).__name__) from None
+
+
+def _converse(
+    connection: socket.socket, path: str, requests: Sequence[bytes], deadline: float
+) -> list[Answer]:
+    speech = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding=None))
+    speech.initiate_connection()
+    answers: dict[int, Answer] = {}
+    for request in requests:
+        stream = speech.get_next_available_stream_id()
+        answers[stream] = Answer()
+        speech.send_headers(stream, _headers(connection, path, deadline))
+        speech.send_data(stream, struct.pack(">BI", 0, len(request)) + request, end_stream=True)
+    connection.sendall(speech.data_to_send())
+    while not all(answer.is_done for answer in answers.values()):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise Failed("no answer in time")
+        connection.settimeout(left)
+        came = connection.recv(65536)
+        if not came:
+            raise Failed("the connection was closed")
+        for event in speech.receive_data(came):
+            _take(speech, answers, event)
+        connection.sendall(speech.data_to_send())
+    return list(answers.values())
+
+
+def _headers(connection: socket.socket, path: str, deadline: float) -> list[tuple[str, str]]:
+    return [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", f"localhost:{connection.getpeername()[1]}"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+        ("grpc-timeout", f"{max(1, int((deadline - time.monotonic()) * 1000))}m"),
+    ]
+
+
+def _take(speech: h2.connection.H2Connection, answers: dict[int, Answer], event: h2.events.Event) -> None:
+    if isinstance(event, h2.events.ConnectionTerminated):
+        raise Failed("the service closed the connection")
+    answer = answers.get(getattr(event, "stream_id", 0) or 0)
+    if answer is None:
+        return
+    if isinstance(event, h2.events.DataReceived):
+        answer.raw += event.data
+        if len(answer.raw) > MOST_BYTES:
+            raise Failed("the answer does not end")
+        speech.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+    elif isinstance(event, h2.events.ResponseReceived | h2.events.TrailersReceived):
+        for name, value in event.headers:  # an error comes without trailers, in the headers alone
+            if name == b"grpc-status" and value.isdigit():
+                answer.status = int(value)
+            elif name == b"grpc-message":
+                answer.text = unquote(value.decode(errors="replace"))
+    elif isinstance(event, h2.events.StreamEnded | h2.events.StreamReset):
+        answer.is_done = True

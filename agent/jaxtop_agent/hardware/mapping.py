@@ -1,0 +1,119 @@
+"""Which of the driver's GPUs each of JAX's devices is; None where that cannot be told, never a neighbour."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxtop_agent.hardware import cuda
+from jaxtop_agent.hardware.visible import has_index, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class Place(NamedTuple):
+    """A GPU, or an instance of one with the GPU that it is a part of."""
+
+    handle: Any
+    uuid: str
+    title: str
+    parent: Any = None
+
+
+class _Card(NamedTuple):
+    bus: str
+    name: str
+    place: Place
+    is_divided: bool  # into instances
+    instances: tuple[Place, ...]
+
+
+def find(nvml: Any, ordinals: Sequence[int | None]) -> tuple[list[Place | None], str]:
+    """The place of each ordinal of CUDA's, as JAX numbers its devices; and why some were not found."""
+    known = cuda.uuids()
+    if known is not None:
+        found = [None if each is None else _by_uuid(nvml, known.get(each)) for each in ordinals]
+        return found, "" if all(found) else "the driver does not know what CUDA calls them"
+    order, why = _by_environment(_cards(nvml))
+    places = [order[each] if each is not None and each < len(order) else None for each in ordinals]
+    return places, "" if all(places) else why
+
+
+def _by_uuid(nvml: Any, uuid: str | None) -> Place | None:
+    for kind in ("GPU-", "MIG-"):
+        if uuid is not None:
+            with suppress(nvml.NVMLError):
+                return place_of(nvml, nvml.nvmlDeviceGetHandleByUUID((kind + uuid).encode()))
+    return None
+
+
+def place_of(nvml: Any, handle: Any) -> Place:
+    """What a handle stands for."""
+    uuid = _text(nvml.nvmlDeviceGetUUID(handle))
+    if not uuid.startswith("MIG-"):
+        return Place(handle, uuid, f"GPU {nvml.nvmlDeviceGetIndex(handle)} ({uuid[:12]})")
+    parent = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+    return Place(handle, uuid, f"an instance of GPU {nvml.nvmlDeviceGetIndex(parent)} ({uuid[:12]})", parent)
+
+
+def _cards(nvml: Any) -> list[_Card | None]:
+    """All GPUs in the order of the bus; one that is lost is None."""
+    found: list[_Card | None] = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            found.append(
+                _Card(
+                    _text(nvml.nvmlDeviceGetPciInfo(handle).busId),
+                    _text(nvml.nvmlDeviceGetName(handle)),
+                    place_of(nvml, handle),
+                    _is_divided(nvml, handle),
+                    tuple(_instances(nvml, handle)),
+                )
+            )
+        except nvml.NVMLError:
+            found.append(None)
+    return sorted(found, key=lambda card: "" if card is None else card.bus)
+
+
+def _is_divided(nvml: Any, handle: Any) -> bool:
+    try:
+        return bool(nvml.nvmlDeviceGetMigMode(handle)[0])
+    except nvml.NVMLError:
+        return False
+
+
+def _instances(nvml: Any, handle: Any) -> Iterator[Place]:
+    if not _is_divided(nvml, handle):
+        return
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        with suppress(nvml.NVMLError):  # not all places are taken
+            yield place_of(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
+
+
+def _by_environment(found: Sequence[_Card | None]) -> tuple[list[Place], str]:
+    """What CUDA numbers from 0 on, by its documented rules.
+
+    By default it puts the fastest GPU first; only among GPUs of one kind that is the order of the bus. Of a
+    GPU that is divided, an index or nothing at all leaves it to CUDA which instance it takes.
+    """
+    text = os.environ.get("CUDA_VISIBLE_DEVICES")
+    cards = [card for card in found if card is not None]
+    choices = [card.place for card in cards] + [each for card in cards for each in card.instances]
+    listed = visible(text, [each.uuid for each in choices], len(cards))
+    in_order = os.environ.get("CUDA_DEVICE_ORDER", "").upper() == "PCI_BUS_ID"
+    if listed is None:
+        return [], "CUDA_VISIBLE_DEVICES has a device in it twice"
+    if has_index(text) and len(cards) < len(found):
+        return [], "a GPU does not answer, so the others cannot be counted"
+    if has_index(text) and not in_order and len({card.name for card in cards}) > 1:
+        return [], "GPUs of several kinds, numbered by speed; set CUDA_DEVICE_ORDER=PCI_BUS_ID"
+    if any(cards[place].is_divided for place in listed if place < len(cards)):
+        return [], "a GPU that is divided into instances is visible as a whole"
+    return [choices[place] for place in listed], "CUDA_VISIBLE_DEVICES does not name them"
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

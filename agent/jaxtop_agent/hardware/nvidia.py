@@ -1,0 +1,139 @@
+"""NVIDIA's GPUs, through NVML and its own Python binding."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from jaxtop_agent.hardware.gpu import Gpu, Lost
+from jaxtop_agent.hardware.mapping import find
+from jaxtop_agent.hardware.reader import Off, listed
+from jaxtop_agent.hardware.xid import Xids, address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.wire import Device
+    from jaxtop_agent.hardware.reader import Figures, Tell
+
+# A GPU that is lost is seldom back soon, and to ask for it may take long.
+LOOK_AGAIN_S = 10.0
+
+
+def why_no_driver(nvml: Any, error: Any) -> str:
+    """What stands against NVML as a whole, with the mend."""
+    return {
+        nvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
+            "no NVIDIA driver on this machine; in a container, start it with --gpus all"
+        ),
+        nvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded; try: sudo modprobe nvidia",
+        nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
+            "the NVIDIA driver that runs and its library are of different versions; reboot"
+        ),
+        nvml.NVML_ERROR_NO_PERMISSION: "no permission to ask the NVIDIA driver; who may read /dev/nvidiactl?",
+    }.get(error.value, f"the NVIDIA driver says: {error}")
+
+
+class Nvidia:
+    """Reads the GPUs that JAX's devices are."""
+
+    def __init__(self, devices: Sequence[Device], tell: Tell) -> None:
+        try:
+            import pynvml as nvml
+        except ImportError:
+            raise Off("pip install nvidia-ml-py") from None
+        self._nvml = nvml
+        self._tell = tell
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError as error:
+            raise Off(why_no_driver(nvml, error)) from None
+        self._gpus: list[Gpu | None] = []
+        self._look_again: dict[str, float] = {}  # lost GPUs: when to ask for them again
+        self._xids: Xids | None = None
+        self._unplaced = ""
+        try:
+            self._place(devices)
+        except BaseException:
+            self.close()
+            raise
+        self.uuids = tuple(None if gpu is None else gpu.uuid for gpu in self._gpus)
+
+    def _place(self, devices: Sequence[Device]) -> None:
+        nvml = self._nvml
+        try:
+            places, why = find(nvml, [device.local_id for device in devices])
+        except nvml.NVMLError as error:
+            raise Off(f"the NVIDIA driver says: {error}") from None
+        self._gpus = [
+            None if place is None else Gpu(nvml, place.handle, place.uuid, place.title, place.parent)
+            for place in places
+        ]
+        found = [gpu for gpu in self._gpus if gpu is not None]
+        if not found:
+            raise Off(f"which GPUs these are cannot be told: {why}")
+        if len(found) < len(places):
+            self._unplaced = f"{len(places) - len(found)} of {len(places)} devices not found: {why}"
+        wholes = {address(gpu.whole): gpu for gpu in found}
+        with suppress(nvml.NVMLError):  # no events on some systems; figures there are
+            self._xids = Xids(
+                nvml,
+                {place: gpu.title.removeprefix("an instance of ") for place, gpu in wholes.items()},
+                {place: gpu.whole for place, gpu in wholes.items()},
+                self._tell,
+            )
+
+    def read(self, now: float) -> Sequence[Figures]:
+        if self._xids is not None:
+            self._xids.look()
+        return [{} if gpu is None else self._read(gpu, now) for gpu in self._gpus]
+
+    def _read(self, gpu: Gpu, now: float) -> Figures:
+        again = self._look_again.get(gpu.uuid)
+        if again is not None and now < again:
+            return {}
+        try:
+            if again is not None:
+                gpu.return_as(self._nvml.nvmlDeviceGetHandleByUUID(gpu.uuid.encode()))
+            found = gpu.read()
+        except (Lost, self._nvml.NVMLError) as error:
+            self._look_again[gpu.uuid] = now + LOOK_AGAIN_S
+            if again is None:
+                what = str(error) if isinstance(error, Lost) else f"does not answer: {error}"
+                self._tell("critical", "gpu", f"{gpu.title} {what}")
+            return {}
+        if again is not None:
+            del self._look_again[gpu.uuid]
+            self._tell("info", "gpu", f"{gpu.title} is back")
+        return found
+
+    def rest(self) -> None:
+        for gpu in self._gpus:
+            if gpu is not None:
+                gpu.rest()
+
+    def remarks(self) -> str:
+        nvml = self._nvml
+        gpus = [gpu for gpu in self._gpus if gpu is not None]
+        lost = [gpu.title for gpu in gpus if gpu.uuid in self._look_again]
+        refused = {(mark, code) for gpu in gpus for mark, code in gpu.refused.items()}
+        closed = {mark for mark, code in refused if code == nvml.NVML_ERROR_NO_PERMISSION}
+        said = [
+            self._unplaced,
+            f"lost: {', '.join(lost)}" if lost else "",
+            f"not permitted: {listed(closed)}" if closed else "",
+            f"not offered by these GPUs: {listed({mark for mark, _ in refused} - closed)}"
+            if len(refused) > len(closed)
+            else "",
+            "no XIDs" if self._xids is None or self._xids.refused else "",
+        ]
+        return "; ".join(each for each in said if each)
+
+    def close(self) -> None:
+        for gpu in self._gpus:
+            if gpu is not None:
+                gpu.close()
+        if self._xids is not None:
+            self._xids.close()
+        with suppress(self._nvml.NVMLError):
+            self._nvml.nvmlShutdown()

@@ -1,0 +1,195 @@
+"""TPUs, through the metric service that their runtime opens on this machine.
+
+Names and layout are those of Google's tpu-info (tpu_info/proto/tpu_metric_service.proto and
+tpu_info/metrics.py in github.com/AI-Hypercomputer/cloud-accelerator-diagnostics). How busy the tensor cores
+are the service does not say: tpu-info has it from libtpu's library, which is not for a thread beside the run.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from jaxtop_agent.hardware import protobuf
+from jaxtop_agent.hardware.distribution import Buckets, add, buckets
+from jaxtop_agent.hardware.reader import Off
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtop.wire import Device
+    from jaxtop_agent.hardware.protobuf import Message
+    from jaxtop_agent.hardware.reader import Figures
+
+SERVICE = "/tpu.monitoring.runtime.RuntimeMetricService/"
+PORT = 8431
+# All that is asked in one turn, of all ports.
+SECONDS = 2.0
+
+# Column: the metric, and what makes its value one of the column's. Duty cycles are those of chips.
+GAUGES: Mapping[str, tuple[str, float]] = {
+    "driver_used_bytes": ("tpu.runtime.hbm.memory.usage.bytes", 1),
+    "driver_total_bytes": ("tpu.runtime.hbm.memory.total.bytes", 1),
+    "utilization_permille": ("tpu.runtime.tensorcore.dutycycle.percent", 10),
+    "queued": ("hlo.queue.size.gauge", 1),
+}
+OF_CHIPS = "utilization_permille"
+# Between hosts, of all sizes of buffers together: of a process, so the same for each of its devices.
+TRANSFERS = "megascale.dcn_transfer_latencies.microsecond.cumulative.distribution"
+
+
+class Tpu:
+    """Reads the metrics of the devices of this process."""
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        try:
+            from jaxtop_agent.hardware import grpc  # h2 is optional
+        except ImportError:
+            raise Off("pip install 'jaxtop[tpu]'") from None
+        self._grpc = grpc
+        self._devices = tuple(devices)
+        self._ports = ports()
+        self._offered: dict[int, frozenset[str]] = {}
+        self._transfers: Buckets | None = None
+        self._unmapped: tuple[str, ...] = ()
+        self.uuids: tuple[str | None, ...] = (None,) * len(devices)
+        failures = []
+        for port in self._ports:
+            try:
+                self._offered[port] = self._list(port)
+            except (grpc.Failed, protobuf.Malformed) as error:
+                failures.append(f"port {port}: {error}")
+        if not self._offered:
+            raise Off(f"the TPU runtime's metric service does not answer ({'; '.join(failures)})")
+
+    def _list(self, port: int) -> frozenset[str]:
+        (answer,) = self._grpc.call(port, SERVICE + "ListSupportedMetrics", [b""], SECONDS)
+        if answer.message is None:  # older runtimes cannot list what they have
+            return frozenset({name for name, _ in GAUGES.values()} | {TRANSFERS})
+        names = (each.text(1) for each in protobuf.read(answer.message).messages(1))
+        return frozenset(name for name in names if name is not None)
+
+    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - the service counts, not we
+        found: list[Figures] = [{} for _ in self._devices]
+        metrics = self._fetch()
+        unmapped = []
+        for column, (name, scale) in GAUGES.items():
+            by_id = _by_id(metrics.get(name, []), scale)
+            places = self._places(by_id, of_chips=column == OF_CHIPS)
+            if by_id and places is None:
+                unmapped.append(column)
+            for figures, place in zip(found, places or (), strict=bool(places)):
+                figures[column] = round(by_id[place])
+        self._unmapped = tuple(unmapped)
+        latencies = self._latencies(metrics.get(TRANSFERS, []))
+        return [figures | latencies for figures in found]
+
+    def _fetch(self) -> dict[str, list[Message]]:
+        """The points of each metric, of the first port that has it for a device."""
+        wanted = {name for name, _ in GAUGES.values()} | {TRANSFERS}
+        found: dict[str, list[Message]] = {}
+        failures = []
+        for port, offered in self._offered.items():
+            names = sorted(wanted & offered)
+            requests = [protobuf.text_field(1, name) for name in names]
+            try:
+                answers = self._grpc.call(port, SERVICE + "GetRuntimeMetric", requests, SECONDS)
+            except self._grpc.Failed as error:
+                failures.append(f"port {port}: {error}")
+                continue
+            for name, answer in zip(names, answers, strict=True):
+                metric = None if answer.message is None else protobuf.read(answer.message).message(1)
+                if metric is not None:
+                    found.setdefault(name, []).extend(metric.messages(3))
+        if len(failures) == len(self._offered):
+            raise Off(f"the TPU runtime's metric service does not answer ({'; '.join(failures)})")
+        return found
+
+    def _places(self, by_id: Mapping[int, float], *, of_chips: bool) -> list[int] | None:
+        """The metric's id for each device: JAX's, or its number on this host if no others are there."""
+        ids = [device.id for device in self._devices]
+        if set(ids) <= by_id.keys():
+            return ids
+        local = [device.local_id for device in self._devices]
+        if len(by_id) == len(local) and None not in local and set(local) == by_id.keys():
+            return [each for each in local if each is not None]
+        chips = sorted({device.coords for device in self._devices if device.coords is not None})
+        if of_chips and len(chips) == len(by_id) < len(ids):
+            # Chips of two cores, in their order, as tpu-info has them.
+            by_chip = dict(zip(self._in_order(), sorted(by_id), strict=True))
+            return [by_chip[device.coords] for device in self._devices]
+        return None
+
+    def _in_order(self) -> list[tuple[int, ...] | None]:
+        ordered = sorted(self._devices, key=lambda device: device.id)
+        return list(dict.fromkeys(device.coords for device in ordered))
+
+    def _latencies(self, points: Sequence[Message]) -> Figures:
+        """Of what was transferred since the last time; nothing, nothing known."""
+        read = [buckets(each) for point in points if (each := point.message(5)) is not None]
+        before, self._transfers = self._transfers, add([each for each in read if each is not None])
+        fresh = None if self._transfers is None else self._transfers.since(before)
+        figures: Figures = {}
+        for column, share in (("transfer_p50_us", 0.5), ("transfer_p99_us", 0.99)):
+            value = None if fresh is None else fresh.percentile(share)
+            if value is not None:
+                figures[column] = round(value)
+        return figures
+
+    def rest(self) -> None:
+        self._transfers = None
+
+    def remarks(self) -> str:
+        names = ", ".join(column.split("_", maxsplit=1)[0] for column in self._unmapped)
+        return f"of which devices cannot be told: {names}" if names else ""
+
+    def close(self) -> None:
+        """Each turn has a connection of its own."""
+
+
+def ports() -> tuple[int, ...]:
+    """Where the service is: as TPU_RUNTIME_METRICS_PORTS says, or where it is by default."""
+    listed = os.environ.get("TPU_RUNTIME_METRICS_PORTS", "").split(",")
+    return tuple(int(each) for each in listed if each.strip().isdecimal()) or (PORT,)
+
+
+def _by_id(points: Sequence[Message], scale: float) -> dict[int, float]:
+    """The values by device; of several kinds of cores of a device, together."""
+    found: dict[int, float] = {}
+    seen: set[tuple[int, tuple[str, ...]]] = set()
+    for point in points:
+        device, kinds = _device(point.message(1))
+        gauge = point.message(3)
+        if device is None or gauge is None or (device, kinds) in seen:  # several ports tell of a whole host
+            continue
+        seen.add((device, kinds))
+        value = gauge.double(1) if gauge.double(1) is not None else gauge.number(2)
+        if value is not None and value >= 0:
+            found[device] = found.get(device, 0.0) + value * scale
+    return found
+
+
+def _device(attribute: Message | None) -> tuple[int | None, tuple[str, ...]]:
+    """The device that an attribute names, alone or among others; and what else it says."""
+    value = None if attribute is None else attribute.message(2)
+    if value is None:
+        return None, ()
+    among = value.message(6)
+    if among is None:
+        return _whole(value), ()
+    device, others = None, []
+    for each in among.messages(1):
+        name, inner = each.text(1) or "", each.message(2)
+        if inner is not None and name.replace("-", "_") in {"device_ordinal", "device_id"}:
+            device = _whole(inner)
+        elif inner is not None:
+            others.append(f"{name}={inner.text(1)}")
+    return device, tuple(sorted(others))
+
+
+def _whole(value: Message) -> int | None:
+    """A whole number: as older runtimes say it, or as text, as newer ones do."""
+    text = value.text(1)
+    if text is not None:
+        return int(text) if text.isdecimal() else None
+    return value.number(3)

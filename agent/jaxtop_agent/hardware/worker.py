@@ -1,0 +1,155 @@
+"""The thread that asks drivers. One may hang for minutes: this thread hangs with it, and nothing else."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop_agent.board import reason
+from jaxtop_agent.clock import now_ms
+from jaxtop_agent.hardware.reader import NOTHING, Off, Readings, columns
+from jaxtop_agent.sampler import SHARE, STRIKES, WARM_UP_PAUSE, WARM_UP_TURNS
+from jaxtop_agent.waiting import wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.board import Board, Topology
+    from jaxtop_agent.hardware.reader import Reader
+
+SOURCE = "hardware"
+IDLE_S = 3600.0
+# What is not there may come later: a service that starts, a driver that is loaded.
+RETRY_S = 60.0
+# Readings are of now for so many pauses between them.
+KEPT = 3
+NO_HARDWARE = "off: these devices are the host's own CPUs"
+
+
+def prepare() -> None:
+    """On the user's thread, where a fork can harm no import: load what the drivers here will need."""
+    with suppress(Exception):
+        if Path("/dev/nvidiactl").exists():
+            import pynvml  # noqa: F401
+        if Path("/dev/accel0").exists() or Path("/dev/vfio/0").exists():
+            from jaxtop_agent.hardware import grpc  # noqa: F401
+
+
+class Hardware:
+    """Runs until the board says stop; asks nothing while nobody watches, or where devices are CPUs."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._topology: Topology | None = None
+        self._reader: Reader | None = None
+        self._strikes = 0
+        self._warm_up = WARM_UP_TURNS
+        board.sources[SOURCE] = "waiting: for devices"
+
+    def run(self) -> None:
+        board = self._board
+        try:
+            while not board.stopping:
+                wait(board.hardware_bell, self._turn())
+        finally:
+            self._close()
+
+    def _turn(self) -> float:
+        """Read if somebody watches; returns the seconds to the next turn."""
+        board, topology = self._board, self._board.topology
+        if topology is not self._topology:
+            self._close()
+            self._topology, self._strikes, self._warm_up = topology, 0, WARM_UP_TURNS
+        if topology is not None and maker(topology) is None:
+            self._say(NO_HARDWARE)
+        elif topology is not None and board.is_watched:
+            return self._read(topology)
+        if board.hardware is not NOTHING:
+            board.hardware = NOTHING
+            if self._reader is not None:
+                self._reader.rest()
+        return IDLE_S
+
+    def _read(self, topology: Topology) -> float:
+        board = self._board
+        started, cpu = time.monotonic(), time.thread_time()
+        board.hardware_asked = started
+        try:
+            if self._reader is None:
+                self._reader = _open(topology, self._tell)
+                board.uuids = self._reader.uuids
+            read = columns(self._reader.read(started))
+        except Off as off:
+            self._close()
+            self._say(f"off: {off}")
+            return RETRY_S
+        except Exception as error:
+            return self._fail(error)
+        finally:
+            board.hardware_asked = None
+        self._strikes = 0
+        pause = (time.thread_time() - cpu) / SHARE
+        if self._warm_up:
+            self._warm_up -= 1
+            pause = min(pause, WARM_UP_PAUSE)
+        pause = max(board.interval, pause)
+        took = time.monotonic() - started
+        board.hardware = Readings(started, KEPT * max(pause, took), read)
+        remarks = self._reader.remarks()
+        self._say(f"on: {remarks}" if remarks else "on")
+        return max(0.0, pause - took)
+
+    def _fail(self, error: Exception) -> float:
+        """What went wrong once may go right the next time; after that the reader is opened anew, later."""
+        self._board.hardware = NOTHING
+        self._strikes += 1
+        if self._strikes < STRIKES and self._reader is not None:
+            return self._board.interval
+        self._strikes = 0
+        self._close()
+        self._say(reason(error))
+        return RETRY_S
+
+    def _close(self) -> None:
+        self._board.hardware = NOTHING
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            with suppress(Exception):
+                reader.close()
+
+    def _say(self, state: str) -> None:
+        if self._board.sources.get(SOURCE) != state:
+            self._board.sources[SOURCE] = state
+            self._board.publisher_bell.ring()
+
+    def _tell(self, severity: str, kind: str, text: str) -> None:
+        self._board.tell(wire.Event(now_ms(), severity, kind, text))
+
+
+def maker(topology: Topology) -> str | None:
+    """Whose devices these are: JAX calls those of NVIDIA and of AMD both "gpu"."""
+    platform = topology.platform.lower()
+    if platform == "gpu":
+        kinds = {device.kind.lower() for device in topology.devices}
+        is_amd = any(kind.startswith(("amd", "gfx", "radeon", "instinct")) for kind in kinds)
+        return "amd" if is_amd else "nvidia"
+    return {"cuda": "nvidia", "rocm": "amd", "tpu": "tpu"}.get(platform)
+
+
+def _open(topology: Topology, tell: Callable[[str, str, str], None]) -> Reader:
+    match maker(topology):
+        case "nvidia":
+            from jaxtop_agent.hardware.nvidia import Nvidia  # a library of 8,000 lines: not on CPUs
+
+            return Nvidia(topology.devices, tell)
+        case "amd":
+            from jaxtop_agent.hardware.amd import Amd
+
+            return Amd(topology.devices)
+        case _:
+            from jaxtop_agent.hardware.tpu import Tpu  # optional libraries
+
+            return Tpu(topology.devices)

@@ -1,0 +1,86 @@
+"""XIDs: the numbered errors of NVIDIA's driver, as events."""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jaxtop_agent.hardware.reader import Tell
+
+# In a few words, from NVIDIA's catalogue: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
+WORDS = {
+    8: "GPU stopped processing",
+    13: "graphics engine exception: often an index out of bounds in a kernel",
+    31: "memory page fault: an illegal address in a kernel",
+    32: "invalid or corrupted push buffer stream",
+    38: "driver firmware error",
+    43: "GPU stopped processing: the application's fault, the GPU stays usable",
+    45: "work was removed because of earlier errors, or the application ended",
+    46: "GPU stopped processing",
+    48: "double bit ECC error",
+    61: "internal micro-controller breakpoint",
+    62: "internal micro-controller halt",
+    63: "a row of memory is being remapped",
+    64: "a row of memory could not be remapped",
+    68: "video processor exception",
+    69: "graphics engine class error",
+    74: "NVLink error",
+    79: "GPU has fallen off the bus",
+    92: "many single bit ECC errors",
+    94: "contained memory error: the application that met it has to end",
+    95: "uncontained memory error: the GPU needs a reset",
+    109: "context switch timed out",
+    119: "the GPU's system processor does not answer",
+    120: "error of the GPU's system processor",
+    121: "error of the link between the chips",
+    140: "unrecovered ECC error",
+    143: "the GPU could not be initialised",
+    144: "NVLink error",
+    145: "NVLink error",
+    149: "NVLink error",
+    154: "the GPU wants to be recovered",
+}
+# More in one turn than this, and the rest comes with the next.
+AT_ONCE = 16
+
+
+class Xids:
+    """Listens for the XIDs of some GPUs; those that cannot be listened to are left out."""
+
+    def __init__(self, nvml: Any, titles: Mapping[int, str], handles: Mapping[int, Any], tell: Tell) -> None:
+        self._nvml = nvml
+        self._titles = titles  # by the address of the handle
+        self._tell = tell
+        self._set: Any = nvml.nvmlEventSetCreate()
+        self.refused = 0
+        for handle in handles.values():
+            try:
+                nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._set)
+            except nvml.NVMLError:
+                self.refused += 1
+
+    def look(self) -> None:
+        """Tell of what came since the last time; waits for nothing."""
+        for _ in range(AT_ONCE):
+            try:
+                event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
+            except self._nvml.NVMLError:  # a timeout: there is nothing more
+                return
+            if event.eventType == self._nvml.nvmlEventTypeXidCriticalError:
+                number = int(event.eventData)
+                title = self._titles.get(address(event.device), "a GPU")
+                words = WORDS.get(number)
+                self._tell("critical", "xid", f"XID {number} on {title}" + (f": {words}" if words else ""))
+
+    def close(self) -> None:
+        with suppress(self._nvml.NVMLError):
+            self._nvml.nvmlEventSetFree(self._set)
+
+
+def address(handle: Any) -> int:
+    """What tells handles apart."""
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0

@@ -1,0 +1,245 @@
+"""The thread that asks drivers: what it shows and when, and what comes of a driver that does not answer."""
+
+from __future__ import annotations
+
+import time
+from subprocess import PIPE
+
+import pytest
+
+from jaxtop.wire import Device, DeviceSample
+from jaxtop_agent.board import Board, Topology
+from jaxtop_agent.hardware import shown
+from jaxtop_agent.hardware.reader import Readings
+from jaxtop_agent.hardware.worker import Hardware, maker
+from jaxtop_agent.identity import identify
+from jaxtop_agent.threads import Worker
+from tests import standin
+from tests.standin import UUIDS
+from tests.support import PYTHON, environment, eventually, processes, run, script, snapshot
+
+
+def topology(platform="gpu", kind="NVIDIA H100", count=2):
+    devices = tuple(Device(i, kind, platform, local_id=i) for i in range(count))
+    return Topology(0, 1, platform, devices, None)
+
+
+@pytest.fixture
+def board():
+    board = Board(identify("test"), interval=0.02)
+    yield board
+    board.stopping = True
+    for bell in board.bells():
+        bell.ring()
+
+
+@pytest.fixture
+def thread(board):
+    """The thread, running; it is gone when the test is over."""
+    failures = []
+    worker = Worker("hardware", Hardware(board).run, failures.append)
+    worker.start()
+    yield worker
+    board.stopping = True
+    board.hardware_bell.ring()
+    assert worker.join(10)
+    assert failures == []
+
+
+@pytest.fixture
+def driver(tmp_path, monkeypatch):
+    return standin.driver(tmp_path, monkeypatch)
+
+
+def watch(board, of):
+    board.topology, board.viewers = of, 1
+    board.hardware_bell.ring()
+
+
+def now(board):
+    return shown.sample(board, time.monotonic())
+
+
+@pytest.mark.usefixtures("thread")
+class TestReading:
+    def test_figures_stand_beside_those_of_the_allocator(self, driver, board):
+        driver.have({}, {"power": 5})
+        board.devices = DeviceSample(used_bytes=(1, 2))
+        watch(board, topology())
+        found = eventually(lambda: now(board).power_mw and now(board), every=0.02)
+        assert (found.used_bytes, found.power_mw) == ((1, 2), (612_345, 5))
+        assert board.sources["hardware"] == "on"
+        assert [device.uuid for device in shown.devices(board)] == [*UUIDS[:2]]
+
+    def test_nothing_is_asked_while_nobody_watches(self, driver, board):
+        driver.have({}, {})
+        board.topology = topology()
+        board.hardware_bell.ring()
+        time.sleep(0.1)
+        assert board.sources["hardware"] == "waiting: for devices"
+        watch(board, topology())
+        eventually(lambda: now(board).power_mw, every=0.02)
+        board.viewers = 0
+        eventually(lambda: now(board) == DeviceSample(), every=0.02)
+
+    def test_cpus_are_asked_nothing(self, board):
+        watch(board, topology("cpu", "cpu"))
+        eventually(lambda: board.sources["hardware"].startswith("off: these devices are"), every=0.02)
+        assert now(board) == DeviceSample()
+
+    def test_what_is_missing_is_said(self, driver, board):
+        driver.have({"energy": "!4"}, {"gpm": 0})
+        watch(board, topology())
+        expected = "on: not permitted: energy; not offered by these GPUs: occupancy, pcie"
+        eventually(lambda: board.sources["hardware"] == expected, every=0.02)
+        assert now(board).energy_mj == (None, 123_456_789)
+
+    def test_a_driver_that_is_not_loaded_is_said_in_words(self, driver, board):
+        driver.say(init=9)
+        watch(board, topology())
+        eventually(lambda: board.sources["hardware"].startswith("off: the NVIDIA driver is not"), every=0.02)
+        assert now(board) == DeviceSample()
+
+    def test_other_devices_are_opened_anew(self, driver, board):
+        driver.have({}, {})
+        watch(board, topology())
+        eventually(lambda: board.uuids == UUIDS[:2], every=0.02)
+        watch(board, topology(count=1))
+        eventually(lambda: board.uuids == UUIDS[:1], every=0.02)
+        eventually(lambda: now(board).power_mw == (612_345,), every=0.02)
+
+    @pytest.mark.parametrize(
+        ("platform", "kind", "expected"),
+        [
+            ("gpu", "NVIDIA H100 80GB HBM3", "nvidia"),
+            ("gpu", "AMD Instinct MI300X", "amd"),
+            ("cuda", "Tesla T4", "nvidia"),
+            ("rocm", "gfx942", "amd"),
+            ("tpu", "TPU v5 lite", "tpu"),
+            ("cpu", "cpu", None),
+            ("METAL", "Metal", None),
+        ],
+    )
+    def test_whose_devices_they_are(self, platform, kind, expected):
+        assert maker(topology(platform, kind)) == expected
+
+
+class TestAge:
+    def test_figures_are_shown_while_they_are_of_now(self, board):
+        board.topology = topology()
+        board.hardware = Readings(at=100, valid_s=3, columns={"power_mw": (1, 2)})
+        assert shown.sample(board, 103).power_mw == (1, 2)
+        assert shown.sample(board, 103.1).power_mw is None
+
+    def test_figures_of_other_devices_are_not_shown(self, board):
+        board.topology = topology(count=3)
+        board.hardware = Readings(at=100, valid_s=3, columns={"power_mw": (1, 2)})
+        assert shown.sample(board, 100).power_mw is None
+
+    @pytest.mark.parametrize(
+        ("seconds", "said"),
+        [
+            (1, "on"),
+            (12, "off: the driver has not answered for 10 s"),
+            (61, "off: the driver has not answered for 1 min"),
+            (10_000, "off: the driver has not answered for an hour"),
+        ],
+    )
+    def test_a_silent_driver_is_said_to_be(self, board, seconds, said):
+        board.sources["hardware"] = "on"
+        board.hardware_asked = 1000.0
+        assert shown.sources(board, 1000 + seconds)["hardware"] == said
+
+
+# A run whose topology says that its devices are GPUs; the thread, pynvml and all else are as they are.
+TRAINING = """
+    import os, sys, time
+    import msgspec
+    import jaxtop_agent.collectors.topology as seen
+    real = seen.Topology
+    def gpus(**said):
+        said["devices"] = tuple(
+            msgspec.structs.replace(each, platform="gpu", kind="NVIDIA H100", local_id=place)
+            for place, each in enumerate(said["devices"])
+        )
+        return real(**said | {"platform": "gpu"})
+    import jaxtop_agent.hardware.shown as shown
+    shown.SILENCES = ((1, "a second"),)  # so that nobody waits for ten
+    if "real" not in sys.argv:
+        seen.Topology = gpus
+    from jaxtop import agent
+    agent.start(interval=0.2)
+    import jax
+    step = jax.jit(lambda x: x * 0.5 + 1)
+    x = step(1.0)
+    print("ready", flush=True)
+    while not os.path.exists("go"):
+        x = step(x)
+        time.sleep(0.01)
+    sys.exit(3)
+"""
+
+
+def training(folder, *words, library_path=None):
+    variables = {"STANDIN_GPUS": str(folder / "gpus")}
+    if library_path is not None:
+        variables["LD_LIBRARY_PATH"] = str(library_path)
+    path = script(folder, TRAINING)
+    env = environment(2, **variables)
+    return processes([PYTHON, path, *words], stdout=PIPE, stderr=PIPE, cwd=folder, env=env)
+
+
+def ends_well(process, folder):
+    (folder / "go").touch()
+    assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 3
+
+
+def host():
+    _, document = snapshot()
+    return document["hosts"][0]
+
+
+@pytest.mark.jax
+@pytest.mark.newest
+class TestInARun:
+    def test_a_call_that_hangs_hangs_nothing_else_and_the_script_ends_as_it_would(self, tmp_path):
+        driver = standin.Driver(tmp_path / "gpus")
+        driver.have({}, {})
+        with training(tmp_path, library_path=standin.libraries()) as (process,):
+            assert process.stdout.readline() == "ready\n"
+            seen = eventually(lambda: (each := host())["devices"][0]["power_w"] and each)
+            assert [device["power_w"] for device in seen["devices"]] == [612.345, 612.345]
+            assert seen["sources"]["hardware"] == "on"
+            driver.say(gpu1={"clock": "~600"})
+            seen = eventually(lambda: (each := host())["devices"][0]["power_w"] is None and each)
+            assert seen["state"] == "live"
+            assert seen["rss_bytes"] and seen["launches"] and seen["devices"][0]["memory"]["used_bytes"]
+            ends_well(process, tmp_path)
+
+    def test_a_driver_that_hangs_from_the_start_is_said_to_and_the_run_is_none_the_worse(self, tmp_path):
+        standin.Driver(tmp_path / "gpus").say(init="~600")
+        with training(tmp_path, library_path=standin.libraries()) as (process,):
+            assert process.stdout.readline() == "ready\n"
+            eventually(lambda: "not answered for a second" in host()["sources"]["hardware"])
+            ends_well(process, tmp_path)
+
+    def test_without_a_driver_it_says_so(self, tmp_path):
+        if run(PYTHON, "-c", "import ctypes; ctypes.CDLL('libnvidia-ml.so.1')").returncode == 0:
+            pytest.skip("there is a driver on this machine")
+        with training(tmp_path) as (process,):
+            assert process.stdout.readline() == "ready\n"
+            seen = eventually(lambda: (each := host())["sources"]["hardware"].startswith("off") and each)
+            assert seen["sources"]["hardware"].startswith("off: no NVIDIA driver on this machine")
+            assert seen["devices"][0]["power_w"] is None
+            ends_well(process, tmp_path)
+
+    def test_a_run_on_cpus_loads_no_driver(self, tmp_path):
+        with training(tmp_path, "real", library_path=standin.libraries()) as (process,):
+            assert process.stdout.readline() == "ready\n"
+            seen = eventually(lambda: (each := host())["sources"]["hardware"].startswith("off") and each)
+            assert seen["sources"]["hardware"] == "off: these devices are the host's own CPUs"
+            assert {device["utilization"] for device in seen["devices"]} == {None}
+            with open(f"/proc/{process.pid}/maps") as maps:
+                assert "libnvidia-ml" not in maps.read()
+            ends_well(process, tmp_path)
