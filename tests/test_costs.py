@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from jaxtop import wire
-from jaxtop.cli.costs import SILENT, Told
+from jaxtop import processes, runfiles, wire
+from jaxtop.cli.costs import SILENT, Told, ask
 from jaxtop_agent import costs
 from tests.stories import hello
 from tests.support import eventually, jaxtop, training
@@ -53,6 +53,18 @@ def test_the_costliest_comes_first_and_nothing_is_said_of_what_costs_nothing():
         "costs 0.37 % of a core over 100 s: sampler 0.31 (host 0.18, arrays 0.12), publisher 0.06"
     )
     assert told.as_json()["collectors"] == pytest.approx({"devices": 0, "arrays": 0.12, "host": 0.18})
+
+
+def test_an_agent_that_cannot_be_asked_is_told_in_one_line():
+    """Its run file has an address that is none; doctor says so, and goes on."""
+    here = processes.here()
+    odd = hello(
+        0, requests="nowhere", pid=os.getpid(), boot=here.boot, pid_namespace=here.pid_namespace,
+        process_started_ticks=processes.start_ticks(os.getpid()),
+    )  # fmt: skip
+    runfiles.write(odd)
+    (told,) = ask()
+    assert told.costs is None and told.why_not.startswith("has no address")
 
 
 @pytest.mark.jax

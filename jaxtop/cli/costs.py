@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import zmq
 
 from jaxtop import keys, processes, runfiles, wire
+from jaxtop.cli.words import legible
 from jaxtop.sources.questions import Questions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from jaxtop.sources.questions import Answered
 
 # An agent answers within milliseconds, unless its process is stopped or something in it keeps Python.
 PATIENCE = 2.0
@@ -79,9 +82,12 @@ def ask() -> list[Told]:
         until = time.monotonic() + PATIENCE
         open_ones = list(all_told)
         for told in all_told:
-            questions.ask(
-                told.hello.requests, wire.Request("cost"), time.monotonic(), _taker(told, open_ones)
-            )
+            take = _taker(told, open_ones)
+            try:
+                questions.ask(told.hello.requests, wire.Request("cost"), time.monotonic(), take)
+            except zmq.ZMQError as error:
+                told.why_not = f"has no address that can be asked: {error}"
+                open_ones.remove(told)
         while open_ones and (left := until - time.monotonic()) > 0:
             poller = zmq.Poller()
             questions.wait_with(poller)
@@ -91,18 +97,20 @@ def ask() -> list[Told]:
     return all_told
 
 
-def _taker(told: Told, open_ones: list[Told]) -> Any:
+def _taker(told: Told, open_ones: list[Told]) -> Answered:
     def take(reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
         open_ones.remove(told)
         if reply is not None and reply.error:
             told.why_not = reply.error
         for frame in frames:
-            if frame.kind == "costs":
+            try:
                 told.costs = wire.decode_as(wire.Costs, frame.raw)
+            except wire.Unreadable as error:
+                told.why_not = f"said what cannot be read: {error}"
 
     return take
 
 
 def _listed(shares: Mapping[str, float], remarks: Mapping[str, str] | None = None) -> str:
     told = sorted((name for name in shares if shares[name] >= LEAST_TOLD), key=lambda name: -shares[name])
-    return ", ".join(f"{name} {shares[name]:.2f}{(remarks or {}).get(name, '')}" for name in told)
+    return ", ".join(f"{legible(name)} {shares[name]:.2f}{(remarks or {}).get(name, '')}" for name in told)
