@@ -135,7 +135,11 @@ class Question(_Monitored):
     ) -> None:
         super().__init__(context, zmq.DEALER, keys, server)
         self.endpoint = endpoint
-        self.socket.connect(f"tcp://{endpoint}")
+        try:
+            self.socket.connect(f"tcp://{endpoint}")
+        except zmq.ZMQError:  # that is no address
+            self.close()
+            raise
         self.socket.send(raw, zmq.NOBLOCK)
 
     def answer(self) -> list[bytes] | None:
