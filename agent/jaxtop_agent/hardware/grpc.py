@@ -53,6 +53,8 @@ def call(port: int, path: str, requests: Sequence[bytes], seconds: float) -> lis
     try:
         with socket.create_connection((HOST, port), timeout=seconds) as connection:
             return _converse(connection, path, requests, deadline)
+    except TimeoutError:
+        raise Failed("no answer in time") from None
     except (OSError, h2.exceptions.ProtocolError) as error:
         raise Failed(str(error) or type(error).__name__) from None
 

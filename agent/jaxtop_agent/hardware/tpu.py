@@ -75,10 +75,13 @@ class Tpu:
         unmapped = []
         for column, (name, scale) in GAUGES.items():
             by_id = _by_id(metrics.get(name, []), scale)
+            if not by_id:
+                continue
             places = self._places(by_id, of_chips=column == OF_CHIPS)
-            if by_id and places is None:
+            if places is None:
                 unmapped.append(column)
-            for figures, place in zip(found, places or (), strict=bool(places)):
+                continue
+            for figures, place in zip(found, places, strict=True):
                 figures[column] = round(by_id[place])
         self._unmapped = tuple(unmapped)
         latencies = self._latencies(metrics.get(TRANSFERS, []))
@@ -113,16 +116,12 @@ class Tpu:
         local = [device.local_id for device in self._devices]
         if len(by_id) == len(local) and None not in local and set(local) == by_id.keys():
             return [each for each in local if each is not None]
-        chips = sorted({device.coords for device in self._devices if device.coords is not None})
-        if of_chips and len(chips) == len(by_id) < len(ids):
-            # Chips of two cores, in their order, as tpu-info has them.
-            by_chip = dict(zip(self._in_order(), sorted(by_id), strict=True))
+        chips = list(dict.fromkeys(d.coords for d in sorted(self._devices, key=lambda each: each.id)))
+        if of_chips and None not in chips and len(chips) == len(by_id) < len(ids):
+            # Chips of two cores, in the order of their ids, as tpu-info has them.
+            by_chip = dict(zip(chips, sorted(by_id), strict=True))
             return [by_chip[device.coords] for device in self._devices]
         return None
-
-    def _in_order(self) -> list[tuple[int, ...] | None]:
-        ordered = sorted(self._devices, key=lambda device: device.id)
-        return list(dict.fromkeys(device.coords for device in ordered))
 
     def _latencies(self, points: Sequence[Message]) -> Figures:
         """Of what was transferred since the last time; nothing, nothing known."""

@@ -1,0 +1,111 @@
+"""The metric service of the TPU's runtime, served by the real grpcio; messages are made by hand.
+
+Layout and names: tpu_info/proto/tpu_metric_service.proto of Google's cloud-accelerator-diagnostics.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import grpc
+
+from tests.xspace import _bytes, _number
+
+NAME = "tpu.monitoring.runtime.RuntimeMetricService"
+USED = "tpu.runtime.hbm.memory.usage.bytes"
+TOTAL = "tpu.runtime.hbm.memory.total.bytes"
+DUTY = "tpu.runtime.tensorcore.dutycycle.percent"
+QUEUE = "hlo.queue.size.gauge"
+TRANSFERS = "megascale.dcn_transfer_latencies.microsecond.cumulative.distribution"
+
+
+def _double(field, value):
+    return bytes([field << 3 | 1]) + struct.pack("<d", value)
+
+
+def _attribute(key, value):
+    """`Attribute` with a whole number, a text or several attributes."""
+    if isinstance(value, dict):
+        inner = _bytes(6, b"".join(_bytes(1, _attribute(*each)) for each in value.items()))
+    else:
+        inner = _number(3, value) if isinstance(value, int) else _bytes(1, value.encode())
+    return _bytes(1, key.encode()) + _bytes(2, inner)
+
+
+def gauge(value, device, key="device-id"):
+    """`Metric` of a device; a device may also be one of several attributes."""
+    measured = _number(1 << 1, value) if isinstance(value, int) else _double(1, value)
+    # A point in time, which nobody reads, stands between: it must be stepped over.
+    return _bytes(1, _attribute(key, device)) + _bytes(2, _number(1, 1700000000)) + _bytes(3, measured)
+
+
+def distribution(counts, buckets, size="8MB+"):
+    """`Metric` with a distribution over these buckets: encoded options."""
+    inner = _number(1, sum(counts)) + _double(2, 1.5) + _bytes(6, buckets)
+    inner += _bytes(7, b"".join(_number(0, each)[1:] for each in counts))  # packed
+    return _bytes(1, _attribute("", {"buffer-size": size})) + _bytes(5, inner)
+
+
+def exponential(count, factor, scale):
+    return _bytes(2, _number(1, count) + _double(2, factor) + _double(3, scale))
+
+
+def explicit(*bounds):
+    return _bytes(3, _bytes(1, struct.pack(f"<{len(bounds)}d", *bounds)))
+
+
+def linear(count, width, offset):
+    return _bytes(4, _number(1, count) + _double(2, width) + _double(3, offset))
+
+
+class Service(grpc.GenericRpcHandler):
+    """Says what it is given: the points of each metric. `hold` keeps all answers back until it is set."""
+
+    def __init__(self):
+        self.metrics = {}
+        self.can_list = True
+        self.asked = []
+        self.hold = threading.Event()
+        self.hold.set()
+        self.port = 0
+
+    def service(self, details):
+        methods = {f"/{NAME}/GetRuntimeMetric": self._get}
+        if self.can_list:
+            methods[f"/{NAME}/ListSupportedMetrics"] = self._list
+        found = methods.get(details.method)
+        return None if found is None else grpc.unary_unary_rpc_method_handler(found)
+
+    def _list(self, _request, _context):
+        self.hold.wait(20)
+        return b"".join(_bytes(1, _bytes(1, name.encode())) for name in self.metrics)
+
+    def _get(self, request, context):
+        self.hold.wait(20)
+        name = request[2:].decode()
+        self.asked.append(name)
+        if name not in self.metrics:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"no metric {name}")
+        points = b"".join(_bytes(3, point) for point in self.metrics[name])
+        return _bytes(1, _bytes(1, name.encode()) + _bytes(2, b"what it is") + points)
+
+
+@contextmanager
+def serving(*, local=True):
+    """A service on a port of its own, with the credentials that libtpu's has, or with none."""
+    service = Service()
+    server = grpc.server(ThreadPoolExecutor(4), handlers=[service])
+    if local:
+        credentials = grpc.local_server_credentials(grpc.LocalConnectionType.LOCAL_TCP)
+        service.port = server.add_secure_port("127.0.0.1:0", credentials)
+    else:
+        service.port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield service
+    finally:
+        service.hold.set()
+        server.stop(None).wait()
