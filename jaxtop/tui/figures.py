@@ -13,6 +13,41 @@ if TYPE_CHECKING:
     from jaxtop.cluster import Figure
 
 FIGURES = {each.name: each for each in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)}
+# What they are called where there is little room.
+_SHORT = {
+    "utilization": "util",
+    "tensor_activity": "tensor",
+    "occupancy": "occup",
+    "dram_activity": "dram",
+    "memory_activity": "mem act",
+    "temperature_c": "temp",
+    "memory_clock_hz": "mem clk",
+    "driver_used_bytes": "driver",
+    "link_received_bytes_per_second": "link in",
+    "link_sent_bytes_per_second": "link out",
+    "pcie_received_bytes_per_second": "pcie in",
+    "pcie_sent_bytes_per_second": "pcie out",
+    "transfer_p50_s": "xfer p50",
+    "transfer_p99_s": "xfer p99",
+    "machine_cpu": "machine",
+    "rss_bytes": "rss",
+    "memory_used_bytes": "mem",
+    "cpu_pressure": "cpu wait",
+    "memory_pressure": "mem wait",
+    "io_pressure": "io wait",
+    "held_back": "held",
+    "received_bytes_per_second": "net in",
+    "sent_bytes_per_second": "net out",
+    "process_read_bytes_per_second": "reads",
+    "process_written_bytes_per_second": "writes",
+    "step_time_s": "step",
+    "steps_per_second": "steps/s",
+}
+
+
+def short(figure: Figure) -> str:
+    """Its name in at most eight characters."""
+    return _SHORT.get(figure.name, figure.title)
 
 
 def watts(value: float | None) -> str:
@@ -32,6 +67,16 @@ def hertz(value: float | None) -> str:
 
 def seconds(value: float | None) -> str:
     return text.micros(None if value is None else value * 1e6)
+
+
+def joules(value: float | None) -> str:
+    """Energy, from that of a token to that of a step: 958uJ, 1.2mJ, 35J, 1.2kJ."""
+    if value is None:
+        return text.NA
+    for unit, scale in (("", 1.0), ("m", 1e-3)):
+        if value >= scale:
+            return f"{text.amount(value / scale)}{unit}J"
+    return f"{value * 1e6:.0f}uJ"
 
 
 def plain(value: float | None) -> str:

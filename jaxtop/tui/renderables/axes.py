@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.tui.renderables.layouts import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtop.cluster import DeviceView
 
@@ -116,27 +116,41 @@ class Grid:
 
 
 def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
-    """The devices of a run where they physically are; None where they do not say."""
-    placed = [(i, device.coords) for i, device in enumerate(devices) if device.run == run and device.coords]
+    """The devices of a run where they physically are; None where they do not say.
+
+    x runs across and y down, as on a map. What comes before these are pages: slices, which have coordinates of
+    their own each; cores, where several share a chip; and the dimensions beyond.
+    """
+    placed = [(i, device) for i, device in enumerate(devices) if device.run == run and device.coords]
     if not placed:
         return None
-    dimensions = max(len(coords) for _, coords in placed)
-    # x runs across and y down, as on a map; the dimensions beyond these are pages.
+    dimensions = max(len(device.coords or ()) for _, device in placed)
     spots: dict[tuple[int, ...], list[int]] = {}
-    for i, coords in placed:
-        spots.setdefault((coords + (0,) * dimensions)[:dimensions][::-1], []).append(i)
-    low = [min(spot[d] for spot in spots) for d in range(dimensions)]
-    sizes = [max(spot[d] for spot in spots) - low[d] + 1 for d in range(dimensions)]
+    for i, device in placed:
+        coords = ((device.coords or ()) + (0,) * dimensions)[:dimensions]
+        spots.setdefault((device.slice_index or 0, *coords[::-1]), []).append(i)
+    slices = sorted({spot[0] for spot in spots})
+    low = [min(spot[d] for spot in spots) for d in range(1, dimensions + 1)]
+    sizes = [max(spot[d] for spot in spots) - low[d - 1] + 1 for d in range(1, dimensions + 1)]
     cores = max(len(found) for found in spots.values())
-    if prod(sizes) * cores > 64 * len(placed):
+    if len(slices) * cores * prod(sizes) > 64 * len(placed):
         return None  # coordinates so far apart are no grid
-    members = [MISSING] * (cores * prod(sizes))
+    members = [MISSING] * (len(slices) * cores * prod(sizes))
     for spot, found in spots.items():
         place = 0
         for d in range(dimensions):
-            place = place * sizes[d] + spot[d] - low[d]
-        for core, i in enumerate(found):
-            members[core * prod(sizes) + place] = i
+            place = place * sizes[d] + spot[d + 1] - low[d]
+        for core, i in _cores(devices, found, cores):
+            members[(slices.index(spot[0]) * cores + core) * prod(sizes) + place] = i
     names = ["x", "y", "z", *(f"dimension {d}" for d in range(3, dimensions))][:dimensions][::-1]
-    axes = list(zip(names, sizes, strict=True))
-    return Grid(tuple([("core", cores), *axes] if cores > 1 else axes), tuple(members))
+    outer = [(name, size) for name, size in (("slice", len(slices)), ("core", cores)) if size > 1]
+    return Grid((*outer, *zip(names, sizes, strict=True)), tuple(members))
+
+
+def _cores(devices: Sequence[DeviceView], found: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """The devices of one spot with the number of their core; in the order they have, if they do not say."""
+    said = [devices[i].core_on_chip for i in found]
+    numbers = [each for each in said if each is not None and 0 <= each < most]
+    if len(set(numbers)) == len(found):
+        return zip(numbers, found, strict=True)
+    return enumerate(found)

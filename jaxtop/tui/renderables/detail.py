@@ -10,6 +10,7 @@ from rich.text import Text
 from jaxtop.cluster import State
 from jaxtop.tui import text
 from jaxtop.tui.renderables.facts import GAP, fitted, pairs, side_by_side
+from jaxtop.tui.renderables.hardware import device_lines, device_words
 from jaxtop.tui.renderables.reading import OVER, STEPS
 from jaxtop.tui.renderables.sparkline import bar, sparkline
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from jaxtop.cluster import DeviceView, Host
     from jaxtop.tui.renderables.axes import Grid
+    from jaxtop.tui.renderables.hardware import Trend
     from jaxtop.tui.renderables.ink import Ink
 
 # From this width on the sections stand side by side.
@@ -27,7 +29,7 @@ _SOURCES = {"allocator": "allocator", "arrays": "sum of live arrays"}
 
 @dataclass(frozen=True)
 class Subject:
-    """A device, the host it is on, the meshes that it is in (by device ids), and its memory until now."""
+    """A device, the host it is on, the meshes that it is in (by device ids), and its figures until now."""
 
     device: DeviceView
     host: Host
@@ -35,23 +37,32 @@ class Subject:
     marked: tuple[Grid, int] | None = None
     history: tuple[int | None, ...] = ()
     seconds: float = 0.0
+    # The recent past of any other figure, read only if there is room to show it.
+    trend: Trend = lambda _: ()
 
 
 def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
     """The detail in the room there is."""
+    pulse, position, gone = subject.host.pulse, subject.device.position, subject.device.state in OVER
     if width >= WIDE:
         third = (width - 2 * GAP) // 3
         last = width - 2 * (third + GAP)
+        hardware = [] if gone else device_words(pulse, position, ink, third)
+        middle = _meshes(subject, ink, third, max(2, height - len(hardware)))
         columns = [
             (third, [*_identity(subject, ink), *_host(subject, ink)]),
-            (third, _meshes(subject, ink, third, height)),
+            (third, [*middle, *hardware]),
             (last, _memory(subject, ink, last)),
         ]
         return _joined(side_by_side(columns, height))
     identity, host = _identity(subject, ink), [_title("host", "", ink), *_host(subject, ink)]
     memory = _memory(subject, ink, width)
-    spent = len(identity) + len(host) + len(memory) + 3
-    sections = [identity, _meshes(subject, ink, width, max(4, height - spent)), memory, host]
+    hardware = [] if gone else device_lines(pulse, position, ink, width, subject.trend)
+    if hardware:
+        hardware.insert(0, _title("hardware", "", ink))
+    spent = len(identity) + len(host) + len(memory) + len(hardware) + 4
+    meshes = _meshes(subject, ink, width, max(4, height - spent))
+    sections = [each for each in (identity, meshes, memory, hardware, host) if each]
     blank = sum(map(len, sections)) + len(sections) - 1 <= height
     lines: list[Text] = []
     for section in sections:

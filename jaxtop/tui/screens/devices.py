@@ -6,21 +6,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from jaxtop.cluster import recent
 from jaxtop.tui import text
-from jaxtop.tui.figures import FIGURES, writer
+from jaxtop.tui.figures import FIGURES
 from jaxtop.tui.moment import EMPTY, Moment
 from jaxtop.tui.renderables.reading import PAST
-from jaxtop.tui.renderables.sparkline import sparkline
 from jaxtop.tui.renderables.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty, present
-from jaxtop.tui.screens.hosts import state_column
+from jaxtop.tui.screens.host_columns import state_column
+from jaxtop.tui.screens.measured import HISTORY_KEY, measured, past
 from jaxtop.tui.screens.reported import Reported
-from jaxtop.tui.thresholds import SIGN, Level, errors, judged, slowed
+from jaxtop.tui.thresholds import SIGN, Level, errors, slowed
 from jaxtop.tui.widgets.filter import FilteredTable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
     from textual.app import ComposeResult
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from jaxtop.tui.widgets.table import Table
 
 BAR = 6
-HISTORY = 14
 # Past this share of its limit a device is about to run out of memory.
 NEARLY_FULL = 0.9
 
@@ -65,6 +63,10 @@ class Scene(DeviceScene):
         """The memory of the device that holds most."""
         return max((present(device).used_bytes or 0 for device in self.moment.devices), default=0)
 
+    @cached_property
+    def has_coords(self) -> bool:
+        return any(device.coords is not None for device in self.moment.devices)
+
 
 @dataclass(frozen=True, slots=True)
 class Row(DeviceRow):
@@ -94,13 +96,6 @@ def gauge(share: float | None) -> str:
     return f"{text.share(share):>4} {'━' * (halves // 2)}{'╸' if halves % 2 else ''}"
 
 
-def curve(values: Sequence[float | None]) -> str:
-    """Values over time; without the full block, so that the rows stay apart."""
-    if all(value is None for value in values):
-        return text.NA
-    return sparkline(values, HISTORY).replace("█", "▇")
-
-
 def _coords(row: Row) -> str:
     return text.NA if row.device.coords is None else ",".join(map(str, row.device.coords))
 
@@ -127,36 +122,13 @@ def _gauge(title: str) -> Column[Row]:
     return replace(figure("share", title, BAR + 5, fill, gauge, style=_gauge_colour), align="left")
 
 
-def _history(title: str, of: Figure) -> Column[Row]:
-    """The last samples of a figure; sorted by it, and so a column that stays where it is."""
-
-    def value(row: Row) -> float | None:
-        return row.device.read(of)
-
-    def write(row: Row) -> str:
-        device = row.device
-        return curve(recent(row.scene.moment.cluster, device.agent, of, device.position, HISTORY))
-
-    drawn = Column(HISTORY_KEY, f"{title}, recent", HISTORY, "left", value, write)
-    return replace(drawn, style=_history_colour, largest_first=True, searched=False)
-
-
-def _measured(title: str, width: int, of: Figure) -> Column[Row]:
-    """A figure; one that has reached a threshold has a sign before it, and a colour."""
-    form = writer(of)
-
-    def value(row: Row) -> float | None:
-        return row.device.read(of)
-
-    def write(row: Row) -> str:
-        reached = judged(of, row.device.pulse, row.device.position)
-        return (SIGN if reached else "") + form(value(row))
-
-    def style(row: Row, palette: Palette) -> str | None:
-        reached = judged(of, row.device.pulse, row.device.position)
-        return None if reached is None else reached.level.colour(palette)
-
-    return Column(of.name, title, width, "right", value, write, style, largest_first=True)
+def _history(of: Figure) -> Column[Row]:
+    return past(
+        of,
+        lambda row: row.device.read(of),
+        lambda row: (row.scene.moment.cluster, row.device.agent, row.device.position),
+        _history_colour,
+    )
 
 
 def _slowed() -> Column[Row]:
@@ -196,32 +168,34 @@ def _errors() -> Column[Row]:
     return Column("ecc", "ecc u/c", 7, "right", read, write, style, largest_first=True)
 
 
-HISTORY_KEY = "history"
+_COORDS: Column[Row] = Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords)
 _MEMORY = FIGURES["used_bytes"]
 _OF_MEMORY = ("memory", "share")
-# What is looked at first, and what only somebody who looks for it needs: title and width of each.
-_FIRST = {"utilization": ("util", 4), "power_w": ("power", 6), "temperature_c": ("temp", 5)}
+# What is looked at first, and what only somebody who looks for it needs, with the width of each.
+_FIRST = {"utilization": 4, "power_w": 6, "temperature_c": 5}
 _LATER = {
-    "tensor_activity": ("tensor", 6),
-    "dram_activity": ("dram", 5),
-    "occupancy": ("occup", 5),
-    "memory_activity": ("mem act", 7),
-    "clock_hz": ("clock", 7),
-    "memory_clock_hz": ("mem clk", 7),
-    "driver_used_bytes": ("driver", 6),
-    "link_received_bytes_per_second": ("link in", 8),
-    "link_sent_bytes_per_second": ("link out", 8),
-    "pcie_received_bytes_per_second": ("pcie in", 8),
-    "pcie_sent_bytes_per_second": ("pcie out", 8),
-    "queued": ("queued", 6),
-    "transfer_p50_s": ("xfer p50", 8),
-    "transfer_p99_s": ("xfer p99", 8),
+    "tensor_activity": 6,
+    "dram_activity": 5,
+    "occupancy": 5,
+    "memory_activity": 7,
+    "clock_hz": 7,
+    "memory_clock_hz": 7,
+    "driver_used_bytes": 6,
+    "link_received_bytes_per_second": 8,
+    "link_sent_bytes_per_second": 8,
+    "pcie_received_bytes_per_second": 8,
+    "pcie_sent_bytes_per_second": 8,
+    "queued": 6,
+    "transfer_p50_s": 8,
+    "transfer_p99_s": 8,
 }
 
 
-def _figures(reported: Collection[str], among: dict[str, tuple[str, int]]) -> Iterator[Column[Row]]:
+def _figures(reported: Collection[str], among: dict[str, int]) -> Iterator[Column[Row]]:
     return (
-        _measured(title, width, FIGURES[name]) for name, (title, width) in among.items() if name in reported
+        measured(FIGURES[name], width, lambda row: (row.device.pulse, row.device.position))
+        for name, width in among.items()
+        if name in reported
     )
 
 
@@ -234,7 +208,6 @@ def columns_for(
     """
     if followed not in (*_OF_MEMORY, *_FIRST, *_LATER):
         followed = "utilization" if "utilization" in reported else "memory"
-    title, _ = {**_FIRST, **_LATER}.get(followed, ("memory", 0))
     axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
     first = list(_figures(reported, _FIRST))
     held = [
@@ -249,7 +222,7 @@ def columns_for(
         # Where the hardware tells of itself this is what is looked for, on narrow terminals too.
         *((*held, *first, *axes) if first else (*axes, *held)),
         state_column(lambda row: row.device.state),
-        _history(title, FIGURES.get(followed, _MEMORY)),
+        _history(FIGURES.get(followed, _MEMORY)),
         *((_slowed(),) if "slowed" in reported else ()),
         *_figures(reported, _LATER),
         *((_errors(),) if not {"ecc_corrected", "ecc_uncorrected"}.isdisjoint(reported) else ()),
@@ -263,7 +236,7 @@ def columns_for(
         ),
         words("source", "source", 9, lambda row: row.device.memory_source),
         ordinal("local", "local", 5, lambda row: row.device.local_id),
-        Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords),
+        *((_COORDS,) if scene.has_coords else ()),
         words("kind", "kind", 12, lambda row: row.device.kind, flexible=True),
     )
 
@@ -299,7 +272,8 @@ class DevicesView(DeviceTableView[Row]):
             self._axes = Axes(moment.meshes)
         scene = Scene(moment, self._axes)
         reported = self._reported.see(moment)
-        shape = (self._axes.sizes, scene.has_limits, len(moment.runs) > 1, reported, self._followed)
+        runs = len(moment.runs)
+        shape = self._axes.sizes, scene.has_limits, scene.has_coords, runs > 1, reported, self._followed
         if self._shape != shape:
             self._shape = shape
             self.table.update_columns(columns_for(scene, reported, self._followed))

@@ -25,8 +25,8 @@ from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.stacked import bar, legend, stacked
 from jaxtop.tui.renderables.table import Column, figure, words
 from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty, present
-from jaxtop.tui.screens.devices import curve
-from jaxtop.tui.screens.hosts import state_column
+from jaxtop.tui.screens.host_columns import state_column
+from jaxtop.tui.screens.measured import curve
 from jaxtop.tui.widgets.filter import FilteredTable
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _history() -> Column[Row]:
     def write(row: Row) -> str:
         values = row.history
         known = [value for value in values if value is not None]
-        return f"{curve(values)} {text.size(max(known)):>6}" if known else text.NA
+        return f"{curve(values, HISTORY)} {text.size(max(known)):>6}" if known else text.NA
 
     drawn = Column("history", "recent, and its peak", HISTORY + 7, "left", used, write)
     return replace(drawn, largest_first=True, searched=False)

@@ -5,21 +5,23 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.text import Text
 from textual.binding import Binding
 from textual.containers import Container, Vertical
 from textual.widgets import Static
 
-from jaxtop.cluster import MeshView, memory_history
+from jaxtop.cluster import MeshView, memory_history, recent
 from jaxtop.tui.arranger import Arrangement, Arranger
 from jaxtop.tui.metrics import METRICS, Metric, groups_metric, slice_metric, wait_metric
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.axes import Grid
 from jaxtop.tui.renderables.cells import Scene
-from jaxtop.tui.renderables.detail import Subject
+from jaxtop.tui.renderables.detail import Subject, detail
+from jaxtop.tui.renderables.hardware import LONGEST_TREND
 from jaxtop.tui.renderables.ink import Ink, ink_of
 from jaxtop.tui.renderables.layouts import EMPTY_PLAN, MISSING
-from jaxtop.tui.renderables.legend import legend
+from jaxtop.tui.renderables.legend import legend, printable
 from jaxtop.tui.renderables.reading import OVER, Reading, read
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.switches import pressed_by, switches, switches_of
@@ -27,7 +29,8 @@ from jaxtop.tui.widgets.detail import Detail
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from collections.abc import Callable
+
     from textual import events
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -297,7 +300,7 @@ class MeshScreenView(View):
             self._history,
         )
         self.query_one(MeshGrid).show(arranger.layout, scene)
-        self.query_one(Detail).show(self._subject(), ink, self._nobody())
+        self.query_one(Detail).show(self._detail(ink))
         self._draw_lines()
 
     def _draw_lines(self) -> None:
@@ -327,6 +330,13 @@ class MeshScreenView(View):
     def _history_of(self, device: DeviceView) -> list[int | None]:
         return memory_history(self.moment.cluster, device.agent, device.position)
 
+    def _detail(self, ink: Ink) -> Callable[[int, int], Text]:
+        subject = self._subject()
+        if subject is not None:
+            return lambda width, height: detail(subject, ink, width, height)
+        nobody = printable(Text(self._nobody(), ink.muted))
+        return lambda _width, _height: nobody
+
     def _nobody(self) -> str:
         """What is said where no device is selected."""
         host = None if self.selection.agent is None else self.moment.host(self.selection.agent)
@@ -351,6 +361,7 @@ class MeshScreenView(View):
             None if group is None else (_ids(group[0]), group[1]),
             tuple(self._history_of(device)),
             samples[-1].at - samples[0].at if samples else 0.0,
+            lambda figure: recent(moment.cluster, device.agent, figure, device.position, LONGEST_TREND),
         )
 
 

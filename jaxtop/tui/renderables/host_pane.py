@@ -1,0 +1,63 @@
+"""All that is known of one host, as a strip below the hosts: its step, its machine, its threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.tui import text
+from jaxtop.tui.renderables.facts import GAP, fitted, side_by_side
+from jaxtop.tui.renderables.hardware import host_lines, step_lines, thread_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.cluster import Host, State
+    from jaxtop.cluster.rhythm import StepView
+    from jaxtop.tui.renderables.ink import Ink
+
+# From this width on there are three columns, and from this one two.
+THREE, TWO = 110, 64
+
+
+@dataclass(frozen=True)
+class HostSubject:
+    """A host with the figures that are true now, its step, and how that went."""
+
+    host: Host
+    state: State
+    present: Host
+    step: StepView | None
+    trend: Sequence[float | None] = ()
+
+
+def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
+    """The host in the room there is."""
+    count = 3 if width >= THREE else 2 if width >= TWO else 1
+    room = (width - GAP * (count - 1)) // count
+    head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
+    head.append(subject.host.label, ink.bold)
+    step = [_title("step", subject.step.name if subject.step else "not known yet", ink)]
+    if subject.step is not None:
+        step += step_lines(subject.step, ink, room, subject.trend)
+    machine = host_lines(subject.present.pulse, ink)
+    threads = thread_lines(subject.present.pulse.host.busy_threads, ink)
+    busy = [_title("busy threads", "", ink), *threads] if threads else []
+    parts = [[head, *step], machine, busy]
+    if count == 2:
+        parts = [parts[0], [*machine, *busy]]
+    elif count == 1:
+        parts = [[*parts[0], *machine, *busy]]
+    if count == 1:
+        lines = fitted(parts[0], width, height)
+    else:
+        lines = side_by_side([(room, part) for part in parts], height)
+    return Text("\n", no_wrap=True, end="").join(lines)
+
+
+def _title(name: str, words: str, ink: Ink) -> Text:
+    line = Text(f"{name} ", ink.muted, end="")
+    line.append(words)
+    return line

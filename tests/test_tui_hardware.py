@@ -1,0 +1,233 @@
+"""The hardware and the rhythm of a run on the screens: what is told is shown, what should worry has a word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Cluster
+from jaxtop.tui.figures import joules, short, writer
+from jaxtop.tui.metrics import METRICS
+from jaxtop.tui.palette import DARK
+from jaxtop.tui.renderables.hardware import device_lines, device_words, host_lines
+from jaxtop.tui.renderables.ink import ink_of
+from jaxtop.tui.screens import devices as devices_screen
+from jaxtop.tui.screens import host_columns
+from jaxtop.tui.thresholds import THRESHOLDS, Level, judged, slowed
+from tests import stage, staged_hardware
+from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after
+from tests.staged_hardware import FAILING, HOT, working
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+INK = ink_of(DARK, plain=True)
+FIGURES = {each.name: each for each in (*DEVICE_FIGURES, *HOST_FIGURES)}
+QUIET = wire.Pulse(0)
+
+
+def plain(lines: list[Text]) -> str:
+    return "\n".join(each.plain for each in lines)
+
+
+class TestDevices:
+    def test_each_figure_that_is_reported_has_a_column(self):
+        columns = {*devices_screen._FIRST, *devices_screen._LATER}
+        assert columns == {each.name for each in DEVICE_FIGURES[1:]}
+
+        async def act(stage: Stage) -> None:
+            await stage.press("3")
+            table = stage.app._view.table
+            shown = {column.key for column in table._columns}
+            told = {each.name for each in DEVICE_FIGURES[1:-3]}  # no queue and no transfers on GPUs
+            assert shown & columns == told
+            row = table.shown[HOT[0] * stage_devices + HOT[1]]
+            written = {column.key: column.write(row) for column in table._columns}
+            assert written["power_w"] == "!697W"
+            assert written["temperature_c"] == "!89°C"
+            assert written["slowed"] == "!heat, power limit"
+            assert written["clock_hz"] == "1.14GHz"
+            row = table.shown[FAILING[0] * stage_devices + FAILING[1]]
+            assert next(each for each in table._columns if each.key == "ecc").write(row) == "!1/11"
+
+        stage_devices = stage.DEVICES
+        play(act, *working(4))
+
+    def test_without_hardware_figures_there_are_no_columns_of_them(self):
+        shown = shown_after(*stage.well(), keys="3", size=(200, 24))
+        titles = line("MEMORY", shown)
+        assert not {"UTIL", "POWER", "TEMP", "SLOWED", "ECC", "PEAK", "LIMIT"} & set(titles.split())
+        assert "n/a" not in line("node00", shown).rstrip()[:120]
+
+    def test_columns_stay_where_they_are_when_a_host_falls_silent_about_its_hardware(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3")
+            before = line("TEMP", stage.text)
+            held = wire.DeviceSample(*((1 << 30,) * stage_devices,) * 3)
+            stage.feed.frames = [
+                frame(agent_id(i), replace(staged_hardware.pulse(i), devices=held), NOW, 999)
+                for i in range(2)
+            ]
+            await stage.paint()
+            assert line("TEMP", stage.text) == before
+            assert "n/a" in line("node00", stage.text)
+
+        stage_devices = stage.DEVICES
+        play(act, *working(4))
+
+    def test_the_recent_past_is_that_of_the_figure_that_is_sorted_by(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3")
+            assert "UTIL, RECENT" in stage.text
+            table = stage.app._view.table
+            table.sort_by(next(each for each in table._columns if each.key == "power_w"))
+            await stage.paint()
+            await stage.paint()
+            assert "POWER, RECENT" in stage.text
+            assert "!697W" in stage.text.splitlines()[3]
+
+        play(act, *working(20), size=(160, 24))
+
+    @pytest.mark.parametrize(("width", "last"), [(80, "TEMP"), (120, "RECENT")])
+    def test_what_is_looked_for_first_is_there_on_narrow_terminals(self, width, last):
+        titles = line("PROC", shown_after(*working(4), keys="3", size=(width, 24))).split()
+        assert [each for each in titles if not each.startswith("+")][-1] == last
+
+
+class TestHosts:
+    def test_the_step_and_its_cost_have_columns(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("2")
+            table = stage.app._view.table
+            written = {column.key: column.write(table.row) for column in table._columns}
+            assert (written["p50"], written["p99"]) == ("410ms", "566ms")
+            assert written["utilization"].startswith("~")  # an estimate
+            assert written["watts"].endswith("W") and written["joules"].endswith("J")
+            assert (written["cores"], written["of"]) == ("64", "machine")
+            assert set(host_columns._LATER) <= written.keys()
+
+        play(act, *working(4))
+
+    def test_what_should_worry_stands_out_below_with_a_word(self):
+        shown = shown_after(*working(4), keys=("2", "j"), size=(140, 30))
+        assert "container with 64 cores" in shown
+        assert "memory 480G of 512G ! nearly full" in shown
+        assert "memory 14% ! high" in shown
+        assert "MainThread 94%  Python" in shown
+        assert "of peak ~" in shown and "jitter 3%" in shown
+
+    def test_a_host_of_which_nothing_is_told_says_nothing_wrong(self):
+        shown = shown_after(frame("", wire.Roster(agent_id(0), (peer(),), "r1")), keys="2", size=(120, 30))
+        below = shown[shown.index("──") :]
+        assert "step not known yet" in below
+        assert "0%" not in below and "0B" not in below
+
+    def test_figures_of_a_host_that_died_are_not_told_any_more(self):
+        shown = shown_after(*working(4), stage.trouble(1, "closed"), keys=("2", "j"), size=(140, 30))
+        below = shown[shown.index("──") :]
+        assert "process 1 on node01" in below
+        assert "410ms" not in below and "container" not in below
+
+
+def peer() -> wire.Peer:
+    return wire.Peer(agent_id(0), 0, "node00", 1000, 1, "b", "pid:[1]", "t", "r")
+
+
+class TestDetail:
+    def test_a_device_tells_what_is_known_and_what_is_wrong(self):
+        pulse = staged_hardware.pulse(HOT[0])
+        told = plain(device_lines(pulse, HOT[1], INK, 37, lambda _: (1, 2, 3)))
+        assert "! slowed by heat, power limit" in told
+        assert "697W of 700W ! at its limit" in told
+        assert "89°C of 87°C ! at its limit" in told
+        assert "queued" not in told and "n/a" not in told
+        assert any(each.endswith("▁▄█") or "▁" in each for each in told.splitlines())
+
+    def test_memory_errors_that_were_not_corrected_are_named(self):
+        pulse = staged_hardware.pulse(FAILING[0])
+        assert "! ECC: 1 not corrected" in plain(device_lines(pulse, FAILING[1], INK, 37, lambda _: ()))
+        assert "! ECC: 1 not corrected" in plain(device_words(pulse, FAILING[1], INK, 26))
+
+    def test_a_device_without_figures_has_no_section_and_a_host_no_lines(self):
+        assert device_lines(QUIET, 0, INK, 37, lambda _: ()) == device_words(QUIET, 0, INK, 26) == []
+        assert host_lines(QUIET, INK) == []
+
+    @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+    def test_the_mesh_shows_the_hardware_of_the_selected_device(self, size):
+        shown = shown_after(*working(4), keys="1", size=size)
+        assert "93%" in shown and "560W" in shown
+
+
+class TestMetrics:
+    def test_the_mesh_is_coloured_by_what_somebody_reports_and_by_nothing_else(self):
+        async def act(stage: Stage) -> None:
+            names = []
+            for _ in METRICS:
+                names.append(stage.app._view._metric.name)
+                await stage.press("m")
+            assert len(names) > len(set(names)) and "queued" not in names
+            assert {"utilisation", "power", "temperature", "tensor units", "links in"} <= set(names)
+
+        play(act, *working(3))
+
+
+class TestThresholds:
+    def test_each_has_a_figure_that_exists_and_a_reason(self):
+        assert all(each.figure in FIGURES and each.reason and each.word for each in THRESHOLDS)
+        assert {each.figure for each in THRESHOLDS if each.is_of_full} <= {
+            each.name for each in FIGURES.values() if each.full(ALL, 0) is not None
+        }
+
+    def test_what_has_no_limit_is_at_no_limit(self):
+        hot = wire.Pulse(0, devices=wire.DeviceSample(temperature_c=(99,), power_mw=(900_000,)))
+        assert judged(FIGURES["temperature_c"], hot) is None
+        assert judged(FIGURES["power_w"], hot) is None
+
+    def test_the_gravest_is_told(self):
+        def level(degrees: int) -> Level:
+            sample = wire.DeviceSample(temperature_c=(degrees,), temperature_limit_c=(90,))
+            reached = judged(FIGURES["temperature_c"], wire.Pulse(0, devices=sample))
+            return Level.FINE if reached is None else reached.level
+
+        assert [level(each) for each in (60, 85, 86, 90, 95)] == [
+            Level.FINE, Level.FINE, Level.WARNING, Level.BAD, Level.BAD,
+        ]  # fmt: skip
+
+    def test_why_a_device_is_slowed_is_unknown_or_nothing_or_words(self):
+        def of(bits: int | None) -> object:
+            return slowed(wire.Pulse(0, devices=wire.DeviceSample(slowed=(bits,))), 0)
+
+        assert of(None) is None
+        assert of(0) == ((), Level.FINE)
+        assert of(0b100001) == (("clocks set by hand", "power limit"), Level.WARNING)
+        assert of(0b1001) == (("power brake", "power limit"), Level.BAD)
+
+
+ALL = wire.Pulse(
+    0,
+    devices=wire.DeviceSample(*((5,),) * 31),
+    host=wire.HostSample(*range(1, 11), False, *range(1, 9)),
+)
+
+
+@pytest.mark.parametrize("figure", [*DEVICE_FIGURES, *HOST_FIGURES], ids=lambda figure: figure.name)
+def test_every_figure_can_be_written_and_has_a_short_name(figure):
+    assert writer(figure)(None) == "n/a"
+    assert writer(figure)(figure.read(ALL, 0)) != "n/a"
+    assert len(short(figure)) <= 8
+
+
+def test_energy_reads_in_its_natural_unit():
+    assert [joules(each) for each in (None, 0.000958, 0.0123, 35, 1200)] == [
+        "n/a", "958uJ", "12mJ", "35J", "1.2kJ",
+    ]  # fmt: skip
+
+
+def test_a_host_that_never_told_is_no_zero_in_the_model():
+    cluster = Cluster()
+    cluster.apply(agent_id(0), wire.Pulse(0), NOW)
+    pulse = cluster.hosts[agent_id(0)].pulse
+    assert all(each.read(pulse, 0) is None for each in FIGURES.values())
