@@ -31,6 +31,8 @@ def a_run(
     limit=None,
     source="arrays",
     coords=lambda _: None,
+    core=lambda _: None,
+    slice_of=lambda _: None,
     run="r1",
     silent=(),
 ):
@@ -43,7 +45,7 @@ def a_run(
             tell(cluster, (NOW, f"{run}-{index}", link("unreachable")))
             continue
         ids = range(index * per_host, (index + 1) * per_host)
-        devices = tuple(wire.Device(each, "cpu", "cpu", i, coords=coords(each)) for i, each in enumerate(ids))
+        devices = tuple(_device(each, i, coords, core, slice_of) for i, each in enumerate(ids))
         agent = f"{run}-{index}"
         tell(
             cluster,
@@ -54,6 +56,12 @@ def a_run(
             (NOW, agent, wire.Arrays(0, meshes=tuple(_mesh(mesh) for mesh in meshes))),
         )
     return cluster
+
+
+def _device(number, place, coords, core, slice_of):
+    return wire.Device(
+        number, "cpu", "cpu", place, coords(number), core_on_chip=core(number), slice_index=slice_of(number)
+    )
 
 
 def pulse(ids, used, limit=None, source="arrays"):

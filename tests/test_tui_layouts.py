@@ -234,8 +234,8 @@ class TestGrids:
 
 
 class TestCoordinates:
-    def known(self, coords, count=8):
-        return devices(a_run(hosts=count // 4, meshes=(), coords=coords), NOW)
+    def known(self, coords, count=8, **more):
+        return devices(a_run(hosts=count // 4, meshes=(), coords=coords, **more), NOW)
 
     def test_x_runs_across_and_y_down(self):
         grid = physical(self.known(lambda i: (i % 4, i // 4, 0)), "r1")
@@ -246,6 +246,37 @@ class TestCoordinates:
         grid = physical(self.known(lambda i: (i // 2 % 2, i // 4)), "r1")
         assert grid.axes == (("core", 2), ("y", 2), ("x", 2))
         assert grid.coordinates(1) == (1, 0, 0)
+
+    def test_a_cube_has_pages_and_each_device_a_place_of_its_own(self):
+        grid = physical(self.known(lambda i: (i % 4, i // 4 % 4, i // 16), 64), "r1")
+        assert grid.axes == (("z", 4), ("y", 4), ("x", 4))
+        assert grid.pairs[0] == Pair(1, 2)
+        assert grid.pages(grid.pairs[0]) == 4
+        assert grid.table(grid.pairs[0], 2)[1] == (36, 37, 38, 39)
+        assert grid.on_page(grid.pairs[0], 2) == (("z", 2),)
+        assert grid.group(37, 0) == (5, 21, 37, 53)  # neighbours along z, to the end of the torus
+
+    def test_cores_say_which_they_are(self):
+        grid = physical(self.known(lambda i: (i // 2 % 2, i // 4), core=lambda i: 1 - i % 2), "r1")
+        assert grid.axes == (("core", 2), ("y", 2), ("x", 2))
+        assert grid.table(Pair(1, 2), 0) == ((1, 3), (5, 7))
+        assert grid.table(Pair(1, 2), 1) == ((0, 2), (4, 6))
+
+    def test_slices_that_have_the_same_coordinates_are_no_cores(self):
+        known = self.known(lambda i: (i % 2, i // 2 % 4, 0), 16, slice_of=lambda i: i // 8)
+        grid = physical(known, "r1")
+        assert grid.axes == (("slice", 2), ("z", 1), ("y", 4), ("x", 2))
+        assert [grid.coordinates(i)[0] for i in (0, 7, 8, 15)] == [0, 0, 1, 1]
+        assert grid.table(Pair(2, 3), 1) == ((8, 9), (10, 11), (12, 13), (14, 15))
+
+    def test_two_slices_of_chips_with_two_cores(self):
+        known = self.known(
+            lambda i: (i // 2 % 2, i // 4 % 2), 16, core=lambda i: i % 2, slice_of=lambda i: 5 + i // 8
+        )
+        grid = physical(known, "r1")
+        assert grid.axes == (("slice", 2), ("core", 2), ("y", 2), ("x", 2))
+        assert sorted(grid.members) == list(range(16))
+        assert grid.coordinates(13) == (1, 1, 1, 0)
 
     def test_places_without_a_device_stay_empty(self):
         grid = physical(self.known(lambda i: (2 * i, 5)), "r1")

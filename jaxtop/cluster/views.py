@@ -61,6 +61,8 @@ class DeviceView:
     platform: str
     kind: str
     coords: tuple[int, ...] | None
+    core_on_chip: int | None
+    slice_index: int | None
     used_bytes: int | None
     peak_bytes: int | None
     limit_bytes: int | None
@@ -226,6 +228,8 @@ def _devices_of(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceVi
             platform=device.platform,
             kind=device.kind,
             coords=device.coords,
+            core_on_chip=device.core_on_chip,
+            slice_index=device.slice_index,
             used_bytes=figure(sample.used_bytes, i),
             peak_bytes=figure(sample.peak_bytes, i),
             limit_bytes=figure(sample.limit_bytes, i),

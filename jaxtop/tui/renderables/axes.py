@@ -118,8 +118,8 @@ class Grid:
 def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
     """The devices of a run where they physically are; None where they do not say.
 
-    x runs across and y down, as on a map. What comes before these are pages: slices, which have coordinates of
-    their own each; cores, where several share a chip; and the dimensions beyond.
+    x runs across and y down, as on a map. What comes before these are pages: slices, each with coordinates of
+    its own; cores, where several share a chip; and the dimensions beyond.
     """
     placed = [(i, device) for i, device in enumerate(devices) if device.run == run and device.coords]
     if not placed:
