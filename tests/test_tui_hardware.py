@@ -1,4 +1,4 @@
-"""The hardware and the rhythm of a run on the screens: what is told is shown, what should worry has a word."""
+"""The hardware and the rhythm on the screens: what is told is shown, what should worry has a word."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Cluster
+from jaxtop.cluster.thresholds import THRESHOLDS, Level, judged, slowed
 from jaxtop.tui.figures import joules, short, writer
 from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.palette import DARK
@@ -16,7 +17,6 @@ from jaxtop.tui.renderables.hardware import device_lines, device_words, host_lin
 from jaxtop.tui.renderables.ink import ink_of
 from jaxtop.tui.screens import devices as devices_screen
 from jaxtop.tui.screens import host_columns
-from jaxtop.tui.thresholds import THRESHOLDS, Level, judged, slowed
 from tests import stage, staged_hardware
 from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after
 from tests.staged_hardware import FAILING, HOT, working

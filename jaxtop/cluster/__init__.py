@@ -29,6 +29,7 @@ from jaxtop.cluster.views import (
     runs,
     scaled,
 )
+from jaxtop.wire import BusyThread, Pulse
 
 __all__ = [
     "DEVICE_FIGURES",
@@ -38,6 +39,7 @@ __all__ = [
     "STEP_FIGURES",
     "STEP_TIME",
     "ArrayView",
+    "BusyThread",
     "Cluster",
     "DeviceView",
     "Diagnosis",
@@ -52,6 +54,7 @@ __all__ = [
     "MeshView",
     "Part",
     "ProgramView",
+    "Pulse",
     "Run",
     "RunStep",
     "Span",

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.theme import Theme
 
 from jaxtop.cluster import State
+
+if TYPE_CHECKING:
+    from jaxtop.cluster.thresholds import Level
+
+# Stands before a figure that stands out, so that no colour is needed to see it.
+SIGN = "!"
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,10 @@ class Palette:
 
     def of_state(self, state: State) -> str:
         return getattr(self, _KIND[state])  # type: ignore[no-any-return]
+
+    def of_level(self, level: Level) -> str | None:
+        """The colour of a figure that stands out as much; None for that of the others."""
+        return (None, self.warning, self.bad)[level]
 
     def of_share(self, share: float) -> str:
         """The colour for a share of the scale, from 0 to 1."""

@@ -8,21 +8,21 @@ from rich.text import Text
 from textual.color import Color
 
 from jaxtop.cluster import DEVICE_FIGURES, Unit
+from jaxtop.cluster.thresholds import IDLE, Level, errors, judged, slowed
 from jaxtop.tui import text
 from jaxtop.tui.figures import FIGURES, joules, short, writer
+from jaxtop.tui.palette import SIGN
 from jaxtop.tui.renderables.facts import pairs
 from jaxtop.tui.renderables.sparkline import sparkline
-from jaxtop.tui.thresholds import IDLE, SIGN, Level, errors, judged, slowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rich.style import Style
 
-    from jaxtop.cluster import Figure
+    from jaxtop.cluster import BusyThread, Figure, Pulse
     from jaxtop.cluster.rhythm import StepView
     from jaxtop.tui.renderables.ink import Ink
-    from jaxtop.wire import BusyThread, Pulse
 
     Trend = Callable[[Figure], Sequence[float | None]]
 
@@ -36,7 +36,7 @@ _FIRST = ("utilization", "power_w", "temperature_c")
 
 def of_level(level: Level, ink: Ink) -> Style:
     """The style of something that stands out as much."""
-    colour = level.colour(ink.palette)
+    colour = ink.palette.of_level(level)
     return ink.style(None if colour is None else Color.parse(colour), bold=level is Level.BAD or None)
 
 

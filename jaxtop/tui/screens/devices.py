@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from jaxtop.cluster.thresholds import Level, errors, slowed
 from jaxtop.tui import text
 from jaxtop.tui.figures import FIGURES
 from jaxtop.tui.moment import EMPTY, Moment
+from jaxtop.tui.palette import SIGN
 from jaxtop.tui.renderables.reading import PAST
 from jaxtop.tui.renderables.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty, present
 from jaxtop.tui.screens.host_columns import state_column
 from jaxtop.tui.screens.measured import HISTORY_KEY, measured, past
 from jaxtop.tui.screens.reported import Reported
-from jaxtop.tui.thresholds import SIGN, Level, errors, slowed
 from jaxtop.tui.widgets.filter import FilteredTable
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _slowed() -> Column[Row]:
 
     def style(row: Row, palette: Palette) -> str | None:
         found = read(row)
-        return None if found is None else Level(found[0]).colour(palette)
+        return None if found is None else palette.of_level(Level(found[0]))
 
     return Column("slowed", "slowed by", 14, "left", read, write, style, largest_first=True)
 
@@ -162,7 +163,7 @@ def _errors() -> Column[Row]:
         return f"{SIGN if level else ''}{text.amount(uncorrected)}/{text.amount(corrected)}"
 
     def style(row: Row, palette: Palette) -> str | None:
-        return errors(row.device.pulse, row.device.position)[2].colour(palette)
+        return palette.of_level(errors(row.device.pulse, row.device.position)[2])
 
     # Those that were not corrected, of which one is too many, and those that were.
     return Column("ecc", "ecc u/c", 7, "right", read, write, style, largest_first=True)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cluster import EMPTY_HOST, STEP_TIME, Host, HostView, State, launch_rate, scaled
 from jaxtop.cluster.rhythm import step_of
+from jaxtop.cluster.thresholds import IDLE
 from jaxtop.tui import text
 from jaxtop.tui.figures import FIGURES, joules, seconds, watts
+from jaxtop.tui.palette import SIGN
 from jaxtop.tui.renderables.reading import OVER, PAST
 from jaxtop.tui.renderables.table import NOTHING, Column, Row, figure, ordinal, words
 from jaxtop.tui.screens.measured import measured, past
-from jaxtop.tui.thresholds import IDLE, SIGN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -192,7 +193,7 @@ def _idle(value: float | None) -> str:
 
 def _idle_colour(row: HostRow, palette: Palette) -> str | None:
     idle = None if row.rhythm is None else row.rhythm.idle
-    return None if idle is None or idle < IDLE.reach else IDLE.level.colour(palette)
+    return None if idle is None or idle < IDLE.reach else palette.of_level(IDLE.level)
 
 
 def _estimated(value: float | None) -> str:

@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.cluster import recent
+from jaxtop.cluster.thresholds import judged
 from jaxtop.tui import text
 from jaxtop.tui.figures import short, writer
+from jaxtop.tui.palette import SIGN
 from jaxtop.tui.renderables.sparkline import sparkline
 from jaxtop.tui.renderables.table import Column
-from jaxtop.tui.thresholds import SIGN, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.cluster import Cluster, Figure
+    from jaxtop.cluster import Cluster, Figure, Pulse
     from jaxtop.tui.palette import Palette
-    from jaxtop.wire import Pulse
 
 AnyRow = TypeVar("AnyRow")
 
@@ -42,7 +42,7 @@ def measured(
 
     def style(row: AnyRow, palette: Palette) -> str | None:
         reached = judged(of, *where(row))
-        return None if reached is None else reached.level.colour(palette)
+        return None if reached is None else palette.of_level(reached.level)
 
     return Column(of.name, short(of), width, "right", value, write, style, largest_first=True)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from jaxtop.cluster import reported
 
 if TYPE_CHECKING:
+    from jaxtop.cluster import Pulse
     from jaxtop.tui.moment import Moment
-    from jaxtop.wire import Pulse
 
 
 class Reported:

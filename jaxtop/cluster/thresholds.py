@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
-    from jaxtop.cluster import Figure
-    from jaxtop.tui.palette import Palette
+    from jaxtop.cluster.figures import Figure
     from jaxtop.wire import Pulse
-
-# Stands before a figure that stands out, so that no colour is needed to see it.
-SIGN = "!"
 
 
 class Level(IntEnum):
@@ -23,9 +19,6 @@ class Level(IntEnum):
     FINE = 0
     WARNING = 1
     BAD = 2
-
-    def colour(self, palette: Palette) -> str | None:
-        return (None, palette.warning, palette.bad)[self]
 
 
 @dataclass(frozen=True)
