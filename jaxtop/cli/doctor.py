@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop import __version__, keys, runfiles
 from jaxtop.cli import costs
-from jaxtop.cli.words import size
+from jaxtop.cli.words import legible, size
 from jaxtop.recordings.tape import LEAST_FREE
 from jaxtop.transport import FIRST_PORT
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
+# A driver that has not answered by then hangs; without persistence one may take seconds to wake its GPUs.
+DRIVER_PATIENCE = 20.0
 OK, NOTE, BAD = "ok", "note", "bad"
 OLDEST_TESTED_JAX = (0, 8)
 # Of one core, for an agent with ten thousand arrays and a viewer.
@@ -174,18 +178,35 @@ def _judge(version: str) -> tuple[str, str]:
     )
 
 
-def _nvidia() -> Iterator[Finding]:
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        driver = pynvml.nvmlSystemGetDriverVersion()
-        count = pynvml.nvmlDeviceGetCount()
-        pynvml.nvmlShutdown()
-    except pynvml.NVMLError as error:
-        yield Finding("nvidia", NOTE, f"no GPU figures: {error}")
-    else:
-        yield Finding("nvidia", OK, f"driver {driver}, {count} GPUs")
+def _hardware() -> Iterator[Finding]:
+    """Each maker's driver is asked by a process of its own, side by side: a call may hang for ever."""
+    asked = {
+        maker: subprocess.Popen(
+            [sys.executable, "-m", "jaxtop_agent.hardware.check", maker],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        for maker in ("nvidia", "amd", "tpu")
+    }
+    until = time.monotonic() + DRIVER_PATIENCE
+    for maker, process in asked.items():
+        try:
+            said, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
+            found = json.loads(said)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            if process.stdout is not None:
+                process.stdout.close()
+            with suppress(subprocess.TimeoutExpired):  # one that is stuck in the kernel does not end by that
+                process.wait(1)
+            mend = "dmesg may say why; a reset or a reboot may help"
+            yield Finding(maker, BAD, f"the driver did not answer within {DRIVER_PATIENCE:.0f} s; {mend}")
+        except json.JSONDecodeError:
+            yield Finding(maker, BAD, f"asking the driver ended with status {process.returncode}")
+        else:
+            for verdict, text in found:
+                yield Finding(maker, verdict, legible(text))
 
 
 def _demo() -> Iterator[Finding]:
@@ -224,6 +245,6 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _room,
     _port,
     _jax,
-    _nvidia,
+    _hardware,
     _demo,
 )
