@@ -114,12 +114,12 @@ class Amd:
         try:
             amdsmi.amdsmi_init()
         except amdsmi.AmdSmiException as error:
-            raise Off(f"amdsmi says: {error}") from None
+            raise Off(_words(error)) from None
         try:
             order = _order(amdsmi)
         except amdsmi.AmdSmiException as error:
             self.close()
-            raise Off(f"amdsmi says: {error}") from None
+            raise Off(_words(error)) from None
         places = [device.local_id for device in devices]
         self._gpus = [order[each] if each is not None and each < len(order) else None for each in places]
         self.uuids = tuple(None if gpu is None else gpu[1] for gpu in self._gpus)
@@ -216,6 +216,11 @@ def _place(smi: Any, handle: Any) -> tuple[int | None, str]:
         node = smi.amdsmi_get_gpu_kfd_info(handle).get("node_id")
         return (node if isinstance(node, int) else None), uuid
     return None, uuid
+
+
+def _words(error: Exception) -> str:
+    """What amdsmi says over several lines."""
+    return f"amdsmi says: {' '.join(str(error).split())}"
 
 
 def _number(value: Any) -> float | None:
