@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import shutil
@@ -22,6 +23,7 @@ def libraries() -> Path:
     if compiler is None:
         pytest.skip("the stand-in for NVIDIA's driver is compiled with gcc, which is not here")
     folder = Path(mkdtemp(prefix="standin-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name in ("libnvidia-ml.so.1", "libcuda.so.1"):
         warnings = ("-Wall", "-Wextra", "-Werror")
         subprocess.run(
