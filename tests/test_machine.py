@@ -17,7 +17,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop_agent.collectors.host import HostFigures
-from jaxtop_agent.machine import busy, disks, files, pressure
+from jaxtop_agent.machine import basics, busy, disks, files, pressure
 from jaxtop_agent.machine.cgroups import Groups, Limits
 from tests.support import PYTHON, eventually, processes, script
 
@@ -33,6 +33,7 @@ def tree(folder, made, cgroup="0::/\n", mounts=UNIFIED):
         "proc/self/cgroup": cgroup,
         "proc/self/mountinfo": f"22 27 0:21 / /proc rw - proc proc rw\n{mounts}\n",
         "proc/self/status": "Name:\tpython\nCpus_allowed_list:\t0-7\nMems_allowed_list:\t0\n",
+        "proc/meminfo": f"MemTotal:  {64 << 20} kB\nMemFree: 1 kB\nMemAvailable: {48 << 20} kB\n",
         "sys/devices/system/cpu/online": "0-7\n",
     }
     for name, text in {**basis, **{f"sys/fs/cgroup/{name}": text for name, text in made.items()}}.items():
@@ -260,8 +261,10 @@ def test_where_the_kernel_tells_nothing_all_of_it_is_unknown(tmp_path):
     assert {getattr(sample, f"{name}_permille") for name in unknown} == {None}
     moved = ("disk_read", "disk_written", "process_read", "process_written")
     assert {getattr(sample, f"{name}_bytes_per_s") for name in moved} == {None}
-    assert not sample.is_container and sample.memory_total_bytes == psutil.virtual_memory().total
-    assert sample.cores_milli == os.cpu_count() * 1000
+    network = (sample.received_bytes_per_s, sample.sent_bytes_per_s)
+    memory = (sample.memory_used_bytes, sample.memory_total_bytes, sample.rss_bytes)
+    assert {*network, *memory, sample.threads, sample.machine_cpu_permille} == {None}
+    assert not sample.is_container and sample.cores_milli == os.cpu_count() * 1000
 
 
 def test_a_counter_that_begins_anew_is_unknown_for_once(tmp_path):
@@ -284,6 +287,28 @@ def test_a_process_that_chose_fewer_cpus_has_fewer_cores_and_is_in_no_container(
 
 
 # Single readings
+
+
+def test_memory_cpu_network_and_size_are_read_as_the_kernel_writes_them(tmp_path):
+    root = tree(tmp_path, {})
+    (tmp_path / "proc/stat").write_text("cpu  100 0 50 800 50 0 0 0 70 0\ncpu0 1 1 1 1\n" + "intr 1 " * 999)
+    (tmp_path / "proc/self/stat").write_text(f"7 (odd) name) {'S ' + '5 ' * 16} 33 0 9 0 12 99\n")
+    (tmp_path / "proc/self/net").mkdir()
+    (tmp_path / "proc/self/net/dev").write_text(
+        "Inter-| Receive | Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes\n"
+        "    lo:  10 1 0 0 0 0 0 0 10 1 0 0 0 0 0 0\n  eth0:5000 1 0 0 0 0 0 0 70 1 0 0 0 0 0 0\n"
+    )
+    assert basics.memory(root) == (64 * GIB, 16 * GIB)
+    assert basics.cpu(root) == (150, 1000)
+    assert basics.network(root) == (5010, 80)
+    assert basics.process(root) == (12 * basics.PAGE, 33)
+
+
+def test_memory_that_makes_no_sense_is_unknown(tmp_path):
+    """As where a container is shown a total of its own, and what is free on all of the machine."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 9000 kB\n")
+    assert basics.memory(str(tmp_path)) == (1_024_000, None)
 
 
 def test_of_disks_only_those_with_hardware_count(tmp_path):
@@ -370,6 +395,7 @@ WORKER = """
     while not os.path.exists("go"):
         time.sleep(0.01)
     figures.collect(board, None)
+    network, times = psutil.net_io_counters(), psutil.cpu_times()
     before, started = psutil.Process().io_counters(), time.monotonic()
     cpu = time.process_time()
 
@@ -390,7 +416,16 @@ WORKER = """
     figures._busy._before = (figures._busy._before[0] - 10, figures._busy._before[1])
     figures.collect(board, None)
     sample = board.host
+    later, network_later = psutil.cpu_times(), psutil.net_io_counters()
+    total = sum(later[:8]) - sum(times[:8])
+    idle = later.idle + later.iowait - times.idle - times.iowait
+    memory = psutil.virtual_memory()
     print(json.dumps({
+        "rss": (sample.rss_bytes, psutil.Process().memory_info().rss),
+        "threads": (sample.threads, psutil.Process().num_threads()),
+        "busy": (sample.machine_cpu_permille, 1000 * (total - idle) / total),
+        "received": (sample.received_bytes_per_s, (network_later.bytes_recv - network.bytes_recv) / elapsed),
+        "used": (sample.memory_used_bytes, memory.total - memory.available),
         "cpu": (sample.process_cpu_permille, cpu / elapsed * 1000),
         "written": (sample.process_written_bytes_per_s,
                     (after.write_bytes - before.write_bytes) / elapsed),
@@ -423,7 +458,11 @@ def test_the_real_machine_is_told_as_others_reckon_it(tmp_path):
     if not said["is_container"]:
         assert said["cores"] == len(os.sched_getaffinity(0)) * 1000
         assert said["memory"][1] == psutil.virtual_memory().total
-        assert said["machine"] >= 0.8 * said["cpu"][1] / os.cpu_count()
+        assert said["busy"][0] == pytest.approx(said["busy"][1], rel=0.1)
+        assert said["used"][0] == pytest.approx(said["used"][1], rel=0.1)
+    assert said["rss"][0] == pytest.approx(said["rss"][1], rel=0.05)
+    assert said["threads"][0] == said["threads"][1]
+    assert said["received"][0] == pytest.approx(said["received"][1], rel=0.2, abs=5000)
 
 
 @contextmanager

@@ -6,10 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import psutil
-
 from jaxtop.wire import HostSample
-from jaxtop_agent.machine import disks, files, pressure
+from jaxtop_agent.machine import basics, disks, files, pressure
 from jaxtop_agent.machine.busy import BusyThreads
 from jaxtop_agent.machine.cgroups import Groups, Limits
 
@@ -26,10 +24,8 @@ LIMITS_EVERY = 10.0
 class _Reading(NamedTuple):
     at: float
     process_s: float
-    busy_s: float
-    total_s: float
-    received: int | None
-    sent: int | None
+    cpu: basics.Cpu
+    network: basics.Network
     limits: Limits
     waits: pressure.Waits
     disks: disks.Traffic
@@ -43,7 +39,6 @@ class HostFigures:
     also_unwatched = True
 
     def __init__(self, own_threads: Callable[[], Collection[int]], root: str = "") -> None:
-        self._process = psutil.Process()
         self._root = root
         self._groups = Groups(root)
         self._disks = disks.Disks(root)
@@ -53,31 +48,28 @@ class HostFigures:
         self._due = 0.0
 
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the machine has no client
-        memory = psutil.virtual_memory()
-        with self._process.oneshot():
-            own_times = self._process.cpu_times()
-            rss = self._process.memory_info().rss
-            threads = self._process.num_threads()
+        memory = basics.memory(self._root)
+        process = basics.process(self._root)
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + LIMITS_EVERY
             cores = _cores(self._root)
             self._groups.look(cores, memory.total)
             self._usable = _usable(cores, self._root)
         limits = self._groups.read()
-        now = self._read(own_times.user + own_times.system, limits)
+        now = self._read(limits)
         before, self._last = self._last, now
         if not board.is_watched:
             self._busy.forget()
         board.host = HostSample(
             process_cpu_permille=_rate(before, now, lambda each: each.process_s, 1000),
-            rss_bytes=rss,
-            threads=threads,
+            rss_bytes=process.rss,
+            threads=process.threads,
             machine_cpu_permille=_busy_share(before, now),
-            memory_used_bytes=limits.memory_used if limits.memory else memory.total - memory.available,
+            memory_used_bytes=limits.memory_used if limits.memory else memory.used,
             memory_total_bytes=limits.memory or memory.total,
             load_centi=round(os.getloadavg()[0] * 100),
-            received_bytes_per_s=_rate(before, now, lambda each: each.received),
-            sent_bytes_per_s=_rate(before, now, lambda each: each.sent),
+            received_bytes_per_s=_rate(before, now, lambda each: each.network.received),
+            sent_bytes_per_s=_rate(before, now, lambda each: each.network.sent),
             cores_milli=_least_milli(self._usable, limits.cores),
             is_container=limits.is_container,
             cpu_pressure_permille=_share(before, now, lambda each: each.waits.cpu_s),
@@ -94,17 +86,12 @@ class HostFigures:
     def forget(self, board: Board) -> None:
         board.host = HostSample()
 
-    def _read(self, process_s: float, limits: Limits) -> _Reading:
-        times = psutil.cpu_times()
-        total = sum(times[:8])  # guest time is counted in user time already
-        network = psutil.net_io_counters()
+    def _read(self, limits: Limits) -> _Reading:
         return _Reading(
             at=time.monotonic(),
-            process_s=process_s,
-            busy_s=total - times.idle - getattr(times, "iowait", 0.0),
-            total_s=total,
-            received=network.bytes_recv if network else None,
-            sent=network.bytes_sent if network else None,
+            process_s=time.process_time(),
+            cpu=basics.cpu(self._root),
+            network=basics.network(self._root),
             limits=limits,
             waits=pressure.waits(limits.places, self._root),
             disks=self._disks.read(),
@@ -158,9 +145,11 @@ def _busy_share(before: _Reading | None, now: _Reading) -> int | None:
     if now.limits.cores is not None:
         used = _moved(before, now, lambda each: each.limits.used_s)
         return None if used is None else min(1000, round(used * 1000 / now.limits.cores))
-    if before is None or now.total_s <= before.total_s:
-        return None
-    return max(0, round((now.busy_s - before.busy_s) * 1000 / (now.total_s - before.total_s)))
+    busy, total = (
+        _moved(before, now, lambda each: each.cpu.busy),
+        _moved(before, now, lambda each: each.cpu.total),
+    )
+    return None if busy is None or not total else round(busy * 1000 / total)
 
 
 def _held_back(before: _Reading | None, now: _Reading) -> int | None:

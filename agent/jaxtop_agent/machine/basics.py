@@ -1,0 +1,86 @@
+"""Memory, CPU and network of the machine, and the size of the process, each from one small file.
+
+By hand, not by psutil: what parses whole files into objects takes longest where a program has had the caches to
+itself for a second (measured beside a training loop: 600 µs a look, against 230).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from jaxtop_agent.machine import files
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+MOST_OF_INTERFACES = 64 * 1024
+_MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
+# Of the first line of /proc/stat: what is idle, and how many count; guests' time is in the users' already.
+IDLE, COUNTED = slice(3, 5), 8
+
+
+class Memory(NamedTuple):
+    """Bytes of the machine; None where nobody knows."""
+
+    total: int | None = None
+    used: int | None = None
+
+
+class Cpu(NamedTuple):
+    """Ticks of all cores together since the start of the machine."""
+
+    busy: int | None = None
+    total: int | None = None
+
+
+class Network(NamedTuple):
+    """Bytes through all interfaces that the process sees, its own loopback included."""
+
+    received: int | None = None
+    sent: int | None = None
+
+
+class Process(NamedTuple):
+    """Resident bytes, and how many threads there are."""
+
+    rss: int | None = None
+    threads: int | None = None
+
+
+def memory(root: str = "") -> Memory:
+    said = {
+        name: int(value) * 1024 for name, value in _MEMORY.findall(files.text(f"{root}/proc/meminfo") or "")
+    }
+    total, available = said.get("MemTotal"), said.get("MemAvailable")
+    if total is None or available is None or available > total:
+        return Memory(total)
+    return Memory(total, total - available)
+
+
+def cpu(root: str = "") -> Cpu:
+    # The first line is all of it that is read: the rest has a number for each interrupt of the machine.
+    name, *words = (files.text(f"{root}/proc/stat", 512) or "").partition("\n")[0].split() or [""]
+    ticks = [files.number(word) or 0 for word in words[:COUNTED]]
+    if name != "cpu" or len(ticks) < IDLE.stop:
+        return Cpu()
+    return Cpu(sum(ticks) - sum(ticks[IDLE]), sum(ticks))
+
+
+def network(root: str = "") -> Network:
+    received = sent = None
+    for line in (files.text(f"{root}/proc/self/net/dev", MOST_OF_INTERFACES) or "").splitlines():
+        _, colon, counters = line.rpartition(":")
+        words = counters.split()
+        if colon and len(words) > 8:
+            received = (received or 0) + (files.number(words[0]) or 0)
+            sent = (sent or 0) + (files.number(words[8]) or 0)
+    return Network(received, sent)
+
+
+def process(root: str = "") -> Process:
+    # The name may hold anything: what follows it starts after the last bracket.
+    words = (files.text(f"{root}/proc/self/stat") or "").rpartition(")")[2].split()
+    if len(words) < 22:
+        return Process()
+    pages = files.number(words[21])
+    return Process(None if pages is None else pages * PAGE, files.number(words[17]))
