@@ -41,9 +41,9 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def die_with_parent() -> None:
+def die_with_parent(number: int = signal.SIGTERM) -> None:
     """In the child: processes whose command was killed must not go on for ever."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 def end_with_sigterm() -> None:

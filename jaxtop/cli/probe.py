@@ -19,6 +19,8 @@ from jaxtop.wire.probing import BENCHES, COLLECTIVES, Asked, Stage
 
 NONE_SLOW, SOME_SLOW, COULD_NOT = 0, 1, probing.COULD_NOT
 SECONDS = 30.0
+WAIT = 60.0
+SMALLEST = 4  # bytes: a number
 WHAT = (*BENCHES, COLLECTIVES)
 
 
@@ -39,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("--processes", type=int, metavar="N", help="how many there are")
     cluster.add_argument("--process", type=int, metavar="I", help="which of them this is")
     cluster.add_argument(
+        "--wait", type=duration, default=WAIT, metavar="S", help=f"for other processes ({WAIT:.0f})"
+    )
+    cluster.add_argument(
         "--alone", action="store_true", help="this process's devices only, whatever job it is part of"
     )
     trying = parser.add_argument_group("to try it on CPUs")
@@ -55,7 +60,7 @@ def main(arguments: argparse.Namespace) -> int:
             f"{who}: a probe would disturb it, and measure it; wait for its end, or use --force", COULD_NOT
         )
     children.end_with_sigterm()
-    asked = Asked(arguments.seconds, arguments.only, arguments.mesh, arguments.sizes)
+    asked = Asked(arguments.seconds, arguments.wait, arguments.only, arguments.mesh, arguments.sizes)
     progress = Progress()
     began = time.monotonic()
     try:
@@ -134,4 +139,4 @@ def _mesh(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(amount(size) for size in text.split(","))
+    return tuple(amount(size, SMALLEST) for size in text.split(","))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from jaxtop.cli import children
 from jaxtop.cli.errors import UserError
-from jaxtop.wire.probing import Plan, Report, Said, Stage
+from jaxtop.wire.probing import FAILED, MEETING, Plan, Report, Said, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,8 +27,10 @@ if TYPE_CHECKING:
     from jaxtop.wire.probing import Asked
 
 COULD_NOT = 2
-# A process that waits for another gives up by itself, and says so, before we give it up.
-SILENCE = 90.0
+# The line in which a library of C++ says why it ends the process; its stack follows.
+FATAL = re.compile(r"F\d{4} ")
+# A process that waits for another gives up by itself, and says so; so much later we give it up.
+SILENCE = 30.0
 LEAVE_WITHIN = 5.0
 LOOK_EVERY = 0.1
 
@@ -41,11 +46,19 @@ class Team(NamedTuple):
     is_alone: bool = False
 
 
+class Listener(NamedTuple):
+    """Who wants to know how far it is, and how long nothing may be heard."""
+
+    tell: Callable[[Stage], None]
+    patience_s: float
+
+
 class Heard(NamedTuple):
     """What process 0 said; reports stay empty in a process that is not it."""
 
     plan: Plan | None
     reports: tuple[Report, ...]
+    stage: str
 
 
 def run(team: Team, asked: Asked, tell: Callable[[Stage], None]) -> Heard:
@@ -60,8 +73,9 @@ def run(team: Team, asked: Asked, tell: Callable[[Stage], None]) -> Heard:
             finally:
                 os.close(writing)
             stack.callback(_end, started)
-        heard = _listen(reading, started, errors, tell)
-        _await(started, errors)
+        heard = _listen(reading, started, errors, Listener(tell, asked.patience_s + SILENCE))
+        _await(started)
+        _fail_if_ended(started, errors, heard.stage)
         return heard
 
 
@@ -90,7 +104,8 @@ def _start(team: Team, asked: Asked, errors: list[IO[str]], pipe: int) -> list[s
                 stdout=subprocess.DEVNULL,  # JAX's transport reports its connections there
                 stderr=errors[index],
                 pass_fds=(pipe,) if index == 0 else (),
-                preexec_fn=children.die_with_parent,  # noqa: PLW1509 - this process has one thread
+                # JAX takes SIGTERM for a hint, and goes on.
+                preexec_fn=partial(children.die_with_parent, signal.SIGKILL),  # noqa: PLW1509 - this process has one thread
             )
         )
     return started
@@ -101,7 +116,7 @@ def _is_proxy(name: str) -> bool:
 
 
 def _listen(
-    pipe: int, started: list[subprocess.Popen[bytes]], errors: list[IO[str]], tell: Callable[[Stage], None]
+    pipe: int, started: list[subprocess.Popen[bytes]], errors: list[IO[str]], listener: Listener
 ) -> Heard:
     plan: Plan | None = None
     reports: list[Report] = []
@@ -112,18 +127,18 @@ def _listen(
             heard_at = time.monotonic()
             if isinstance(message, Stage):
                 stage = message
-                tell(stage)
+                listener.tell(stage)
             elif isinstance(message, Plan):
                 plan = message
             else:
                 reports.append(message)
         _fail_if_ended(started, errors, stage.name)
-        if time.monotonic() - heard_at > SILENCE:
+        if time.monotonic() - heard_at > listener.patience_s:
             raise UserError(
-                f"nothing has moved for {SILENCE:.0f} s ({stage.name}): is a device or a host stuck?",
+                f"nothing has moved for {listener.patience_s:.0f} s ({stage.name}): is something stuck?",
                 COULD_NOT,
             )
-    return Heard(plan, tuple(reports))
+    return Heard(plan, tuple(reports), stage.name)
 
 
 def _messages(pipe: int) -> Iterator[list[Said]]:
@@ -142,20 +157,30 @@ def _messages(pipe: int) -> Iterator[list[Said]]:
             yield [decoder.decode(line) for line in lines]
 
 
+def _await(started: list[subprocess.Popen[bytes]]) -> None:
+    end = time.monotonic() + LEAVE_WITHIN
+    while any(child.poll() is None for child in started) and time.monotonic() < end:
+        time.sleep(LOOK_EVERY / 10)
+
+
 def _fail_if_ended(started: list[subprocess.Popen[bytes]], errors: list[IO[str]], stage: str) -> None:
     for index, child in enumerate(started):
         status = child.poll()
         if status:
             who = f"process {index} of the probe" if len(started) > 1 else "the probe's process"
-            words = children.last_words(errors[index])
-            raise UserError(f"{who} {children.how(status)} ({stage}){words}", COULD_NOT)
+            raise UserError(_why(who, status, errors[index], stage), COULD_NOT)
 
 
-def _await(started: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> None:
-    end = time.monotonic() + LEAVE_WITHIN
-    while any(child.poll() is None for child in started) and time.monotonic() < end:
-        time.sleep(LOOK_EVERY / 10)
-    _fail_if_ended(started, errors, "the end")
+def _why(who: str, status: int, file: IO[str], stage: str) -> str:
+    words = children.last_words(file)
+    if status == FAILED and words:
+        return words.removeprefix(": ")
+    if status == -signal.SIGABRT:
+        if stage == MEETING:  # JAX does not say so, but aborts
+            return "the other processes were not met: is each started, with the same coordinator?"
+        file.seek(0)
+        words = next((f": {line.partition('] ')[2][:300]}" for line in file if FATAL.match(line)), words)
+    return f"{who} {children.how(status)} ({stage}){words}"
 
 
 def _end(started: list[subprocess.Popen[bytes]]) -> None:

@@ -30,12 +30,12 @@ def length(seconds: float) -> str:
     return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
 
 
-def amount(text: str) -> int:
+def amount(text: str, least: int = LEAST) -> int:
     """Bytes that a person typed: 500k, 100M, 2G, 1.5GB."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
     count = int(float(found[1]) * 1000 ** ("", *"kmgt").index(found[2])) if found else 0
-    if count < LEAST:
-        raise argparse.ArgumentTypeError(f"{text} is no size from {size(LEAST)} up: 500k, 100M, 2G")
+    if count < least:
+        raise argparse.ArgumentTypeError(f"{text} is no size from {size(least)} up: 500k, 100M, 2G")
     return count
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # So many robust spreads below the others, and in this part of the rounds: else it is noise.
 SPREADS = 4.0
-AGREEING = 0.75
+AGREEING = 0.9
 LEAST_ROUNDS = 5
 # What turns a median of distances into a standard deviation, and that into one of a median.
 ROBUST, OF_MEDIAN = 1.4826, 1.2533
@@ -27,29 +27,43 @@ class Share(NamedTuple):
 def compare(speeds: Sequence[Sequence[float]], tolerance: float) -> list[Share]:
     """Each one's speed against the median of all, round by round, so that what drifts drifts for all.
 
-    Where half of them are slow the median is that of the others: nothing is faster than it can be. How far
-    apart the faster half is says what is normal, in logarithms: half as fast is as far as twice as fast.
+    It is judged against the median of the others. Of two in the middle the faster counts, so that half of them
+    can be slow: nothing is faster than it can be. How far apart the faster half is says what is normal, in
+    logarithms: half as fast is as far as twice as fast.
     """
     rounds = min(map(len, speeds), default=0)
     if len(speeds) < 2 or not rounds:
         return []
-    peers = [median_high(each[number] for each in speeds) for number in range(rounds)]
-    shares = [[log(each[number] / peers[number]) for number in range(rounds)] for each in speeds]
-    medians = [median(each) for each in shares]
-    faster = sorted(range(len(shares)), key=medians.__getitem__)[len(shares) // 2 :]
-    between = ROBUST * median(abs(medians[i]) for i in faster)
+    middle = [median_high(each[number] for each in speeds) for number in range(rounds)]
+    typical = [median(log(each[number] / middle[number]) for number in range(rounds)) for each in speeds]
+    others = [_median_of_others([each[number] for each in speeds]) for number in range(rounds)]
+    against = [
+        [log(each[number] / others[number][place]) for number in range(rounds)]
+        for place, each in enumerate(speeds)
+    ]
+    distances = [distance(each) for each in against]
+    faster = sorted(range(len(speeds)), key=typical.__getitem__)[len(speeds) // 2 :]
+    slowest = min(typical[i] for i in faster)
+    between = ROBUST * median(typical[i] - slowest for i in faster)
+    usual = median(distances[i] for i in faster)
     of_median = ROBUST * OF_MEDIAN / sqrt(rounds)
-    within = of_median * median(distance(shares[i]) for i in faster)
-    far, apart = log(1 - tolerance), SPREADS * max(between, within)
+    far = log(1 - tolerance)
     return [
         Share(
             exp(share),
             rounds >= LEAST_ROUNDS
-            and share < min(far, -apart)
+            and median(each) < min(far, -SPREADS * max(between, of_median * max(usual, own)))
             and sum(one < far / 2 for one in each) >= AGREEING * rounds,
         )
-        for share, each in zip(medians, shares, strict=True)
+        for share, own, each in zip(typical, distances, against, strict=True)
     ]
+
+
+def _median_of_others(speeds: Sequence[float]) -> list[float]:
+    """For each the median of all the others; of two in the middle the faster."""
+    ordered = sorted(speeds)
+    middle = (len(speeds) - 1) // 2
+    return [ordered[middle + 1] if speed <= ordered[middle] else ordered[middle] for speed in speeds]
 
 
 def distance(values: Sequence[float]) -> float:

@@ -42,8 +42,8 @@ FIGURES: dict[str, ProbeFigure] = {
     "memory_bytes_per_s": ProbeFigure("memory", "GB/s", 1e9, 0.15),
     "matrix_flops_per_s": ProbeFigure("matrix rate", "TFLOP/s", 1e12, 0.15),
     "together_flops_per_s": ProbeFigure("matrix rate together", "TFLOP/s", 1e12, 0.15),
-    "enqueue_s": ProbeFigure("enqueue", "µs", 1e-6, 0.5),
-    "round_trip_s": ProbeFigure("round trip", "µs", 1e-6, 0.5),
+    "enqueue_s": ProbeFigure("enqueue", "µs", 1e-6, 0.6),
+    "round_trip_s": ProbeFigure("round trip", "µs", 1e-6, 0.6),
     "to_device_bytes_per_s": ProbeFigure("to device", "GB/s", 1e9, 0.3),
     "from_device_bytes_per_s": ProbeFigure("from device", "GB/s", 1e9, 0.3),
 }

@@ -23,6 +23,10 @@ BENCHES = {
     "together": ("together_flops_per_s",),
 }
 COLLECTIVES = "collectives"
+# The stage in which the processes of a cluster come together.
+MEETING = "meeting the other processes"
+# How a process ends that has said on standard error, in one line, why.
+FAILED = 3
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "collective-permute")
 
 
@@ -30,6 +34,7 @@ class Asked(Struct, frozen=True):
     """What the person asked for; what is empty: as is fit."""
 
     seconds: float
+    patience_s: float
     only: tuple[str, ...] = ()
     mesh: tuple[tuple[str, int], ...] = ()
     sizes: tuple[int, ...] = ()

@@ -16,15 +16,13 @@ import psutil
 
 from jaxtop import processes
 from jaxtop.wire.hosts import Device
-from jaxtop.wire.probing import BENCHES, Asked, Here, Plan, Report, Stage
+from jaxtop.wire.probing import BENCHES, FAILED, MEETING, Asked, Here, Plan, Report, Stage
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.probe import benches, meetings, planning
-from jaxtop_agent.probe.store import PATIENCE, Store, Teller, Unmet
+from jaxtop_agent.probe.store import Store, Teller, Unmet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-FAILED = 3
 
 
 def main() -> None:
@@ -49,16 +47,19 @@ def probe(arguments: argparse.Namespace, teller: Teller) -> None:
     import jax
 
     began = time.monotonic()
-    _join(arguments, teller)
+    asked = msgspec.json.decode(arguments.asked, type=Asked)
+    _join(arguments, asked.patience_s, teller)
     teller.say(Stage("looking for devices"))
-    own, devices = jax.local_devices(), jax.devices()
-    store = Store(jax.process_index(), jax.process_count())
+    try:
+        own, devices = jax.local_devices(), jax.devices()
+    except Exception as error:  # of many kinds, by version and platform
+        raise planning.Unfit(f"JAX finds no devices: {str(error) or type(error).__name__}") from error
+    store = Store(jax.process_index(), jax.process_count(), asked.patience_s)
     here = _here(store.process, own)
     store.put(f"here/{store.process}", here)
-    asked = msgspec.json.decode(arguments.asked, type=Asked)
     made: Plan | None = None
     if store.process == 0:
-        everyone = [store.get(f"here/{i}", Here) for i in range(store.processes)]
+        everyone = [store.get(f"here/{i}", Here, i) for i in range(store.processes)]
         teller.say(Stage("choosing sizes"))
         made = planning.plan(asked, everyone, devices, own)
     plan = store.told_by_first("plan", made, Plan)
@@ -70,7 +71,7 @@ def probe(arguments: argparse.Namespace, teller: Teller) -> None:
     teller.say(Stage("gathering"))
     if store.process == 0:
         for i in range(store.processes):
-            teller.say(store.get(f"report/{i}", Report))
+            teller.say(store.get(f"report/{i}", Report, i))
     store.meet("end")  # process 0 is the last to have what it needs, and the store is in it
 
 
@@ -111,7 +112,7 @@ def _round(
     return found
 
 
-def _join(arguments: argparse.Namespace, teller: Teller) -> None:
+def _join(arguments: argparse.Namespace, patience: float, teller: Teller) -> None:
     """Become one of several processes, where the command or the surroundings say that there are several."""
     import jax
 
@@ -125,9 +126,9 @@ def _join(arguments: argparse.Namespace, teller: Teller) -> None:
     if arguments.local:
         # Else the coordinator listens everywhere, and a Slurm job's numbers are taken for ours.
         told |= {"coordinator_bind_address": arguments.coordinator, "cluster_detection_method": "deactivate"}
-    teller.say(Stage("meeting the other processes"))
+    teller.say(Stage(MEETING))
     try:
-        jax.distributed.initialize(**told, initialization_timeout=int(PATIENCE))
+        jax.distributed.initialize(**told, initialization_timeout=max(1, int(patience)))
     except ValueError:
         if arguments.coordinator:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -13,10 +14,8 @@ if TYPE_CHECKING:
 
     from jaxtop.wire.probing import Said
 
-# So long a process waits for another at one place.
-PATIENCE = 60.0
-
 T = TypeVar("T")
+MISSING = re.compile(r"^(?:\S*task:)?(\d+)$", re.MULTILINE)
 
 
 class Unmet(Exception):
@@ -26,9 +25,10 @@ class Unmet(Exception):
 class Store:
     """Values that all processes read, and places where they wait for each other."""
 
-    def __init__(self, process: int, processes: int) -> None:
+    def __init__(self, process: int, processes: int, patience: float) -> None:
         self.process = process
         self.processes = processes
+        self._patience = patience
         self._own: dict[str, str] = {}
         self._shared = jaxprivate.Coordination() if processes > 1 else None
 
@@ -39,15 +39,14 @@ class Store:
         else:
             self._shared.set(f"probe/{key}", text, overwrite=False)
 
-    def get(self, key: str, kind: type[T]) -> T:
+    def get(self, key: str, kind: type[T], owner: int) -> T:
+        """What a process has put there, waited for."""
         if self._shared is None:
             return msgspec.json.decode(self._own[key], type=kind)
         try:
-            text = self._shared.get(f"probe/{key}", PATIENCE)
+            text = self._shared.get(f"probe/{key}", self._patience)
         except Exception as error:
-            raise Unmet(
-                f"no {key} within {PATIENCE:.0f} s: the process that owes it is gone or stuck"
-            ) from error
+            raise self._unmet(str(owner), key) from error
         return msgspec.json.decode(text, type=kind)
 
     def meet(self, place: str) -> None:
@@ -55,15 +54,23 @@ class Store:
         if self._shared is None:
             return
         try:
-            self._shared.meet(f"probe/{place}", PATIENCE)
+            self._shared.meet(f"probe/{place}", self._patience)
         except Exception as error:
-            raise Unmet(f"not all processes came to {place} within {PATIENCE:.0f} s") from error
+            # JAX names some of those that are missing, in one way or another.
+            named = str(error).partition("timed out task names:")[2]
+            raise self._unmet(", ".join(MISSING.findall(named)), place) from error
+
+    def _unmet(self, missing: str, place: str) -> Unmet:
+        who = f"process {missing}" if missing else "another process"
+        return Unmet(
+            f"{who} did not come within {self._patience:.0f} s ({place.partition('/')[0]}): gone, or stuck"
+        )
 
     def told_by_first(self, key: str, value: T | None, kind: type[T]) -> T:
         """The value that process 0 gives, in every process."""
         if self.process == 0:
             self.put(key, value)
-        return self.get(key, kind)
+        return self.get(key, kind, 0)
 
 
 class Teller:
