@@ -1,7 +1,7 @@
 """Memory, CPU and network of the machine, and the size of the process, each from one small file.
 
-By hand, not by psutil: what parses whole files into objects takes longest where a program has had the caches to
-itself for a second (measured beside a training loop: 600 µs a look, against 230).
+By hand, not by psutil: what parses whole files into objects takes longest where a program has had the caches
+to itself for a second (measured beside a training loop: 600 µs a look, against 230).
 """
 
 from __future__ import annotations

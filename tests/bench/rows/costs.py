@@ -26,7 +26,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
                     "train", seconds=setting.pick(5, 1)
                 )  # the first looks cost more than those that follow
                 before = trainer.do("costs")
-                trained = trainer.do("train", seconds=setting.pick(30, 4))
+                trained = trainer.do("train", seconds=setting.pick(60, 4))
                 after = trainer.do("costs")
         threads, collectors = (
             _percent(before[kind], after[kind], trained["elapsed"])
