@@ -30,7 +30,7 @@ def test_gpus_are_listed_with_the_driver(driver):
     assert found() == [
         ("ok", "driver 550.54.15, 2 GPUs"),
         ("ok", "GPU 0 (GPU-00000000): NVIDIA H100 80GB HBM3"),
-        ("ok", "GPU 1 (GPU-11111111): NVIDIA A10; it does not offer link sent, occupancy, pcie"),
+        ("ok", "GPU 1 (GPU-11111111): NVIDIA A10; it does not offer dram, link, occupancy, pcie, tensor"),
     ]
 
 
@@ -40,7 +40,7 @@ def test_a_lost_gpu_and_a_missing_permission_are_told_with_their_mend(driver):
     assert version == ("ok", "driver 550.54.15, 2 GPUs")
     assert lost[0] == "bad" and lost[1].startswith("GPU 0 ") and "nvidia-smi --gpu-reset" in lost[1]
     assert there == ("ok", "GPU 1 (GPU-11111111): NVIDIA H100 80GB HBM3")
-    assert closed[0] == "note" and closed[1].startswith("GPU 1: no permission for occupancy; ")
+    assert closed[0] == "note" and closed[1].startswith("GPU 1: no permission for dram, occupancy, tensor; ")
     assert "NVreg_RestrictProfilingToAdminUsers=0" in closed[1]
 
 

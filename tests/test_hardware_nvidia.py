@@ -75,7 +75,7 @@ class TestFigures:
         assert reader.uuids == (UUIDS[0],)
 
     def test_traffic_over_nvlink_is_the_difference_over_the_drivers_own_clock(self, driver, opened):
-        driver.have({})
+        driver.have({"gpm": 0})
         reader = opened(0)
         (first,) = reader.read(0)
         assert "link_sent_bytes_per_s" not in first
@@ -86,6 +86,18 @@ class TestFigures:
         driver.say(gpu0={"field138.all": 10, "now_us": 2_000_000})  # counted anew
         (found,) = reader.read(200)
         assert "link_sent_bytes_per_s" not in found
+
+    def test_on_hopper_gpm_tells_of_it_and_counters_where_gpm_does_not(self, driver, opened):
+        driver.have({"gpm60": 20, "gpm61": 10})
+        reader = opened(0)
+        reader.read(0)
+        (found,) = reader.read(1)
+        assert (found["link_received_bytes_per_s"], found["link_sent_bytes_per_s"]) == (20 << 20, 10 << 20)
+        driver.say(gpu0={"gpm60": None, "gpm61": None})
+        reader.read(2)
+        driver.say(gpu0={"field138.all": 1001, "field139.all": 5000, "now_us": 2_000_000})
+        (found,) = reader.read(3)
+        assert (found["link_received_bytes_per_s"], found["link_sent_bytes_per_s"]) == (0, 1024)
 
     def test_rates_do_not_reach_over_a_time_in_which_nobody_watched(self, driver, opened):
         driver.have({})
@@ -104,7 +116,7 @@ class TestFigures:
         (found,) = reader.read(0)
         assert (found["pcie_sent_bytes_per_s"], found["pcie_received_bytes_per_s"]) == (2048000, 307200)
         assert "occupancy_permille" not in found
-        assert reader.remarks() == "not offered by these GPUs: occupancy"
+        assert reader.remarks() == "not offered by these GPUs: dram, occupancy, tensor"
 
     def test_counters_of_pcie_are_taken_where_they_are_wide_enough(self, driver, opened):
         driver.have({"gpm": 0, "field197": 0, "field198": 1 << 33})
@@ -193,6 +205,16 @@ class TestLost:
             assert second["power_mw"] == 612_345
         assert told == [("critical", "gpu", "GPU 0 (GPU-00000000) has fallen off the bus")]
         assert reader.remarks() == "lost: GPU 0 (GPU-00000000)"
+
+    def test_beside_another_that_is_lost_it_is_found_all_the_same(self, driver, opened):
+        driver.have({}, {}, {"power": 7})
+        driver.say(gpu0={"lost": 15}, cuda=3, cuda1=UUIDS[2].removeprefix("GPU-"))
+        reader = opened(1)
+        assert reader.read(0)[0]["power_mw"] == 7
+        driver.say(gpu2={"lost": 15})
+        assert reader.read(1) == [{}]
+        driver.say(gpu2={"lost": None})
+        assert reader.read(20)[0]["power_mw"] == 7
 
     def test_it_is_read_again_when_it_comes_back(self, driver, opened, told):
         driver.have({})
@@ -358,7 +380,7 @@ class TestInstances:
         reader = opened(0)
         divided.say(xid1="0 94")
         reader.read(0)
-        assert told[0][2].startswith("XID 94 on GPU 0 (MIG-00000000): contained memory error")
+        assert told[0][2].startswith("XID 94 on GPU 0 (GPU-00000000): contained memory error")
 
 
 class TestNoDriver:

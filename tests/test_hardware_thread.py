@@ -16,6 +16,7 @@ from jaxtop_agent.identity import identify
 from jaxtop_agent.threads import Worker
 from tests import standin
 from tests.standin import UUIDS
+from tests.standin.tpu import DUTY, gauge, serving
 from tests.support import PYTHON, environment, eventually, processes, run, script, snapshot
 
 
@@ -87,10 +88,18 @@ class TestReading:
         eventually(lambda: board.sources["hardware"].startswith("off: these devices are"), every=0.02)
         assert now(board) == DeviceSample()
 
+    def test_tpus_are_asked_through_their_runtime(self, board, monkeypatch):
+        with serving() as service:
+            monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", str(service.port))
+            service.metrics = {DUTY: [gauge(50.0, 0), gauge(60.0, 1)]}
+            watch(board, topology("tpu", "TPU v6e"))
+            eventually(lambda: now(board).utilization_permille == (500, 600), every=0.02)
+            assert board.sources["hardware"] == "on"
+
     def test_what_is_missing_is_said(self, driver, board):
         driver.have({"energy": "!4"}, {"gpm": 0})
         watch(board, topology())
-        expected = "on: not permitted: energy; not offered by these GPUs: occupancy, pcie"
+        expected = "on: not permitted: energy; not offered by these GPUs: dram, occupancy, pcie, tensor"
         eventually(lambda: board.sources["hardware"] == expected, every=0.02)
         assert now(board).energy_mj == (None, 123_456_789)
 

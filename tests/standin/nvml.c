@@ -148,7 +148,7 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, Device **device) {
         for (int instance = -1; instance < INSTANCES; instance++) {
             Device *one = device_at(gpu, instance);
             status = as_text(one, "uuid", found, sizeof found);
-            if (status != SUCCESS && status != NOT_SUPPORTED) continue; /* a lost one is not found */
+            if (status != SUCCESS && status != NOT_SUPPORTED) return status; /* any lost GPU, as documented */
             if (status == SUCCESS && strcmp(found, uuid) == 0) {
                 *device = one;
                 return SUCCESS;

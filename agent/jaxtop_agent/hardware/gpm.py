@@ -18,8 +18,10 @@ METRICS: Mapping[str, tuple[str, float]] = {
     "dram_permille": ("NVML_GPM_METRIC_DRAM_BW_UTIL", 10),
     "pcie_sent_bytes_per_s": ("NVML_GPM_METRIC_PCIE_TX_PER_SEC", MIB),
     "pcie_received_bytes_per_s": ("NVML_GPM_METRIC_PCIE_RX_PER_SEC", MIB),
+    "link_sent_bytes_per_s": ("NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", MIB),
+    "link_received_bytes_per_s": ("NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", MIB),
 }
-# Of an instance: the bus belongs to the GPU as a whole.
+# Of an instance: traffic is that of the GPU as a whole.
 OF_INSTANCES = ("occupancy_permille", "tensor_permille", "dram_permille")
 
 

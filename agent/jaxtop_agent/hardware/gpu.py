@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop_agent.hardware.gpm import METRICS, OF_INSTANCES, Gpm
+from jaxtop_agent.hardware.gpm import OF_INSTANCES, Gpm
 from jaxtop_agent.hardware.links import LINK_COLUMNS, PCIE_COLUMNS, Counters
 
 if TYPE_CHECKING:
@@ -154,13 +154,17 @@ class Gpu:
             if self.parent is None or figure.scope is not Scope.ONLY_WHOLE:
                 handle = self.handle if figure.scope is Scope.OWN else self.whole
                 self._take(found, figure, handle)
-        columns = tuple(METRICS) if self.parent is None else OF_INSTANCES
-        self._ask(found, columns, self._activity)
-        if self.parent is None:
-            self._ask(found, LINK_COLUMNS, lambda: self._counters.links(self.handle))
-            if self._gpm is None:  # which has the bus, too, and an average instead of a sample
-                self._ask(found, PCIE_COLUMNS, lambda: self._counters.pcie(self.handle), mark="pcie")
+        self._ask(found, OF_INSTANCES, self._activity)
+        is_new = self._gpm is not None and OF_INSTANCES[0] not in found  # it tells from the next time on
+        if self.parent is None and not is_new:
+            self._ask_missing(found, LINK_COLUMNS, self._counters.links)
+            self._ask_missing(found, PCIE_COLUMNS, self._counters.pcie)
         return found
+
+    def _ask_missing(self, found: Figures, columns: tuple[str, ...], read: Callable[[Any], Figures]) -> None:
+        """What GPM has not told already, which gives averages and costs nothing more."""
+        if not found.keys() & set(columns):
+            self._ask(found, columns, lambda: read(self.handle))
 
     def _take(self, found: Figures, figure: Figure, handle: Any) -> None:
         if figure.is_fixed and figure.columns[0] in self._fixed:
@@ -179,12 +183,9 @@ class Gpu:
         if figure.is_fixed:
             self._fixed.update(got)
 
-    def _ask(
-        self, found: Figures, columns: tuple[str, ...], read: Callable[[], Figures], mark: str = ""
-    ) -> Figures:
-        """Take in what a call gives; a refusal is remembered, by the mark or the first column."""
-        mark = mark or columns[0]
-        if mark in self.refused:
+    def _ask(self, found: Figures, columns: tuple[str, ...], read: Callable[[], Figures]) -> Figures:
+        """Take in what a call gives; a refusal is remembered."""
+        if columns[0] in self.refused:
             return {}
         try:
             got = read()
@@ -193,7 +194,7 @@ class Gpu:
                 self._release()
                 raise Lost(self._ends[error.value]) from None
             if error.value in self._refusals:
-                self.refused[mark] = error.value
+                self.refused |= dict.fromkeys(columns, error.value)
             return {}
         found.update(got)
         return got

@@ -45,8 +45,23 @@ def _by_uuid(nvml: Any, uuid: str | None) -> Place | None:
     for kind in ("GPU-", "MIG-"):
         if uuid is not None:
             with suppress(nvml.NVMLError):
-                return place_of(nvml, nvml.nvmlDeviceGetHandleByUUID((kind + uuid).encode()))
+                return place_of(nvml, handle_of(nvml, kind + uuid))
     return None
+
+
+def handle_of(nvml: Any, uuid: str) -> Any:
+    """The handle of a GPU or an instance; raises NVMLError."""
+    try:
+        return nvml.nvmlDeviceGetHandleByUUID(uuid.encode())
+    except nvml.NVMLError as error:
+        if error.value != nvml.NVML_ERROR_GPU_IS_LOST:
+            raise
+    for index in range(nvml.nvmlDeviceGetCount()):  # any lost GPU makes the call above fail
+        with suppress(nvml.NVMLError):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            if _text(nvml.nvmlDeviceGetUUID(handle)) == uuid:
+                return handle
+    raise nvml.NVMLError(nvml.NVML_ERROR_GPU_IS_LOST)
 
 
 def place_of(nvml: Any, handle: Any) -> Place:

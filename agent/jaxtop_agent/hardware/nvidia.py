@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.hardware.gpu import Gpu, Lost
-from jaxtop_agent.hardware.mapping import find
+from jaxtop_agent.hardware.mapping import find, handle_of, place_of
 from jaxtop_agent.hardware.reader import Off, listed
 from jaxtop_agent.hardware.xid import Xids, address
 
@@ -74,14 +74,9 @@ class Nvidia:
             raise Off(f"which GPUs these are cannot be told: {why}")
         if len(found) < len(places):
             self._unplaced = f"{len(places) - len(found)} of {len(places)} devices not found: {why}"
-        wholes = {address(gpu.whole): gpu for gpu in found}
         with suppress(nvml.NVMLError):  # no events on some systems; figures there are
-            self._xids = Xids(
-                nvml,
-                {place: gpu.title.removeprefix("an instance of ") for place, gpu in wholes.items()},
-                {place: gpu.whole for place, gpu in wholes.items()},
-                self._tell,
-            )
+            wholes = {address(gpu.whole): place_of(nvml, gpu.whole) for gpu in found}
+            self._xids = Xids(nvml, wholes, self._tell)
 
     def read(self, now: float) -> Sequence[Figures]:
         if self._xids is not None:
@@ -94,7 +89,7 @@ class Nvidia:
             return {}
         try:
             if again is not None:
-                gpu.return_as(self._nvml.nvmlDeviceGetHandleByUUID(gpu.uuid.encode()))
+                gpu.return_as(handle_of(self._nvml, gpu.uuid))
             found = gpu.read()
         except (Lost, self._nvml.NVMLError) as error:
             self._look_again[gpu.uuid] = now + LOOK_AGAIN_S

@@ -30,7 +30,7 @@ class Readings:
 NOTHING = Readings()
 
 
-_UNIT = re.compile(r"(_(permille|bytes|bytes_per_s|mw|mj|c|mhz))$")
+_UNIT = re.compile(r"_(permille|bytes|(sent|received)_bytes_per_s|mw|mj|c|mhz)$")
 
 
 class Off(Exception):
@@ -63,5 +63,5 @@ def columns(figures: Sequence[Figures]) -> Mapping[str, Column]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names of columns as a person reads them, units left out."""
-    return ", ".join(sorted(_UNIT.sub("", name).replace("_", " ") for name in names))
+    """Names of columns as a person reads them, units and directions left out."""
+    return ", ".join(sorted({_UNIT.sub("", name).replace("_", " ") for name in names}))

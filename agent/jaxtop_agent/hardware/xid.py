@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jaxtop_agent.hardware.mapping import Place
     from jaxtop_agent.hardware.reader import Tell
 
 # In a few words, from NVIDIA's catalogue: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
@@ -51,15 +52,15 @@ AT_ONCE = 16
 class Xids:
     """Listens for the XIDs of some GPUs; those that cannot be listened to are left out."""
 
-    def __init__(self, nvml: Any, titles: Mapping[int, str], handles: Mapping[int, Any], tell: Tell) -> None:
+    def __init__(self, nvml: Any, gpus: Mapping[int, Place], tell: Tell) -> None:
         self._nvml = nvml
-        self._titles = titles  # by the address of the handle
+        self._gpus = gpus  # by the address of the handle
         self._tell = tell
         self._set: Any = nvml.nvmlEventSetCreate()
         self.refused = 0
-        for handle in handles.values():
+        for gpu in gpus.values():
             try:
-                nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._set)
+                nvml.nvmlDeviceRegisterEvents(gpu.handle, nvml.nvmlEventTypeXidCriticalError, self._set)
             except nvml.NVMLError:
                 self.refused += 1
 
@@ -72,7 +73,8 @@ class Xids:
                 return
             if event.eventType == self._nvml.nvmlEventTypeXidCriticalError:
                 number = int(event.eventData)
-                title = self._titles.get(address(event.device), "a GPU")
+                gpu = self._gpus.get(address(event.device))
+                title = "a GPU" if gpu is None else gpu.title
                 words = WORDS.get(number)
                 self._tell("critical", "xid", f"XID {number} on {title}" + (f": {words}" if words else ""))
 
