@@ -107,6 +107,8 @@ def _remarks(collective: ProbedCollective) -> str:
 def _verdict(probe: Probe) -> list[str]:
     if probe.slow:
         return [legible(slow.text) for slow in probe.slow]
+    if not any(device.figures for device in probe.devices):
+        return ["nobody to compare: no device was measured alone"]
     compared = any(each.share is not None for device in probe.devices for each in device.figures.values())
     return ["no device stands out" if compared else "one device of its kind: nothing to compare it with"]
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# So many robust spreads below the others, and in this part of the rounds: else it is noise.
-SPREADS = 4.0
+# So many robust spreads below the others, and in this part of the rounds: else it is noise. That of its own
+# rounds counts less: one that is starved of its machine is slow, and unsteady, too.
+SPREADS, OWN_SPREADS = 4.0, 2.0
 AGREEING = 0.9
 LEAST_ROUNDS = 5
 # What turns a median of distances into a standard deviation, and that into one of a median.
@@ -27,9 +28,9 @@ class Share(NamedTuple):
 def compare(speeds: Sequence[Sequence[float]], tolerance: float) -> list[Share]:
     """Each one's speed against the median of all, round by round, so that what drifts drifts for all.
 
-    It is judged against the median of the others. Of two in the middle the faster counts, so that half of them
-    can be slow: nothing is faster than it can be. How far apart the faster half is says what is normal, in
-    logarithms: half as fast is as far as twice as fast.
+    It is judged against the median of the others. Of two in the middle the faster counts, so that half of
+    them can be slow: nothing is faster than it can be. How far apart the faster half is says what is normal,
+    in logarithms: half as fast is as far as twice as fast.
     """
     rounds = min(map(len, speeds), default=0)
     if len(speeds) < 2 or not rounds:
@@ -52,7 +53,8 @@ def compare(speeds: Sequence[Sequence[float]], tolerance: float) -> list[Share]:
         Share(
             exp(share),
             rounds >= LEAST_ROUNDS
-            and median(each) < min(far, -SPREADS * max(between, of_median * max(usual, own)))
+            and median(each)
+            < min(far, -max(SPREADS * between, of_median * max(SPREADS * usual, OWN_SPREADS * own)))
             and sum(one < far / 2 for one in each) >= AGREEING * rounds,
         )
         for share, own, each in zip(typical, distances, against, strict=True)
