@@ -203,8 +203,8 @@ class TestLost:
             first, second = reader.read(now)
             assert first == {}
             assert second["power_mw"] == 612_345
-        assert told == [("critical", "gpu", "GPU 0 (GPU-00000000) has fallen off the bus")]
-        assert reader.remarks() == "lost: GPU 0 (GPU-00000000)"
+        assert told == [("critical", "gpu", "GPU 0 (GPU-00000000, device 0) has fallen off the bus")]
+        assert reader.remarks() == "lost: GPU 0 (GPU-00000000, device 0)"
 
     def test_beside_another_that_is_lost_it_is_found_all_the_same(self, driver, opened):
         driver.have({}, {}, {"power": 7})
@@ -225,8 +225,8 @@ class TestLost:
         assert reader.read(5) == [{}]  # it is not asked each time
         assert reader.read(20)[0]["power_mw"] == 612_345
         assert [text for _, _, text in told] == [
-            "GPU 0 (GPU-00000000) needs a reset",
-            "GPU 0 (GPU-00000000) is back",
+            "GPU 0 (GPU-00000000, device 0) needs a reset",
+            "GPU 0 (GPU-00000000, device 0) is back",
         ]
         assert reader.remarks() == ""
 
@@ -241,8 +241,8 @@ class TestXids:
         reader.read(1)
         reader.read(2)
         assert told == [
-            ("critical", "xid", "XID 48 on GPU 1 (GPU-11111111): double bit ECC error"),
-            ("critical", "xid", "XID 12345 on GPU 0 (GPU-00000000)"),
+            ("critical", "xid", "XID 48 on GPU 1 (GPU-11111111, device 1): double bit ECC error"),
+            ("critical", "xid", "XID 12345 on GPU 0 (GPU-00000000, device 0)"),
         ]
 
     def test_without_them_there_are_figures(self, driver, opened):
@@ -376,11 +376,11 @@ class TestInstances:
             opened(0)
 
     def test_an_xid_is_the_gpus(self, divided, opened, told, monkeypatch):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", INSTANCES[0])
-        reader = opened(0)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(INSTANCES[:2]))
+        reader = opened(0, 1)
         divided.say(xid1="0 94")
         reader.read(0)
-        assert told[0][2].startswith("XID 94 on GPU 0 (GPU-00000000): contained memory error")
+        assert told[0][2].startswith("XID 94 on GPU 0 (GPU-00000000, devices 0 1): contained memory error")
 
 
 class TestNoDriver:

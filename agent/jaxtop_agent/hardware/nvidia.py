@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.wire import Device
+    from jaxtop_agent.hardware.mapping import Place
     from jaxtop_agent.hardware.reader import Figures, Tell
 
 # A GPU that is lost is seldom back soon, and to ask for it may take long.
@@ -32,6 +33,12 @@ def why_no_driver(nvml: Any, error: Any) -> str:
         ),
         nvml.NVML_ERROR_NO_PERMISSION: "no permission to ask the NVIDIA driver; who may read /dev/nvidiactl?",
     }.get(error.value, f"the NVIDIA driver says: {error}")
+
+
+def _named(title: str, devices: Sequence[int]) -> str:
+    """A GPU with the ids that JAX has for it: GPU 3 (GPU-1b2c3d4e, device 11)."""
+    word = "device" if len(devices) == 1 else "devices"
+    return f"{title.removesuffix(')')}, {word} {' '.join(map(str, devices))})"
 
 
 class Nvidia:
@@ -66,8 +73,10 @@ class Nvidia:
         except nvml.NVMLError as error:
             raise Off(f"the NVIDIA driver says: {error}") from None
         self._gpus = [
-            None if place is None else Gpu(nvml, place.handle, place.uuid, place.title, place.parent)
-            for place in places
+            None
+            if place is None
+            else Gpu(nvml, place.handle, place.uuid, _named(place.title, [device.id]), place.parent)
+            for place, device in zip(places, devices, strict=True)
         ]
         found = [gpu for gpu in self._gpus if gpu is not None]
         if not found:
@@ -75,8 +84,19 @@ class Nvidia:
         if len(found) < len(places):
             self._unplaced = f"{len(places) - len(found)} of {len(places)} devices not found: {why}"
         with suppress(nvml.NVMLError):  # no events on some systems; figures there are
-            wholes = {address(gpu.whole): place_of(nvml, gpu.whole) for gpu in found}
-            self._xids = Xids(nvml, wholes, self._tell)
+            self._xids = Xids(nvml, self._wholes(devices), self._tell)
+
+    def _wholes(self, devices: Sequence[Device]) -> dict[int, Place]:
+        """Each GPU once, named with all devices that are parts of it."""
+        parts: dict[int, list[int]] = {}
+        found: dict[int, Place] = {}
+        for gpu, device in zip(self._gpus, devices, strict=True):
+            if gpu is not None:
+                whole = address(gpu.whole)
+                parts.setdefault(whole, []).append(device.id)
+                place = place_of(self._nvml, gpu.whole)
+                found[whole] = place._replace(title=_named(place.title, parts[whole]))
+        return found
 
     def read(self, now: float) -> Sequence[Figures]:
         if self._xids is not None:

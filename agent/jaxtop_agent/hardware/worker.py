@@ -62,6 +62,7 @@ class Hardware:
         board, topology = self._board, self._board.topology
         if topology is not self._topology:
             self._close()
+            board.uuids = ()
             self._topology, self._strikes, self._warm_up = topology, 0, WARM_UP_TURNS
         if topology is not None and maker(topology) is None:
             self._say(NO_HARDWARE)
