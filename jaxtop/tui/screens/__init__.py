@@ -11,6 +11,7 @@ from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
 from jaxtop.tui.screens.memory import MemoryScreenView
 from jaxtop.tui.screens.mesh import MeshScreenView
+from jaxtop.tui.screens.plot import PlotView
 from jaxtop.tui.screens.programs import ProgramsView
 from jaxtop.tui.screens.stacks import StacksView
 
@@ -30,4 +31,5 @@ def all_screens() -> list[View]:
         ProgramsView(),
         EventsView(),
         StacksView(),
+        PlotView(),
     ]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from textual.binding import ActiveBinding
 
 SCREEN_ACTION = "screen("
+# On keyboards it stands after the 9.
+LAST = "0"
 # Needed by who is lost: they go last where there is little room.
 NEVER_DROPPED = ("help", "quit")
 # A name of fewer letters says nothing.
@@ -107,7 +109,7 @@ class KeyBar(Static):
             is_screen = binding.action.startswith(SCREEN_ACTION)
             item = Item(shown, binding.description, binding.action, is_screen and binding.key == self._open)
             (screens if is_screen else keys).append(item)
-        screens.sort(key=lambda item: item.key)
+        screens.sort(key=lambda item: (item.key == LAST, item.key))
         keys.sort(key=lambda item: item.action in NEVER_DROPPED)
         self.update(key_bar(screens, keys, self.size.width), layout=False)
 

@@ -1,0 +1,201 @@
+"""A figure of the selected device or host over time, as large as the screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+
+from jaxtop.cluster import STEP_TIME, Unit
+from jaxtop.cluster.views import run_of
+from jaxtop.tui.moment import Moment, Selection
+from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.plotted import Beside, Peer, choices, few, is_of_device, line_of, peers, ways
+from jaxtop.tui.renderables.ink import ink_of
+from jaxtop.tui.renderables.plot_page import Page, page
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.reported import Reported
+from jaxtop.tui.widgets.plot import Drawn, Plot
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from jaxtop.cluster import DeviceView, Figure, Host
+
+# What is plotted first, if it is reported: of a device, and of a host.
+FIRST_OF_DEVICE, FIRST_OF_HOST = ("utilization", "used_bytes"), (STEP_TIME.name, "process_cpu_cores")
+
+
+class PlotView(View):
+    """The line of the selection beside those of others; follows time like any other screen."""
+
+    KEY: ClassVar[str] = "0"
+    TITLE: ClassVar[str] = "Plot"
+    DEFAULT_CSS = """
+    PlotView Plot { height: 1fr; padding: 0 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._plot = Plot()
+        self._reported = Reported()
+        # What a person chose; None: what suits the selection.
+        self._name: str | None = None
+        self._beside = Beside.DEVICES
+        self._pointed: float | None = None
+        self._peers: list[Peer] = []
+        # The few who are drawn of many stay the same while the question is the same.
+        self._drawn: tuple[object, frozenset[tuple[str, int | None]]] = (None, frozenset())
+
+    def compose(self) -> ComposeResult:
+        yield self._plot
+
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self._draw, init=False)
+
+    @property
+    def first_focus(self) -> Plot:
+        return self._plot
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        self._reported.see(moment)
+        self._draw()
+
+    def select(self, selection: Selection) -> None:
+        super().select(selection)
+        self._draw()
+
+    # Whose, and which figure
+
+    @property
+    def _host(self) -> Host | None:
+        """The selected one, or what came in its place; else the first."""
+        hosts = [view.host for view in self.moment.hosts]
+        selected = None if self.selection.agent is None else self.moment.host(self.selection.agent)
+        if selected is not None and selected.agent not in self.moment.states:  # it was started again
+            place = run_of(selected), selected.process_index
+            selected = next((each for each in hosts if (run_of(each), each.process_index) == place), None)
+        return selected or next(iter(hosts), None)
+
+    @property
+    def _device(self) -> DeviceView | None:
+        """The selected one, else the first of the host."""
+        host = self._host
+        devices = [each for each in self.moment.devices if host is not None and each.agent == host.agent]
+        found = (each for each in devices if each.id == self.selection.device_id)
+        return next(found, next(iter(devices), None))
+
+    @property
+    def _figures(self) -> list[Figure]:
+        return choices(self._reported.names)
+
+    def _figure(self) -> Figure | None:
+        figures = {each.name: each for each in self._figures}
+        of_device = self.selection.device_id is not None
+        first, then = (FIRST_OF_DEVICE, FIRST_OF_HOST) if of_device else (FIRST_OF_HOST, FIRST_OF_DEVICE)
+        wanted = (self._name, *first, *then)
+        found = next((figures[name] for name in wanted if name in figures), None)
+        return found or next(iter(figures.values()), None)
+
+    def _way(self, figure: Figure) -> Beside:
+        return self._beside if self._beside in ways(figure) else Beside.HOSTS
+
+    # Drawing
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        figure, host = self._figure(), self._host
+        ink = ink_of(PALETTES.get(self.app.theme, DARK), plain=self.app.no_color)
+        if figure is None or host is None:
+            said = Text(" nothing has been reported yet that could be plotted", ink.muted, end="")
+            self._plot.show(lambda _width, _height: Drawn(said))
+            return
+        beside, device = self._way(figure), self._device
+        everybody = peers(self.moment, figure, host, device, beside)
+        chosen = self._key(figure, beside, host, device)
+        drawn = self._few(everybody, chosen, (figure.name, beside))
+        lines = [line_of(self.moment, figure, each, is_chosen=each.key == chosen) for each in drawn]
+        position = device.position if device is not None and is_of_device(figure) else 0
+        figures = self._figures
+        shown = Page(
+            figure,
+            (figures.index(figure), len(figures)),
+            beside,
+            lines,
+            len(everybody),
+            _limit(figure, host, position),
+            self._pointed,
+        )
+        self._peers = drawn
+        self._plot.show(lambda width, height: page(shown, ink, width, height))
+
+    def _key(
+        self, figure: Figure, beside: Beside, host: Host, device: DeviceView | None
+    ) -> tuple[str, int | None]:
+        is_device = is_of_device(figure) and beside is not Beside.HOSTS and device is not None
+        return (device.agent, device.id) if is_device and device is not None else (host.agent, None)
+
+    def _few(self, everybody: list[Peer], chosen: tuple[str, int | None], question: object) -> list[Peer]:
+        """Whom to draw; the same as before, unless another one is asked for or one of them is gone."""
+        before, keys = self._drawn
+        there = {each.key for each in everybody}
+        if before != (question, len(everybody)) or chosen not in keys or not keys <= there:
+            keys = frozenset(each.key for each in few(everybody, chosen))
+            self._drawn = (question, len(everybody)), keys
+        return [each for each in everybody if each.key in keys]
+
+    # What a person does
+
+    def on_plot_asked(self, message: Plot.Asked) -> None:
+        message.stop()
+        figure = self._figure()
+        if figure is None:
+            return
+        what, which = message.what, message.which
+        if what == "figure":
+            figures = self._figures
+            self._name = figures[(figures.index(figure) + int(which)) % len(figures)].name
+        elif what == "beside":
+            among = ways(figure)
+            self._beside = among[(among.index(self._way(figure)) + int(which)) % len(among)]
+        elif what == "way":
+            self._beside = Beside[str(which)]
+        elif what == "choose":
+            self._choose_next(int(which))
+        elif what == "line" and int(which) < len(self._peers):
+            self._go(self._peers[int(which)])
+        elif what == "open":
+            self.post_message(self.Drilled(self.selection, "1" if is_of_device(figure) else "2"))
+        self._draw()
+
+    def on_plot_pointed(self, message: Plot.Pointed) -> None:
+        message.stop()
+        self._pointed = message.at
+        self._draw()
+
+    def _choose_next(self, by: int) -> None:
+        """The next device or host, also of those that have no line now."""
+        figure, host = self._figure(), self._host
+        if figure is None or host is None:
+            return
+        beside, device = self._way(figure), self._device
+        if beside is Beside.NOBODY:  # alone it stands among those it could stand beside
+            beside = Beside.DEVICES if is_of_device(figure) else Beside.HOSTS
+        everybody = peers(self.moment, figure, host, device, beside)
+        keys = [each.key for each in everybody]
+        chosen = self._key(figure, beside, host, device)
+        if keys:
+            at = keys.index(chosen) if chosen in keys else 0
+            self._go(everybody[(at + by) % len(everybody)])
+
+    def _go(self, peer: Peer) -> None:
+        self.selection = Selection(peer.agent, peer.device_id)
+        self.post_message(self.Selected(self.selection))
+
+
+def _limit(figure: Figure, host: Host, position: int) -> float | None:
+    """What the figure should stay below; that a share ends at all of it needs no line."""
+    full = figure.full(host.pulse, position)
+    return None if figure.unit is Unit.SHARE and full == 1.0 else full

@@ -1,0 +1,276 @@
+"""The plot: a figure over time, of whom a person chose, beside others; live, paused and replayed alike."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop.cluster import Unit
+from jaxtop.tui.figures import FIGURES, writer
+from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.plotted import Peer, few
+from jaxtop.tui.renderables.ink import ink_of
+from jaxtop.tui.renderables.plot import LETTERS, Frame, Line, extent, plot, summary, ticks
+from tests import stage, staged_hardware
+from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after
+from tests.staged_hardware import working
+
+INK = ink_of(DARK, plain=True)
+DOTS = {chr(0x2800 + bits) for bits in range(1, 256)}
+
+pytestmark = pytest.mark.usefixtures("in_utc")
+
+
+def points(*values: float | None, start: float = NOW) -> tuple[tuple[float, float | None], ...]:
+    return tuple((start + i, value) for i, value in enumerate(values))
+
+
+def drawn(*lines: Line, width: int = 60, height: int = 14, **more) -> list[str]:
+    rows, _ = plot(lines, INK, width, height, unit=Unit.WATTS, write=writer(FIGURES["power_w"]), **more)
+    return [row.plain for row in rows]
+
+
+def dotted(rows: list[str]) -> list[int]:
+    """The columns in which there are dots."""
+    return sorted({x for row in rows for x, each in enumerate(row) if each in DOTS})
+
+
+class TestLines:
+    def test_more_is_higher_and_later_is_farther_right(self):
+        rows = drawn(Line("device 0", points(*range(100, 160)), is_chosen=True))
+        places = [(y, x) for y, row in enumerate(rows) for x, each in enumerate(row) if each in DOTS]
+        first, last = min(places, key=lambda place: place[1]), max(places, key=lambda place: place[1])
+        assert first[0] > 8 and last[0] < 2
+        assert len(dotted(rows)) > 45
+
+    def test_where_nobody_knew_there_is_nothing(self):
+        rows = drawn(Line("device 0", points(*[5.0] * 20, *[None] * 20, *[6.0] * 20)))
+        columns = dotted(rows)
+        gaps = [later - at for at, later in pairwise(columns)]
+        assert max(gaps) > 12
+
+    def test_samples_that_did_not_come_are_a_gap_too(self):
+        silent = (*points(*[5.0] * 20), *points(*[6.0] * 20, start=NOW + 40))
+        columns = dotted(drawn(Line("device 0", silent)))
+        assert max(later - at for at, later in pairwise(columns)) > 12
+
+    def test_each_line_ends_with_its_letter(self):
+        rows = drawn(Line("low", points(1.0, 1.0)), Line("high", points(9.0, 9.0)))
+        letters = {row.rstrip()[-1]: y for y, row in enumerate(rows[:-2]) if row.rstrip()[-1] in LETTERS}
+        assert letters["b"] < letters["a"]
+
+    def test_one_sample_alone_is_seen(self):
+        assert dotted(drawn(Line("device 0", points(None, 5.0, None))))
+
+    def test_of_nothing_there_is_no_plot(self):
+        assert plot([Line("x", points(None, None))], INK, 60, 14, unit=Unit.WATTS, write=str) == ([], None)
+        assert plot([], INK, 60, 14, unit=Unit.WATTS, write=str) == ([], None)
+
+
+class TestAxes:
+    def test_values_and_clock_times_stand_beside_the_plot(self):
+        rows = drawn(Line("device 0", points(*[450.0 + i for i in range(60)])), width=80)
+        assert any("500W┤" in row for row in rows)
+        assert "08:00:30" in rows[-1]
+
+    def test_a_limit_is_drawn_once_something_comes_near(self):
+        assert any("╌" in row for row in drawn(Line("x", points(600.0, 610.0)), limit=700.0))
+        assert not any("╌" in row for row in drawn(Line("x", points(100.0, 110.0)), limit=700.0))
+
+    def test_a_small_change_at_a_high_level_is_seen_and_a_large_one_starts_at_nothing(self):
+        calm, wild = extent([Line("x", points(95.0, 99.0))], None), extent([Line("x", points(5, 99))], None)
+        assert calm is not None and calm[2] > 80
+        assert wild is not None and wild[2] == 0
+
+    @pytest.mark.parametrize("scale", [1e-6, 0.3, 1.0, 12.0, 4e9])
+    def test_labels_are_round_and_within(self, scale):
+        for binary in (False, True):
+            found = ticks(3 * scale, 17 * scale, 5, binary=binary)
+            assert 1 <= len(found) <= 12
+            assert all(3 * scale <= each <= 17 * scale for each in found)
+        assert ticks(0, 100, 4, binary=False) == [0, 25, 50, 75, 100]
+        assert ticks(0, 4 << 30, 4, binary=True) == [each << 30 for each in range(5)]
+
+    def test_a_column_is_a_time(self):
+        shown = Frame(NOW, NOW + 100, 0, 1, width=50, height=10)
+        assert [shown.column(shown.time_at(column)) for column in range(50)] == list(range(50))
+
+
+def test_a_line_in_figures_is_its_last_least_mean_and_most():
+    assert summary(Line("x", points(1.0, None, 4.0, 1.0))) == (1.0, 1.0, 2.0, 4.0)
+    assert summary(Line("x", points(1.0, None))) == (None, 1.0, 1.0, 1.0)
+    assert summary(Line("x", ())) == (None,) * 4
+
+
+def test_of_a_thousand_hosts_the_chosen_one_the_most_and_the_least_are_drawn():
+    everybody = [Peer(f"{i}", f"a{i}", None, (0,), float(i) if i % 2 else None) for i in range(1024)]
+    kept = few(everybody, ("a500", None))
+    names = [each.name for each in kept]
+    assert len(names) == len(LETTERS)
+    assert {"500", "1", "1023", "1021"} <= set(names)
+    assert names == sorted(names, key=int)
+
+
+class TestScreen:
+    def test_it_opens_at_the_selected_device_beside_those_of_its_host(self):
+        shown = shown_after(*working(60), keys=("3", "j", "0"), size=(120, 40))
+        assert "utilisation of device 1" in shown
+        assert [each for each in range(8) if f"device {each} " in shown] == [0, 1, 2, 3]
+        assert "07:59:30" in shown
+        assert sum(shown.count(each) for each in DOTS) > 200
+
+    def test_figures_are_gone_through_both_ways_and_only_those_that_are_reported(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("0")
+            seen = [stage.app._view._figure().name]
+            while True:
+                await stage.press("m")
+                if stage.app._view._figure().name == seen[0]:
+                    break
+                seen.append(stage.app._view._figure().name)
+                assert "n/a: " not in stage.text
+            assert {"power_w", "step_time_s", "memory_pressure"} <= set(seen)
+            assert "queued" not in seen and len(seen) == len(set(seen))
+            await stage.press("left")
+            assert stage.app._view._figure().name == seen[-1]
+
+        play(act, *working(5))
+
+    def test_a_device_stands_alone_beside_its_siblings_or_its_host_beside_others(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3", "0")
+            await stage.press("tab")
+            assert "0 node00" in stage.text and "1 node01" in stage.text
+            assert "the mean of its devices" in stage.text
+            await stage.press("tab")
+            assert "device 0" in stage.text and "device 1 " not in stage.text
+            await stage.press("j")
+            assert "utilisation of device 1" in stage.text and "device 0 " not in stage.text
+
+        play(act, *working(5))
+
+    def test_a_host_is_compared_with_the_hosts_of_its_run(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("2", "j", "0")
+            assert "step time of 1 node01" in stage.text
+            assert "0 node00" in stage.text
+            await stage.press("k", "2")
+            assert stage.app._view.table.row.host.agent == agent_id(0)  # chosen here, chosen there
+
+        play(act, *working(5))
+
+    def test_everything_can_be_clicked(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3", "0")
+
+            async def click(word: str) -> None:
+                rows = stage.text.splitlines()
+                y = next(i for i, row in enumerate(rows) if word in row)
+                await stage.pilot.click(offset=(rows[y].index(word) + 1, y))
+                await stage.paint()
+
+            await click("c device 2")
+            assert "utilisation of device 2" in stage.text
+            await click("hosts of its run")
+            assert "of 0 node00" in stage.text
+            await click("m utilisation")
+            assert "tensor units of" in stage.text
+
+        play(act, *working(5))
+
+    def test_the_mouse_asks_for_the_values_of_a_time(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3", "0")
+            assert "last" in line("mean", stage.text)
+            await stage.pilot.hover(offset=(60, 12))
+            await stage.paint()
+            assert "last" not in line("mean", stage.text) and "07:59:" in line("mean", stage.text)
+            assert "▲" in stage.text
+            await stage.pilot.hover(offset=(1, 0))
+            await stage.paint()
+            assert "last" in line("mean", stage.text)
+
+        play(act, *working(90))
+
+    def test_it_goes_on_while_live_and_stands_while_paused(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3", "0")
+            assert "93%" in line("a device 0", stage.text)
+
+            async def hear(second: int) -> None:
+                pulse = staged_hardware.pulse(0)
+                devices = replace(pulse.devices, utilization_permille=(10 * second,) * stage_devices)
+                told = replace(pulse, devices=devices)
+                stage.clock.now = NOW + second
+                stage.feed.frames = [frame(agent_id(0), told, NOW + second, 999 + second)]
+                await stage.paint()
+
+            await hear(1)
+            assert " 1%" in line("a device 0", stage.text)
+            await stage.press("space")
+            await hear(2)
+            assert " 1%" in line("a device 0", stage.text)
+            await stage.press("end")
+            assert " 2%" in line("a device 0", stage.text)
+
+        stage_devices = stage.DEVICES
+        play(act, *working(5))
+
+    def test_enter_leads_to_the_device_and_escape_back_to_where_one_was(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3", "j", "j", "0", "enter")
+            assert stage.screen_shown == "screen-1"
+            await stage.press("0", "escape")
+            assert stage.screen_shown == "screen-1"
+
+        play(act, *working(5))
+
+    def test_a_process_that_was_started_again_is_followed(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3", "j", "0")
+            again = replace(staged_hardware.hello(0), agent="f" * 16, started_ms=int(NOW * 1000) + 5000)
+            pulses = [frame("f" * 16, staged_hardware.pulse(0), NOW + i, 1 + i) for i in range(3)]
+            up = frame("f" * 16, wire.Link("up", "10.0.0.0:7411"), NOW, 0)
+            stage.feed.frames = [up, frame("f" * 16, again), *pulses]
+            await stage.paint()
+            assert "utilisation of device 1" in stage.text
+            assert sum(stage.text.count(each) for each in DOTS) > 20
+
+        play(act, *working(5))
+
+    def test_before_anything_is_known_it_says_so(self):
+        assert "nothing has been reported yet" in shown_after(keys="0", size=(80, 24))
+        hello = frame(agent_id(0), stage.hello(0))
+        assert "nothing has been reported yet" in shown_after(hello, keys="0", size=(80, 24))
+
+    @pytest.mark.parametrize(
+        ("size", "theme"), zip([(60, 16), (80, 24), (120, 40), (200, 50)], PALETTES, strict=True)
+    )
+    def test_it_fits_every_terminal_in_every_theme(self, size, theme):
+        async def act(stage: Stage) -> None:
+            stage.app.theme = theme
+            await stage.press("3", "0")
+            assert sum(stage.text.count(each) for each in DOTS) > 20
+            assert "a device 0" in stage.text
+            assert all(len(each) == size[0] for each in stage.text.splitlines())
+
+        play(act, *working(30), size=size)
+
+    def test_without_colours_lines_are_told_by_their_letters(self, monkeypatch):
+        monkeypatch.setenv("NO_COLOR", "1")
+        shown = shown_after(*working(20), keys=("3", "0"), size=(120, 40))
+        assert all(f"{letter} device {i}" in shown for i, letter in enumerate("abcd"))
+
+    def test_on_a_cpu_there_are_the_memory_the_process_and_its_host(self):
+        shown = shown_after(*stage.well(), keys=("3", "0"), size=(120, 40))
+        assert "memory of device 0" in shown and "n/a" not in shown
+
+
+def test_the_library_is_loaded_when_the_first_plot_is_opened():
+    code = "import sys, jaxtop.tui.app; sys.exit('plotille' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
