@@ -12,7 +12,8 @@ from jaxtop_agent.steps.pattern import Launch
 MS = 1_000_000
 TRAIN, EVALUATE, UPDATE, ADD, LOG = range(5)
 STATE, SCALAR = 4_000_000, 4
-TAKEN = {TRAIN: STATE + 1000, EVALUATE: STATE + 1000, UPDATE: 2 * STATE}
+TAKEN = {TRAIN: STATE + 1000, EVALUATE: STATE + 1000}
+RETURNED = {TRAIN: STATE, EVALUATE: SCALAR}
 
 
 class Script:
@@ -69,9 +70,7 @@ def test_launches_that_only_come_together_are_one_step():
 @pytest.mark.parametrize(("every", "batches"), [(100, 20), (10, 10), (5, 5), (7, 40)])
 def test_an_evaluation_loop_is_no_step_and_not_in_its_time(every, batches):
     """However often it comes, and however many batches it has: it takes the state, and returns little."""
-    script = Script(
-        arguments=TAKEN, results={TRAIN: STATE, EVALUATE: SCALAR}, flops={TRAIN: 300, EVALUATE: 100}
-    )
+    script = Script(arguments=TAKEN, results=RETURNED, flops={TRAIN: 300, EVALUATE: 100})
     for i in range(1, 301):
         script.launch(TRAIN, 10)
         if i % every == 0:
@@ -84,7 +83,7 @@ def test_an_evaluation_loop_is_no_step_and_not_in_its_time(every, batches):
 
 
 def test_an_evaluation_that_takes_most_of_the_time_is_still_none():
-    script = Script(arguments=TAKEN, results={TRAIN: STATE, EVALUATE: SCALAR})
+    script = Script(arguments=TAKEN, results=RETURNED)
     for i in range(1, 301):
         script.launch(TRAIN, 10)
         if i % 50 == 0:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_NAMES = 500
 THE_REST = "(other functions)"
 # So many launches are remembered, a number each: the time, and in its last bits the function.
-REMEMBERED = 2048
+REMEMBERED = 1024
 BITS = 9
 
 BLIND_SPOTS = "at least: not counted are first calls, and functions with host callbacks"

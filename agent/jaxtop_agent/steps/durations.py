@@ -7,10 +7,11 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 # A step that takes so many times the usual is no step: the script saved its state, or somebody stopped it.
-PAUSE = 10
+# What is shorter than this is no pause, however short the steps are.
+PAUSE, SHORTEST_PAUSE_NS = 10, 250_000_000
 # JAX launches so many programs ahead of the device, at most.
 AHEAD = 32
 # Within so short a time scripts only launch; what they wait for shows in the few gaps that are much longer.
@@ -20,56 +21,81 @@ WAITED = 3
 
 
 class Gap(NamedTuple):
-    """The time from the end of a step to that of the next one; how many steps it holds, what was launched."""
+    """The time from the end of a step to that of the next one, and how many steps it holds.
+
+    `launched` tells how often each function was launched meanwhile, `first` how long after the beginning.
+    """
 
     end: int
     duration: int
     steps: int
-    launched: frozenset[int]
+    launched: Mapping[int, int]
+    first: Mapping[int, int]
+
+
+def launches_a_step(gaps: Sequence[Gap]) -> dict[int, float]:
+    """How often a step launches each of the functions that it launches as a rule."""
+    usual = _usual(gaps)
+    steps = sum(gap.steps for gap in gaps)
+    return {each: sum(gap.launched.get(each, 0) for gap in gaps) / steps for each in usual}
+
+
+def _usual(gaps: Sequence[Gap]) -> frozenset[int]:
+    return Counter(frozenset(gap.launched) for gap in gaps).most_common(1)[0][0]
 
 
 def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, float]]:
     """When steps ended, and how long each took; what was done between steps is left out.
 
-    Gaps in which other functions were launched than usual (an evaluation) are no steps, nor are pauses. Where
+    Left out is what follows the launch of another function than usual (an evaluation), and pauses. Where
     launches ran ahead of the device, each step of such a stretch took the same share of it.
 
     Args:
-        gaps: The gaps, in their order.
+        gaps: The gaps, in their order; at least one.
         device_ns: How long a step's programs take on the device, where a profiler has told it.
     """
-    alike = _alike(gaps)
-    if not alike:
-        return []
+    launches = _usual(gaps)
+    alike = [gap for gap in gaps if launches.issuperset(gap.launched)]
+    if len(alike) * 2 < len(gaps):  # there is nothing usual in it
+        alike, launches = list(gaps), frozenset().union(*(gap.launched for gap in gaps))
     usual = median(gap.duration / gap.steps for gap in alike)
-    if _runs_ahead(alike, usual, device_ns):
-        return list(_shared(alike, usual * WAITED))
-    found: list[tuple[int, float]] = []
+    # What was waited for before something else was launched may still be that of the steps.
+    cut = [gap._replace(duration=_until_other(gap, launches)) for gap in gaps]
+    if _is_hidden(gaps, alike, cut, usual, device_ns):
+        return _by_the_device(gaps, device_ns)
+    if _runs_ahead(cut, usual, device_ns):
+        return list(_shared(cut, usual * WAITED))
+    return list(_one_by_one(gaps, cut, usual))
+
+
+def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterable[tuple[int, float]]:
+    """Each step took as long as its gap, but for those that were launched ahead and waited for at once."""
     stretch: list[Gap] = []
     debt = 0.0
-    for gap in alike:
+    for whole, gap in zip(gaps, cut, strict=True):
         each = gap.duration / gap.steps
-        if each < usual / 2:
-            debt = min(debt + usual - each, usual * AHEAD)
-        if each <= usual * PAUSE:
+        is_whole = gap.duration == whole.duration
+        if each <= max(usual * PAUSE, SHORTEST_PAUSE_NS) and (is_whole or each > usual / 2):
             stretch.append(gap)
+            if each < usual / 2:
+                debt = min(debt + usual - each, usual * AHEAD)
             continue
-        if each <= WAITED * debt:  # it waited for what was launched ahead
-            found += _shared([*stretch, gap], each)
+        if usual * WAITED < each <= WAITED * debt:  # it waited for what was launched ahead
+            yield from _shared([*stretch, gap], each)
         else:
-            found += ((one.end, one.duration / one.steps) for one in stretch)
+            yield from ((one.end, one.duration / one.steps) for one in stretch)
         stretch, debt = [], 0.0
-    found += ((one.end, one.duration / one.steps) for one in stretch)
-    return found
+    for one in stretch:
+        each = one.duration / one.steps
+        # What was launched ahead last has still to be waited for.
+        if each >= usual / 2 or debt <= usual * WAITED:
+            yield one.end, each
 
 
-def _alike(gaps: Sequence[Gap]) -> list[Gap]:
-    """Those in which was launched what is usual; all, if nothing is."""
-    seen = Counter(gap.launched for gap in gaps)
-    if not seen:
-        return []
-    usual, times = seen.most_common(1)[0]
-    return list(gaps) if times * 2 < len(gaps) else [gap for gap in gaps if gap.launched == usual]
+def _until_other(gap: Gap, launches: frozenset[int]) -> int:
+    return min(
+        (after for function, after in gap.first.items() if function not in launches), default=gap.duration
+    )
 
 
 def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> bool:
@@ -79,6 +105,22 @@ def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> boo
     total = sum(gap.duration for gap in gaps)
     waited = sum(gap.duration for gap in gaps if gap.duration > usual * gap.steps * WAITED)
     return usual < ONLY_LAUNCHED_NS and waited * 2 > total
+
+
+def _is_hidden(
+    gaps: Sequence[Gap], alike: Sequence[Gap], cut: Sequence[Gap], usual: float, device_ns: int | None
+) -> bool:
+    """Whether steps are waited for only with what is done between them."""
+    seen = sum(gap.duration for gap in cut)
+    if device_ns is not None:
+        return seen * 1.5 < device_ns * sum(gap.steps for gap in alike)
+    return usual < ONLY_LAUNCHED_NS and seen * 2 < sum(gap.duration for gap in gaps)
+
+
+def _by_the_device(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, float]]:
+    """What a profiler told; else all that was done, steps or not: more is not known."""
+    share = device_ns or sum(gap.duration for gap in gaps) / sum(gap.steps for gap in gaps)
+    return [(gap.end, share) for gap in gaps]
 
 
 def _shared(gaps: Iterable[Gap], longer_than: float) -> Iterable[tuple[int, float]]:

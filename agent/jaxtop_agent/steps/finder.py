@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, field
 from heapq import merge
 from statistics import fmean, quantiles
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from jaxtop_agent.steps.durations import Gap, step_times
+from jaxtop_agent.steps.durations import Gap, launches_a_step, step_times
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, is_still, makers
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # So many steps are remembered; figures "of now" are of the last seconds, or of so many steps at least.
 REMEMBERED = 512
 RECENT_NS, FEWEST = 10_000_000_000, 20
+# After so many launches, or so long, it is seen whether they still repeat the pattern.
+VERIFY_EVERY, VERIFY_EVERY_NS = 128, 5_000_000_000
 # Fewer steps than this have no percentiles.
 FEWEST_FOR_PERCENTILES = 5
 # The script may count in larger strides, but hardly in such.
@@ -72,9 +74,8 @@ class Steps:
         self.steps = 0
         self._pattern: Pattern | None = None
         self._is_told = False
-        # Which functions were met, which of them carry the run, and what was known of them then.
-        self._known: set[int] = set()
-        self._carrying: frozenset[int] = frozenset()
+        # Up to when the launches were compared with the pattern, and what was known of them then.
+        self._verified = 0
         self._facts = Facts()
         self._start_anew()
 
@@ -84,18 +85,25 @@ class Steps:
             if not self._is_told:
                 self._pattern, self._is_told = None, True
                 self._start_anew()
-        elif not self._is_told and not self._follow_pattern(launches, facts):
-            return None
+        elif not self._is_told:
+            if self._is_due(launches, facts, now):
+                self._find_pattern(launches, facts)
+            if self._pattern is None:
+                return None
         self._follow(launches, calls, facts.own)
-        return self._tell(launches, facts, now)
+        return self._tell(facts, now)
 
-    def _follow_pattern(self, launches: Sequence[Launch], facts: Facts) -> bool:
-        """Find what makes a step, and find it anew when that is no longer repeated."""
-        there = {launch.function for launch in launches}
-        if not there.issubset(self._known) or facts is not self._facts:
-            self._known, self._facts = there, facts
-            self._carrying = makers(launches, facts.arguments, facts.results, facts.own)
-        carrying = self._carrying
+    def _is_due(self, launches: Sequence[Launch], facts: Facts, now: int) -> bool:
+        """Whether it is worth the while to look for the pattern again."""
+        at, before = self._verified, self._facts
+        if self._pattern is None or facts is not before or now - at > VERIFY_EVERY_NS:
+            return True
+        return len(launches) > VERIFY_EVERY and launches[-VERIFY_EVERY].at > at
+
+    def _find_pattern(self, launches: Sequence[Launch], facts: Facts) -> None:
+        """Find what makes a step; and another, when that is no longer repeated."""
+        self._verified, self._facts = launches[-1].at if launches else 0, facts
+        carrying = makers(launches, facts.arguments, facts.results, facts.own)
         sequence = [launch.function for launch in launches if launch.function in carrying][-COMPARED:]
         if self._pattern is None or not is_still(self._pattern, sequence):
             weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
@@ -103,7 +111,6 @@ class Steps:
             if found != self._pattern:
                 self._pattern = found
                 self._start_anew()
-        return self._pattern is not None
 
     def _start_anew(self) -> None:
         self.serial += 1
@@ -112,13 +119,13 @@ class Steps:
         self._seen = self._seen_calls = 0
         self._closed: Call | None = None
         self._closers = 0
-        self._launched: set[int] = set()
+        self._launched: dict[int, int] = {}
+        self._first: dict[int, int] = {}
 
     def _follow(self, launches: Sequence[Launch], calls: Sequence[Call], own: frozenset[int]) -> None:
         if launches and self._seen and launches[0].at > self._seen:
             self._closed = None  # some were forgotten before they were seen
-        there = {launch.function for launch in launches}
-        hidden = own if there - own else frozenset()
+        hidden = own if self._pattern is None or own.isdisjoint(self._pattern.group) else frozenset()
         new = _after(launches, self._seen), _after(calls, self._seen_calls)
         self._seen = launches[-1].at if launches else self._seen
         self._seen_calls = calls[-1].at if calls else self._seen_calls
@@ -127,7 +134,9 @@ class Steps:
             if isinstance(each, Call):
                 self._close(each)
             elif each.function not in hidden:
-                self._launched.add(each.function)
+                if self._closed is not None:
+                    self._first.setdefault(each.function, each.at - self._closed.at)
+                    self._launched[each.function] = self._launched.get(each.function, 0) + 1
                 self._count(each)
 
     def _count(self, launch: Launch) -> None:
@@ -141,7 +150,7 @@ class Steps:
 
     def _close(self, now: Call) -> None:
         before, self._closed = self._closed, now
-        launched, self._launched = frozenset(self._launched), set()
+        launched, first, self._launched, self._first = self._launched, self._first, {}, {}
         if before is None:
             return
         stride = 1
@@ -150,16 +159,15 @@ class Steps:
         if not 0 < stride <= LONGEST_STRIDE:
             return
         self.steps += stride
-        self._gaps.append(Gap(now.at, now.at - before.at, stride, launched))
+        self._gaps.append(Gap(now.at, now.at - before.at, stride, launched, first))
 
-    def _tell(self, launches: Sequence[Launch], facts: Facts, now: int) -> Told | None:
+    def _tell(self, facts: Facts, now: int) -> Told | None:
         gaps = list(self._gaps)
         if not gaps:
             return None
-        usual = Counter(gap.launched for gap in gaps).most_common(1)[0][0]
-        often = self._launches_a_step(launches, usual)
+        often = launches_a_step(gaps)
         durations = step_times(gaps, _on_device(often, facts.device_ns))
-        latest = [took for end, took in durations if end > now - RECENT_NS]
+        latest = [took for end, took in durations if end > gaps[-1].end - RECENT_NS]
         if len(latest) < FEWEST:
             latest = [took for _, took in durations[-FEWEST:]]
         all_of_them = [took for _, took in durations]
@@ -177,16 +185,6 @@ class Steps:
             p99_ns=cuts[98] if cuts else None,
             flops=_flops(often, facts),
         )
-
-    def _launches_a_step(self, launches: Sequence[Launch], usual: frozenset[int]) -> dict[int, float]:
-        """How often a step launches each function of those that it launches as a rule."""
-        first = self._gaps[0].end - self._gaps[0].duration
-        since = max(first, launches[0].at if launches else first)
-        steps = sum(gap.steps for gap in self._gaps if gap.end - gap.duration >= since)
-        last = self._gaps[-1].end
-        within = (each.function for each in launches if since < each.at <= last)
-        counts = Counter(function for function in within if function in usual)
-        return {function: count / steps for function, count in counts.items()} if steps else {}
 
 
 def _after(what: Sequence[T], at: int) -> Sequence[T]:

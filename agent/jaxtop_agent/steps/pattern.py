@@ -17,7 +17,7 @@ FEWEST = 6
 # Of the launches that a step repeats so many are the same again. What is launched at every twentieth step, or
 # less often, does not hide the step; what closes each ten launches makes a step of them.
 SAME, HARDLY_SAME = 0.9, 0.75
-# Functions that return so much less than they take, and than others return, only look at the state.
+# Functions that return so much less than others, and than they take, only look at the state.
 SMALL = 20
 
 
@@ -58,7 +58,7 @@ def makers(
         taken, returned = arguments.get(function), results.get(function)
         if taken is None or returned is None:
             return True
-        return returned * SMALL >= min(largest, taken)
+        return returned * SMALL >= (largest if taken * SMALL < largest else min(largest, taken))
 
     return frozenset(filter(carries, functions))
 

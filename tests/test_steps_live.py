@@ -1,0 +1,94 @@
+"""The step is found without a word from the script, and takes as long as by the script's own clock."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from statistics import mean
+from subprocess import Popen
+
+import pytest
+
+from jaxtop.cluster import hosts, step_of
+from tests.support import JAXTOP, PYTHON, ROOT, eventually, free_port, processes, viewer
+
+pytestmark = [pytest.mark.jax, pytest.mark.quiet, pytest.mark.timeout(300)]
+
+PROGRAMS = ROOT / "tests" / "programs"
+FUNCTIONS = {
+    "plain": "step",
+    "linen": "train_step",
+    "nnx": "train_step",
+    "equinox": "make_step",
+    "haiku": "update",
+}
+STEPS = 500
+
+
+def found(started, *written):
+    """The steps of all processes once they have written their times, and so rest."""
+    eventually(lambda: all(path.exists() for path in written) or any(map(Popen.poll, started)), timeout=200)
+    assert not any(map(Popen.poll, started))
+    with viewer() as attached:
+        attached.until(
+            lambda: (
+                len(hosts(attached.cluster)) == len(written)
+                and all(step_of(host) for host in hosts(attached.cluster))
+            ),
+            timeout=60,
+        )
+        return [step_of(host) for host in hosts(attached.cluster)]
+
+
+def lately(ended_and_took):
+    """The mean of the last ten seconds, by the script's clock: what the agent tells of."""
+    until = ended_and_took[-1][0] - 10
+    return mean(took for ended, took in ended_and_took if ended > until)
+
+
+def between(path):
+    """When each step ended, and how long it took, from what a script wrote of its steps' ends."""
+    return [(later, later - sooner) for sooner, later in pairwise(json.loads(path.read_text())[2:])]
+
+
+@pytest.mark.parametrize("framework", FUNCTIONS)
+def test_the_step_of_each_framework_takes_what_its_own_clock_says(framework, tmp_path):
+    written = tmp_path / "times"
+    script = PROGRAMS / "training" / f"train_{framework}.py"
+    with processes([*JAXTOP, "run", PROGRAMS / "clocked.py", STEPS, written, script]) as started:
+        [step] = found(started, written)
+    assert FUNCTIONS[framework] in step.functions
+    assert not step.is_told
+    assert step.mean_s == pytest.approx(lately(between(written)), rel=0.02)
+    # All but those whose first call compiled.
+    assert STEPS - 10 <= step.steps <= STEPS
+
+
+@pytest.mark.newest
+def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
+    coordinator = f"127.0.0.1:{free_port()}"
+    written = [tmp_path / "times-0", tmp_path / "times-1"]
+    together = ["--processes", 2, "--coordinator", coordinator, "--devices", 4]
+    commands = [
+        [PYTHON, PROGRAMS / "clocked.py", 150, path, "jaxtop_agent.demo.train", "--process", i, *together]
+        for i, path in enumerate(written)
+    ]
+    with processes(*commands) as started:
+        steps = found(started, *written)
+    for path, step in zip(written, steps, strict=True):
+        assert (step.functions, step.is_told) == (("train_step",), False)
+        # Its own clock does not leave out the evaluations.
+        assert 1 / step.per_second == pytest.approx(lately(between(path)), rel=0.02)
+        assert step.mean_s < 1 / step.per_second
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("timed", ["each", "20"])
+def test_evaluations_and_checkpoints_do_not_fool_it(timed, tmp_path):
+    """Also where steps are launched ahead of the device, and only every twentieth is waited for."""
+    written = tmp_path / "times"
+    with processes([PYTHON, PROGRAMS / "stepping.py", timed, written]) as started:
+        [step] = found(started, written)
+    assert step.functions == ("train_step",)
+    assert step.mean_s == pytest.approx(lately(json.loads(written.read_text())), rel=0.02)
+    assert step.per_second * step.mean_s < 0.9  # the run is slower than its steps
