@@ -227,6 +227,21 @@ class TestArrangements:
 
         drive(act, a_run(coords=lambda i: (i % 4, i // 4)))
 
+    def test_slices_are_pages_of_the_same_coordinates(self):
+        async def act(app, pilot):
+            await pilot.press("tab")
+            assert "slice 0" in app.text("#switches")
+            shown = [app.view.moment.devices[cell.device].id for cell in app.grid.plan.cells]
+            await pilot.press("pagedown")
+            assert "slice 1" in app.text("#switches")
+            then = [app.view.moment.devices[cell.device].id for cell in app.grid.plan.cells]
+            assert (shown, then) == ([*range(8)], [*range(8, 16)])
+
+        drive(
+            act,
+            a_run(4, meshes=(), coords=lambda i: (i % 4, i // 4 % 2, 0), slice_of=lambda i: i // 8),
+        )
+
     def test_without_meshes_and_coordinates_there_is_but_one(self):
         async def act(app, pilot):
             assert "coordinates" not in app.text("#switches")
