@@ -245,6 +245,20 @@ class TestXids:
             ("critical", "xid", "XID 12345 on GPU 0 (GPU-00000000, device 0)"),
         ]
 
+    def test_one_that_came_while_nobody_watched_is_told_as_such(self, driver, opened, told):
+        driver.have({})
+        reader = opened(0)
+        reader.read(0)
+        reader.rest()
+        driver.say(xid1="0 45")
+        reader.read(1000)
+        driver.say(xid2="0 12345")
+        reader.read(1001)
+        assert [text.split(":")[0] for _, _, text in told] == [
+            "XID 45 on GPU 0 (GPU-00000000, device 0) while nobody watched",
+            "XID 12345 on GPU 0 (GPU-00000000, device 0)",
+        ]
+
     def test_without_them_there_are_figures(self, driver, opened):
         driver.have({"register": "!999"})
         reader = opened(0)

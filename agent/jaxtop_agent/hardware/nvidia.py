@@ -59,6 +59,7 @@ class Nvidia:
         self._look_again: dict[str, float] = {}  # lost GPUs: when to ask for them again
         self._xids: Xids | None = None
         self._unplaced = ""
+        self._has_rested = False
         try:
             self._place(devices)
         except BaseException:
@@ -100,7 +101,8 @@ class Nvidia:
 
     def read(self, now: float) -> Sequence[Figures]:
         if self._xids is not None:
-            self._xids.look()
+            self._xids.look(" while nobody watched" if self._has_rested else "")
+        self._has_rested = False
         return [{} if gpu is None else self._read(gpu, now) for gpu in self._gpus]
 
     def _read(self, gpu: Gpu, now: float) -> Figures:
@@ -123,6 +125,7 @@ class Nvidia:
         return found
 
     def rest(self) -> None:
+        self._has_rested = True
         for gpu in self._gpus:
             if gpu is not None:
                 gpu.rest()

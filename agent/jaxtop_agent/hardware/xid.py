@@ -64,8 +64,8 @@ class Xids:
             except nvml.NVMLError:
                 self.refused += 1
 
-    def look(self) -> None:
-        """Tell of what came since the last time; waits for nothing."""
+    def look(self, when: str) -> None:
+        """Tell of what came since the last time, and when that was; waits for nothing."""
         for _ in range(AT_ONCE):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
@@ -76,7 +76,9 @@ class Xids:
                 gpu = self._gpus.get(address(event.device))
                 title = "a GPU" if gpu is None else gpu.title
                 words = WORDS.get(number)
-                self._tell("critical", "xid", f"XID {number} on {title}" + (f": {words}" if words else ""))
+                self._tell(
+                    "critical", "xid", f"XID {number} on {title}{when}" + (f": {words}" if words else "")
+                )
 
     def close(self) -> None:
         with suppress(self._nvml.NVMLError):
