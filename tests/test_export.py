@@ -131,6 +131,28 @@ def cluster(name: str = "node0", function: str = "step", metric: str = "loss") -
     )
 
 
+RHYTHM = wire.Rhythm(
+    serial=2,
+    functions=("grads", "update"),
+    steps=13,
+    launches_centi=500,
+    mean_us=250_000,
+    milli_per_s=3_900,
+    samples=13,
+    p50_us=240_000,
+    p90_us=300_000,
+    p99_us=500_000,
+    flops=10**12,
+)
+# From 100 to 700 ms, and nothing runs for 150 of these 600.
+LAUNCHES = (
+    wire.Launch(0, 1, 100_000, 200_000),
+    wire.Launch(0, 2, 250_000, 50_000),
+    wire.Launch(0, 3, 400_000, 200_000),
+    wire.Launch(0, 4, 650_000, 50_000),
+)
+
+
 def everything() -> Cluster:
     """A host and a device of which all is known, each figure another number."""
     columns = {name: (2 + i,) for i, name in enumerate(wire.DeviceSample.__struct_fields__)}
@@ -153,7 +175,19 @@ def everything() -> Cluster:
         (
             19,
             "r1-0",
-            pulse(at_ms=19_000, memory_source="allocator", devices=wire.DeviceSample(**columns), host=sample),
+            pulse(
+                at_ms=19_000,
+                memory_source="allocator",
+                devices=wire.DeviceSample(**columns),
+                host=sample,
+                step=wire.Step(12, 13, {"tokens": 1000}),
+                rhythm=RHYTHM,
+            ),
+        ),
+        (
+            19,
+            "r1-0",
+            wire.Window(at_ms=18_000, duration_us=900_000, programs=(("p", None),), launches=LAUNCHES),
         ),
     )
 
@@ -193,6 +227,33 @@ def test_the_document_has_every_field_of_the_contract():
     check(document, CONTRACT, "$")
 
 
+def test_the_document_says_what_a_step_takes_and_what_that_is_of_the_peak():
+    """By hand: one H100 of 989 TFLOPS, 10^12 operations a step, 3.9 steps a second, 9 mW."""
+    [host] = strictly(to_json(everything(), NOW))["hosts"]
+    assert host["step"] == {
+        "function": "update",
+        "functions": ["grads", "update"],
+        "is_told": False,
+        "index": 12,
+        "count": 13,
+        "metrics": {"tokens": 1000.0},
+        "per_second": 3.9,
+        "mean_ms": 250.0,
+        "p50_ms": 240.0,
+        "p90_ms": 300.0,
+        "p99_ms": 500.0,
+        "jitter": 0.25,
+        "idle": pytest.approx(0.25),
+        "flops": 10**12,
+        "flops_per_second": pytest.approx(3.9e12),
+        "utilization_of_peak": pytest.approx(3.9 / 989),
+        "peak_source": "NVIDIA's data sheet, dense bfloat16",
+        "tokens_per_second": pytest.approx(3900),
+        "joules_per_step": pytest.approx(0.009 / 3.9),
+        "joules_per_token": pytest.approx(0.009 / 3900),
+    }
+
+
 def test_the_document_says_what_the_hosts_said():
     document = strictly(to_json(cluster(), NOW))
     assert (document["schema"], document["jaxtop"], document["at"]) == (
@@ -204,7 +265,7 @@ def test_the_document_says_what_the_hosts_said():
     host = document["hosts"][0]
     assert (host["state"], host["age_s"], host["sampled_age_s"], host["incarnation"]) == ("live", 1.0, 0.4, 1)
     assert (host["cpu_percent"], host["rss_bytes"], host["launches"]) == (150.3, 3 << 30, {"step": 123})
-    assert (host["step"]["count"], host["step"]["per_second"]) == (13, 2.0)
+    assert (host["step"]["count"], host["step"]["index"]) == (13, 7)
     assert (host["agent"]["cpu_percent"], host["agent"]["dropped"]) == (0.4, 3)
     first, second = host["devices"]
     promised = {

@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
-from jaxtop.cluster import EMPTY_HOST, Part, arrays, devices, memory, meshes, programs, runs, scaled, state_of
+from jaxtop.cluster import (
+    EMPTY_HOST,
+    Part,
+    arrays,
+    devices,
+    memory,
+    meshes,
+    programs,
+    runs,
+    scaled,
+    state_of,
+    step_of,
+)
 from jaxtop.cluster.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
-from jaxtop.export.metrics import busy_threads, of_device, of_machine
+from jaxtop.export.metrics import OF_STEPS, busy_threads, of_device, of_machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,20 +142,24 @@ def _host(
 
 
 def _step(host: Host) -> dict[str, Any] | None:
-    step = host.pulse.step
-    if step is None:
+    """What the script told, and the step that was found; None where there is neither."""
+    told, step = host.pulse.step, step_of(host)
+    if told is None and step is None:
         return None
-    return {
+    calls = None if told is None else told.calls
+    found: dict[str, Any] = {
         "function": None,
-        "index": step.index,
-        "count": step.calls,
-        "per_second": host.steps.per_second if host.steps else None,
-        "p50_ms": None,
-        "p99_ms": None,
-        "flops_per_second": None,
-        "utilization_of_peak": None,
-        "metrics": dict(step.metrics),
+        "index": None if told is None else told.index,
+        "count": calls if step is None else step.steps,
+        "metrics": {} if told is None else dict(told.metrics),
+        "functions": None if step is None else step.functions,
+        "is_told": step.is_told if step else told is not None,
+        "peak_source": None if step is None else step.peak_source or None,
     }
+    figures = {each.name: None if step is None else each.in_json(step) for each in OF_STEPS}
+    if step is not None and not step.is_told:
+        found["function"] = step.functions[-1]
+    return found | figures
 
 
 def _device(view: MemoryView) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from jaxtop.wire import SLOWED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.cluster import DeviceView
+    from jaxtop.cluster import DeviceView, StepView
     from jaxtop.wire import Pulse
 
 # How a figure's own name ends, and what a metric's ends in instead.
@@ -50,6 +50,55 @@ def _named(of: Figure, subject: str) -> Named:
 # Without the memory in use, of which metrics also tell where the figure comes from.
 OF_DEVICES = tuple(_named(each, "device") for each in DEVICE_FIGURES if each.name != "used_bytes")
 OF_HOSTS = tuple(_named(each, "machine") for each in HOST_FIGURES)
+
+
+class OfStep(NamedTuple):
+    """A figure of a host's step; JSON has times in milliseconds."""
+
+    name: str
+    metric: str
+    help: str
+    unit: str
+    read: Callable[[StepView], float | None]
+
+    @property
+    def json_unit(self) -> int:
+        return 1000 if self.unit == "seconds" else 1
+
+    def in_json(self, step: StepView) -> float | None:
+        value = self.read(step)
+        return value if value is None or self.json_unit == 1 else round(value * self.json_unit, 6)
+
+
+OF_STEPS = (
+    OfStep("per_second", "step_rate", "Steps a second.", "", lambda of: of.per_second),
+    OfStep("mean_ms", "step_mean_seconds", "Duration of a step, mean.", "seconds", lambda of: of.mean_s),
+    OfStep("p50_ms", "step_p50_seconds", "Duration of a step, median.", "seconds", lambda of: of.p50_s),
+    OfStep("p90_ms", "step_p90_seconds", "Duration of a step, 90 %.", "seconds", lambda of: of.p90_s),
+    OfStep("p99_ms", "step_p99_seconds", "Duration of a step, 99 %.", "seconds", lambda of: of.p99_s),
+    OfStep("jitter", "step_jitter_ratio", "What p90 has more than p50.", "ratio", lambda of: of.jitter),
+    OfStep("idle", "step_idle_ratio", "Time in which no program ran.", "ratio", lambda of: of.idle),
+    OfStep("flops", "step_flops", "Operations of a step, by the compiler.", "", lambda of: of.flops),
+    OfStep(
+        "flops_per_second",
+        "step_flops_per_second",
+        "Operations a second, by the compiler.",
+        "",
+        lambda of: of.flops_per_second,
+    ),
+    OfStep(
+        "utilization_of_peak",
+        "step_utilization_ratio",
+        "Operations, of the devices' peak: an estimate.",
+        "ratio",
+        lambda of: of.utilization,
+    ),
+    OfStep("tokens_per_second", "tokens_per_second", "Tokens.", "", lambda of: of.tokens_per_second),
+    OfStep("joules_per_step", "step_joules", "Energy of a step.", "joules", lambda of: of.joules_per_step),
+    OfStep(
+        "joules_per_token", "token_joules", "Energy of a token.", "joules", lambda of: of.joules_per_token
+    ),
+)
 
 
 class Fact(NamedTuple):

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.cluster import State
 from jaxtop.export.json import to_document
-from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, Named
+from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, Named
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtop.cluster import Cluster
 
 Labels = dict[str, object]
@@ -50,7 +52,7 @@ def to_openmetrics(cluster: Cluster, now: float) -> str:
 def _families(document: dict[str, Any]) -> list[_Family]:
     state = _Family("jaxtop_host_state", "stateset", "What the host is doing.")
     launches = _Family("jaxtop_launches", "counter", "Launches of a compiled function, at least.")
-    steps = _Family("jaxtop_steps", "counter", "Steps that the script reported.")
+    steps = _Family("jaxtop_steps", "counter", "Steps that the script reported, or that were found.")
     metric = _Family("jaxtop_step_metric", "gauge", "What the script said of its latest step.")
     agent_cpu = _Family("jaxtop_agent_cpu_ratio", "gauge", "CPU of the agent itself, in cores.", "ratio")
     used = _Family("jaxtop_device_memory_used_bytes", "gauge", "Bytes in use; see the source label.", "bytes")
@@ -68,11 +70,7 @@ def _families(document: dict[str, Any]) -> list[_Family]:
         each.name: _Family(f"jaxtop_{each.metric}", each.kind, each.help, each.unit) for each in FACTS
     }
     for host in document["hosts"]:
-        of_host: Labels = {
-            "run": host["run"],
-            "process_index": host["process_index"],
-            "hostname": host["hostname"],
-        }
+        of_host = _labels_of(host)
         for each in State:
             state.add({**of_host, "jaxtop_host_state": each}, int(host["state"] == each))
         for name, family in machines.items():
@@ -105,9 +103,32 @@ def _families(document: dict[str, Any]) -> list[_Family]:
             for why in SLOWED if device["slowed"] is not None else ():
                 slowed.add({**of_device, "reason": why}, int(why in device["slowed"]))
             wait.add(of_device, _over(device["wait_us"], 10**6))
-    of_hosts = [state, *machines.values(), cores, total, threads, launches, steps, metric, agent_cpu]
+    of_hosts = [
+        state,
+        *machines.values(),
+        cores,
+        total,
+        threads,
+        launches,
+        steps,
+        metric,
+        agent_cpu,
+    ]
     of_devices = [used, peak, limit, part, *figures.values(), slowed, wait]
-    return [*of_hosts, *of_devices, *_of_programs(document), *_of_collectives(document)]
+    return [*of_hosts, *_of_steps(document), *of_devices, *_of_programs(document), *_of_collectives(document)]
+
+
+def _labels_of(host: dict[str, Any]) -> Labels:
+    return {"run": host["run"], "process_index": host["process_index"], "hostname": host["hostname"]}
+
+
+def _of_steps(document: dict[str, Any]) -> Iterable[_Family]:
+    for each in OF_STEPS:
+        family = _Family(f"jaxtop_{each.metric}", "gauge", each.help, each.unit)
+        for host in document["hosts"]:
+            if host["step"]:
+                family.add(_labels_of(host), _over(host["step"][each.name], each.json_unit))
+        yield family
 
 
 def _figure(each: Named) -> _Family:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from jaxtop.cluster import KnownMemory, Part, State, arrays, devices, memory, runs, state_of
+from jaxtop.cluster import KnownMemory, Part, State, arrays, devices, memory, runs, state_of, step_of
 from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives, collectives
 from jaxtop.export.json import timestamp
-from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, by_thread, slowed, told
+from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, by_thread, slowed, told
 from jaxtop.export.openmetrics import escaped
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ METRICS = {
     "thread_cpu_ratio": Metric("CPU of the busiest threads, in cores.", "ratio", ("thread",)),
     "agent_cpu_ratio": Metric("CPU of the agent itself, in cores.", "ratio"),
     "launches": Metric("Launches of a compiled function, at least.", "", ("function",), "counter"),
-    "steps": Metric("Steps that the script reported.", "", (), "counter"),
+    "steps": Metric("Steps that the script reported, or that were found.", "", (), "counter"),
+    **{each.metric: Metric(each.help, each.unit) for each in OF_STEPS},
     "step_metric": Metric("What the script said of its latest step.", "", ("metric",)),
     "device_memory_used_bytes": Metric("Bytes in use.", "bytes", ("source",)),
     "device_memory_peak_bytes": Metric("Most bytes ever in use.", "bytes", ("source",)),
@@ -223,6 +224,9 @@ def _of_host(run: str, host: Host) -> Iterator[Row]:
         "agent_cpu_ratio": _over(pulse.cost.cpu_ppm, 1_000_000),
         "steps": None if pulse.step is None else pulse.step.calls,
     }
+    if (step := step_of(host)) is not None:
+        figures["steps"] = step.steps
+        figures |= {each.metric: each.read(step) for each in OF_STEPS}
     for metric, value in figures.items():
         if value is not None:
             yield Row(run, host.process_index, None, metric, (), value)
