@@ -31,7 +31,7 @@ def slow(speeds, tolerance=0.15):
 def test_nobody_is_called_slow_for_noise_alone(noise, devices):
     draw = random.Random(devices)
     named = sum(bool(slow(rounds(draw, [1.0] * devices, noise, count=9))) for _ in range(200))
-    assert named <= 1
+    assert named <= 2
 
 
 @pytest.mark.parametrize("late", [[5], [0, 1], [4, 5, 6, 7]], ids=["one", "two", "half"])
@@ -75,6 +75,17 @@ def test_a_slow_process_is_named_with_its_devices_its_host_and_its_share():
         "devices 2048–2051 (process 1 on host1) are slow: matrix rate 0.40 of their peers'"
     ]
     assert [each.figures["matrix_flops_per_s"].is_slow for each in probe.devices] == [False] * 4 + [True] * 4
+
+
+def test_devices_that_are_slow_together_prove_it_for_each_other():
+    """Where each alone would pass for noise: a process that its machine starves is unsteady, too."""
+    draw = random.Random(3)
+    named = 0
+    for _ in range(50):
+        noisy = [rounds(draw, [factor] * 4, 0.5, count=10) for factor in (1.0, 0.3)]
+        probe = made(rounds_of=noisy)
+        named += [each.device_ids for each in probe.slow] == [IDS[1]]
+    assert named > 40
 
 
 def test_times_are_slow_where_they_are_long():
@@ -156,6 +167,7 @@ def made(  # noqa: PLR0917 - what differs from a run in which all is well
     reduce=(0.001, 0.001),
     data=(0.001, 0.001),
     kinds=("A", "A"),
+    rounds_of=None,
     uuids=False,
 ):
     """The result of two processes, with four devices each, that reach these figures in every round."""
@@ -189,7 +201,9 @@ def made(  # noqa: PLR0917 - what differs from a run in which all is well
                 cache_bytes=0,
             ),
             {
-                "matrix_flops_per_s": ((matrix[process],) * ROUNDS,) * 4,
+                "matrix_flops_per_s": (
+                    tuple(map(tuple, rounds_of[process])) if rounds_of else ((matrix[process],) * ROUNDS,) * 4
+                ),
                 "round_trip_s": ((trip[process],) * ROUNDS,) * 4,
             },
             (

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 
 import psutil
@@ -117,12 +117,13 @@ def stopped(pid):
     over = threading.Event()
 
     def alternate():
-        while not over.is_set():
-            for each in psutil.Process(pid).children():
-                each.send_signal(signal.SIGSTOP)
-                over.wait(0.03)
-                each.send_signal(signal.SIGCONT)
-            over.wait(0.008)
+        with suppress(psutil.NoSuchProcess):
+            while not over.is_set():
+                for each in psutil.Process(pid).children():
+                    each.send_signal(signal.SIGSTOP)
+                    over.wait(0.03)
+                    each.send_signal(signal.SIGCONT)
+                over.wait(0.008)
 
     thread = threading.Thread(target=alternate)
     thread.start()

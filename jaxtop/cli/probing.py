@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,8 +33,8 @@ FATAL = re.compile(r"F\d{4} ")
 SILENCE = 30.0
 LEAVE_WITHIN = 5.0
 LOOK_EVERY = 0.1
-# Memory that was used before is used again. Else it depends on the past of the allocator whether a copy goes to
-# fresh pages, which the kernel has to clear first: that was found to take twenty times as long.
+# Memory that was used before is used again. Else it depends on the allocator's past whether a copy goes
+# to fresh pages, which the kernel has to clear first: that was found to take twenty times as long.
 STEADY_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 
@@ -77,8 +77,9 @@ def run(team: Team, asked: Asked, tell: Callable[[Stage], None]) -> Heard:
                 os.close(writing)
             stack.callback(_end, started)
         heard = _listen(reading, started, errors, Listener(tell, asked.patience_s + SILENCE))
-        _await(started)
-        _fail_if_ended(started, errors, heard.stage)
+        _await(started[0])
+        # Of the others nothing more is needed.
+        _fail_if_ended(started[:1], errors, heard.stage)
         return heard
 
 
@@ -161,10 +162,9 @@ def _messages(pipe: int) -> Iterator[list[Said]]:
             yield [decoder.decode(line) for line in lines]
 
 
-def _await(started: list[subprocess.Popen[bytes]]) -> None:
-    end = time.monotonic() + LEAVE_WITHIN
-    while any(child.poll() is None for child in started) and time.monotonic() < end:
-        time.sleep(LOOK_EVERY / 10)
+def _await(child: subprocess.Popen[bytes]) -> None:
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(LEAVE_WITHIN)
 
 
 def _fail_if_ended(started: list[subprocess.Popen[bytes]], errors: list[IO[str]], stage: str) -> None:

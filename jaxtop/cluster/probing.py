@@ -94,7 +94,8 @@ def _devices(reports: Sequence[Report]) -> tuple[ProbedDevice, ...]:
                 if device.kind == kind and name in report.rounds
             ]
             rounds = [owned[number][0].rounds[name][owned[number][1]] for number in members]
-            for number, measured in zip(members, _compared(name, rounds), strict=True):
+            owners = [owned[number][0].here.process for number in members]
+            for number, measured in zip(members, _compared(name, rounds, owners), strict=True):
                 figures[number][name] = measured
     return tuple(
         ProbedDevice(
@@ -111,9 +112,11 @@ def _devices(reports: Sequence[Report]) -> tuple[ProbedDevice, ...]:
     )
 
 
-def _compared(name: str, rounds: Sequence[Sequence[float]]) -> list[Measured]:
+def _compared(name: str, rounds: Sequence[Sequence[float]], owners: Sequence[int]) -> list[Measured]:
     figure = FIGURES[name]
-    found = compare([[figure.speed(value) for value in each] for each in rounds], figure.tolerance)
+    speeds = [[figure.speed(value) for value in each] for each in rounds]
+    found = compare(speeds, figure.tolerance)
+    late = _slow_processes(speeds, owners, figure.tolerance)
     medians = [median(each) for each in rounds]
     if not found:
         return [
@@ -121,9 +124,27 @@ def _compared(name: str, rounds: Sequence[Sequence[float]]) -> list[Measured]:
         ]
     peers = figure.speed(median_high(figure.speed(middle) for middle in medians))  # its own inverse
     return [
-        Measured(middle, distance(each), len(each), peers, share.share, share.is_slow)
-        for middle, each, share in zip(medians, rounds, found, strict=True)
+        Measured(
+            middle,
+            distance(each),
+            len(each),
+            peers,
+            share.share,
+            share.is_slow or (owner in late and share.share < 1 - figure.tolerance),
+        )
+        for middle, each, share, owner in zip(medians, rounds, found, owners, strict=True)
     ]
+
+
+def _slow_processes(speeds: Sequence[Sequence[float]], owners: Sequence[int], tolerance: float) -> set[int]:
+    """Processes whose devices are slow together: several of them prove it where each alone would be noise."""
+    processes = sorted(set(owners))
+    typical = []
+    for process in processes:
+        own = [each for each, owner in zip(speeds, owners, strict=True) if owner == process]
+        typical.append([median(each) for each in zip(*own, strict=True)])
+    found = compare(typical, tolerance)
+    return {process for process, share in zip(processes, found, strict=False) if share.is_slow}
 
 
 def _collective(plan: Plan, number: int, reports: Sequence[Report]) -> ProbedCollective:

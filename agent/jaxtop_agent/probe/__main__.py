@@ -24,6 +24,9 @@ from jaxtop_agent.probe.store import Store, Teller, Unmet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# The store is in process 0. JAX aborts those who have not left before it; leaving is all they still have to do.
+LINGER = 1.0
+
 
 def main() -> None:
     """Measure, tell, and leave without a word to JAX, whose farewell waits for who may be gone."""
@@ -72,7 +75,8 @@ def probe(arguments: argparse.Namespace, teller: Teller) -> None:
     if store.process == 0:
         for i in range(store.processes):
             teller.say(store.get(f"report/{i}", Report, i))
-    store.meet("end")  # process 0 is the last to have what it needs, and the store is in it
+        if store.processes > 1:
+            time.sleep(LINGER)
 
 
 def _devices(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Of the time that was asked for, so much is for the devices one by one if there are collectives, too.
 LOCAL_SHARE = 0.45
-MOST_ROUNDS, LEAST_ROUNDS = 9, 5
+MOST_ROUNDS, LEAST_ROUNDS = 15, 10
 LONGEST_SLOT, SHORTEST_SLOT = 0.03, 0.004
 # A launch of a multiplication takes at least so long, so that the launch itself does not count.
 LEAST_LAUNCH = 0.004
@@ -48,9 +48,7 @@ def plan(asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], own: Se
         axes, meetings = collectives(asked, everyone, devices, most=array)
     most_devices = max(len(each.devices) for each in everyone)
     share = LOCAL_SHARE if meetings else 0.9
-    slots = (
-        (max(turns) + 1) * most_devices * sum(len(BENCHES[name]) for name in benches if name != "together")
-    )
+    slots = (max(turns) + 1) * most_devices * sum(name != "together" for name in benches)
     slots += TOGETHER_SLOTS * ("together" in benches)
     rounds, slot = _pace(asked.seconds * share, slots)
     return Plan(
