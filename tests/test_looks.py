@@ -13,7 +13,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.tui.deck import Start
 from tests import stage as staging
-from tests import staged, staged_collectives
+from tests import staged, staged_collectives, staged_hardware
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, play
 
@@ -22,6 +22,7 @@ SIZES = [(80, 24), (120, 40), (200, 50)]
 
 WELL = staging.well()
 TRAINING = staging.training()
+WORKING = staged_hardware.working()
 SESSION = session(start=staging.NOW - LONG)
 KEYS = {"{": "left_curly_bracket", "}": "right_curly_bracket", "+": "plus"}
 
@@ -59,6 +60,11 @@ SCENES = {
     "replay": ([], ("5", "}", "}", "v", "}", "+"), replay),
     "rewind": (SESSION, ("3", "{"), lambda: {"reel": Reel(*SESSION, is_growing=True)}),
     "difference": ([], ("}", "v", "}", "}", "v"), replay),
+    "mesh-of-gpus": (WORKING, ("down", "right", "right")),
+    "hosts-with-gpus": (WORKING, ("2", "j")),
+    "devices-with-gpus": (WORKING, ("3", "j", "j", "j")),
+    "plot": (WORKING, ("3", "G", "0", "m", "m", "m", "m", "m")),
+    "plot-of-hosts": (WORKING, ("2", "j", "0")),
     "filtered": (WELL, ("3", "/", "n", "o", "d", "e", "0", "1")),
 }
 

@@ -249,7 +249,7 @@ class TestScreen:
         assert "nothing has been reported yet" in shown_after(hello, keys="0", size=(80, 24))
 
     @pytest.mark.parametrize(
-        ("size", "theme"), zip([(60, 16), (80, 24), (120, 40), (200, 50)], PALETTES, strict=True)
+        ("size", "theme"), [*zip([(60, 16), (80, 24), (120, 40), (200, 50)], PALETTES, strict=True)]
     )
     def test_it_fits_every_terminal_in_every_theme(self, size, theme):
         async def act(stage: Stage) -> None:

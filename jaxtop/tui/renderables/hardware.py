@@ -40,14 +40,16 @@ def of_level(level: Level, ink: Ink) -> Style:
     return ink.style(None if colour is None else Color.parse(colour), bold=level is Level.BAD or None)
 
 
-def measured(figure: Figure, pulse: Pulse, position: int, ink: Ink) -> Text | None:
+def measured(
+    figure: Figure, pulse: Pulse, position: int, ink: Ink, *, with_limit: bool = True
+) -> Text | None:
     """A figure, its limit, and a word where it has reached a threshold; None where nobody knows it."""
     value, full = figure.read(pulse, position), figure.full(pulse, position)
     if value is None:
         return None
     write = writer(figure)
     words = write(value)
-    if full is not None and figure.unit not in _LIMITLESS:
+    if with_limit and full is not None and figure.unit not in _LIMITLESS:
         words += f" of {write(full)}"
     reached = judged(figure, pulse, position)
     if reached is None:
@@ -63,7 +65,9 @@ def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend
     drawn = min(LONGEST_TREND, max(SHORTEST_TREND, width // 5))
     for figure, said in known:
         line = Text(f"{figure.title:<{room}} ", ink.muted, no_wrap=True, end="")
-        line.append_text(said)
+        is_long = line.cell_len + said.cell_len > width  # then the word says more than the limit
+        brief = measured(figure, pulse, position, ink, with_limit=False) if is_long else None
+        line.append_text(brief or said)
         if line.cell_len + 1 + drawn <= width:
             line.append(" " * (width - drawn - line.cell_len))
             line.append(sparkline(trend(figure), drawn), ink.style(ink.ramp(3)))

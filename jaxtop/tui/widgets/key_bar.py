@@ -23,6 +23,8 @@ LAST = "0"
 NEVER_DROPPED = ("help", "quit")
 # A name of fewer letters says nothing.
 FEWEST_LETTERS = 3
+# That of the open screen need not have more.
+ENOUGH_LETTERS = 8
 
 
 class Item(NamedTuple):
@@ -37,20 +39,31 @@ class Item(NamedTuple):
 def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
     """The screens on the left; on the right other keys, of which the first give way where there is no room.
 
-    Where even the screens do not fit, the names of those that are not open are cut, or go.
+    Where even the screens do not fit, the names of those that are not open are cut, that of the open one
+    as far as it must be, or they go.
     """
     longest = max((len(item.says) for item in screens), default=0)
     needed = [item for item in keys if item.action in NEVER_DROPPED]
     dropped = [item for item in keys if item.action not in NEVER_DROPPED]
     kept = [[*dropped[i:], *needed] for i in range(len(dropped) + 1)]
-    for letters, shown in [(longest, each) for each in kept] + [
-        (letters, needed) for letters in (*range(longest - 1, FEWEST_LETTERS - 1, -1), 0)
+    for letters, shown in [
+        *((longest, each) for each in kept),
+        *((letters, needed) for letters in range(longest - 1, FEWEST_LETTERS - 1, -1)),
+        (0, needed),
     ]:
         line = _line(screens, shown, width, letters=letters)
         if line.cell_len <= width:
             break
+        if letters == FEWEST_LETTERS:
+            line = _line([_cut(item) for item in screens], shown, width, letters=letters)
+            if line.cell_len <= width:
+                break
     line.truncate(width)
     return line
+
+
+def _cut(item: Item) -> Item:
+    return item._replace(says=item.says[:ENOUGH_LETTERS])
 
 
 def _line(screens: Sequence[Item], keys: Sequence[Item], width: int, *, letters: int) -> Text:
