@@ -201,7 +201,7 @@ def _groups(meeting: Meeting, reports: Sequence[Report], met: Mapping[int, Met])
         for group in meeting.groups
     ]
     judged: list[Share] = []
-    if rounds >= LEAST_ROUNDS and meeting.kind == "all-reduce":
+    if rounds >= LEAST_ROUNDS and meeting.kind == "all-reduce" and _are_apart(meeting, reports):
         judged = compare([[1 / time for time in each] for each in times], GROUP_TOLERANCE)
     shares = judged or [Share(1.0, is_slow=False)] * len(times)
     return tuple(
@@ -209,6 +209,22 @@ def _groups(meeting: Meeting, reports: Sequence[Report], met: Mapping[int, Met])
         for group, each, share in zip(meeting.groups, times, shares, strict=True)
         if each
     )
+
+
+def _are_apart(meeting: Meeting, reports: Sequence[Report]) -> bool:
+    """Whether groups do not take each other's cores: those of CPUs do, where they share a machine."""
+    machine = {
+        device.id: report.here.boot or report.here.hostname
+        for report in reports
+        for device in report.here.devices
+        if device.platform == "cpu"
+    }
+    used = [
+        each
+        for group in meeting.groups
+        for each in {machine[member] for member in group if member in machine}
+    ]
+    return len(used) == len(set(used))
 
 
 def _slow_devices(devices: Sequence[ProbedDevice]) -> list[Slow]:

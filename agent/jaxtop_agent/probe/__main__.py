@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from jaxtop_agent.probe.store import Store, Teller, Unmet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The store is in process 0. JAX aborts those who have not left before it; leaving is all they still have to do.
+# The store is in process 0. JAX aborts those who leave after it, and to leave is all that they have to do.
 LINGER = 1.0
 
 
@@ -152,14 +153,29 @@ def _here(process: int, own: Sequence[Any]) -> Here:
                 id=device.id,
                 kind=device.device_kind,
                 platform=device.platform,
-                local_id=device.local_hardware_id,
+                local_id=jaxprivate.hardware_ordinal(device),
+                uuid=uuid,
             )
-            for device in own
+            for device, uuid in zip(own, _uuids(own), strict=True)
         ),
         device_bytes=tuple(limits),
         machine_bytes=psutil.virtual_memory().available,
         cache_bytes=_cache(),
     )
+
+
+def _uuids(own: Sequence[Any]) -> list[str | None]:
+    """The names of the hardware as the agents of other runs will tell them."""
+    if own[0].platform != "cpu":
+        import pynvml
+
+        from jaxtop_agent.hardware import mapping
+
+        with suppress(Exception):  # another maker's device, or no driver that answers
+            pynvml.nvmlInit()
+            places, _ = mapping.find(pynvml, [jaxprivate.hardware_ordinal(device) for device in own])
+            return [None if place is None else place.uuid for place in places]
+    return [None] * len(own)
 
 
 def _cache() -> int:
