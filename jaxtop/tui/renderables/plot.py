@@ -192,7 +192,7 @@ def _canvas(lines: Sequence[Line], frame: Frame) -> list[list[tuple[int, int]]]:
     """The dots of each character, and whose they are; the chosen line is never hidden by others."""
     cells = [[(0, -1)] * frame.width for _ in range(frame.height)]
     for number in sorted(range(len(lines)), key=lambda number: lines[number].is_chosen):
-        for y, row in enumerate(_dots(tuple(lines[number].points), frame)):
+        for y, row in _dots(tuple(lines[number].points), frame):
             for x, dots in enumerate(row):
                 if dots:
                     cells[y][x] = cells[y][x][0] | dots, number
@@ -200,19 +200,25 @@ def _canvas(lines: Sequence[Line], frame: Frame) -> list[list[tuple[int, int]]]:
 
 
 @lru_cache(maxsize=32)
-def _dots(points: Points, frame: Frame) -> list[list[int]]:
-    """One line in dots; drawn once for as long as it is the same."""
+def _dots(points: Points, frame: Frame) -> list[tuple[int, list[int]]]:
+    """One line in dots, in the rows that it touches; drawn once for as long as it is the same."""
     from plotille import Canvas  # 20 ms, when somebody opens the first plot
 
-    canvas = Canvas(frame.width, frame.height, frame.start, frame.low, frame.end, frame.high)
+    known = [value for _, value in points if value is not None]
+    if not known:
+        return []
+    top, bottom, step = frame.row(max(known)), frame.row(min(known)), (frame.high - frame.low) / frame.height
+    low, high = (frame.high - step * (row + 1 - is_top) for row, is_top in ((bottom, False), (top, True)))
+    canvas = Canvas(frame.width, bottom - top + 1, frame.start, low, frame.end, high)
     inside = canvas.xmax_inside, canvas.ymax_inside
     usual = median([later - at for (at, _), (later, _) in pairwise(points)] or [1.0])
     for run in _runs(points, GAP * usual):
-        placed = [(min(at, inside[0]), min(value, inside[1])) for at, value in run]
+        placed = [(min(at, inside[0]), min(max(value, low), inside[1])) for at, value in run]
         canvas.point(*placed[0])
         for before, after in pairwise(placed):
             canvas.line(*before, *after)
-    return [[ord(each) - _BRAILLE for each in row] for row in canvas.plot("\n").split("\n")]
+    rows = canvas.plot("\n").split("\n")
+    return [(top + y, [ord(each) - _BRAILLE for each in row]) for y, row in enumerate(rows)]
 
 
 def _runs(points: Points, farthest: float) -> Iterator[list[tuple[float, float]]]:
