@@ -29,7 +29,7 @@ from jaxtop.recordings import Tape
 from jaxtop.sources import LiveSource, Seed, Session, Taping
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.deck import Start
-from tests import staged, staged_collectives
+from tests import staged, staged_collectives, staged_hardware
 from tests.stage import Stage, play
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ STAGED = (
     (staged_collectives.late(), Picture("collectives", "6", size=(140, 30))),
     (staged_collectives.late(), Picture("collectives-on-the-mesh", "6", "enter", size=(120, 32))),
     (staged_collectives.standing(), Picture("stacks", "9", "enter", size=(140, 18))),
+    (staged_hardware.working(), Picture("devices-with-gpus", "3", *"jjjjjj", size=(160, 16))),
+    (staged_hardware.working(), Picture("hosts-with-gpus", "2", "j", size=(160, 22))),
+    (staged_hardware.working(), Picture("mesh-of-gpus", *"jll", "m", "m", "m", "m", size=(120, 42))),
+    (staged_hardware.working(), Picture("plot", "3", "G", "0", *"mmmmm", size=(120, 34))),
 )
 
 

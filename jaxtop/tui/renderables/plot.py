@@ -138,7 +138,7 @@ def plot(
     limit_row = frame.row(limit) if limit is not None and frame.low <= limit <= frame.high else None
     ends = _ends(lines, frame)
     styles = [style_of(number, ink, chosen=line.is_chosen) for number, line in enumerate(lines)]
-    dotted = ink.style(Color.parse(ink.palette.warning))
+    dotted = ink.style(Color.parse(ink.palette.bad))
     at_row = {frame.row(value): said for value, said in labels.items()}
     drawn = []
     for row in range(rows):

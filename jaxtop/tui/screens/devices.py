@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from jaxtop.cluster.thresholds import Level, errors, slowed
+from jaxtop.cluster.thresholds import Level, errors, judged, slowed
 from jaxtop.tui import text
 from jaxtop.tui.figures import FIGURES
 from jaxtop.tui.moment import EMPTY, Moment
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from jaxtop.tui.widgets.table import Table
 
 BAR = 6
-# Past this share of its limit a device is about to run out of memory.
-NEARLY_FULL = 0.9
 
 
 class Axes:
@@ -104,7 +102,8 @@ def _coords(row: Row) -> str:
 def _gauge_colour(row: Row, palette: Palette) -> str | None:
     if row.fill is None or row.device.state in PAST:
         return None
-    return palette.warning if (row.device.used_share or 0) >= NEARLY_FULL else palette.theme.primary
+    reached = judged(_MEMORY, row.device.pulse, row.device.position)
+    return palette.theme.primary if reached is None else palette.of_level(reached.level)
 
 
 def _history_colour(row: Row, palette: Palette) -> str | None:
