@@ -91,6 +91,21 @@ class TestDevices:
 
         play(act, *working(20), size=(160, 24))
 
+    def test_no_figure_is_too_long_for_its_column(self):
+        most = {
+            "W": 1_200.0,
+            "°C": 105.0,
+            "Hz": 2.999e9,
+            "bytes": 1.4e11,
+            "bytes per second": 9e11,
+            "s": 99.9,
+        }
+        for name, width in {**devices_screen._FIRST, **devices_screen._LATER}.items():
+            figure = FIGURES[name]
+            sign = 1 if name in {each.figure for each in THRESHOLDS} else 0
+            assert len(writer(figure)(most.get(figure.unit, 1.0))) + sign <= width, name
+            assert len(short(figure)) <= width + 1, name  # a title may use the gap before it
+
     @pytest.mark.parametrize(("width", "last"), [(80, "TEMP"), (120, "RECENT")])
     def test_what_is_looked_for_first_is_there_on_narrow_terminals(self, width, last):
         titles = line("PROC", shown_after(*working(4), keys="3", size=(width, 24))).split()

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.cluster import Unit
+from jaxtop.tui.deck import Start
 from jaxtop.tui.figures import FIGURES, writer
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.plotted import Peer, few
 from jaxtop.tui.renderables.ink import ink_of
 from jaxtop.tui.renderables.plot import LETTERS, Frame, Line, extent, plot, summary, ticks
 from tests import stage, staged_hardware
+from tests.reels import LONG, Reel, session
 from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after
 from tests.staged_hardware import working
 
@@ -220,6 +222,19 @@ class TestScreen:
 
         stage_devices = stage.DEVICES
         play(act, *working(5))
+
+    def test_in_a_replay_it_shows_the_time_that_is_shown(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("0", *["right_curly_bracket"] * 2)
+            there = stage.text
+            assert "memory of device 0" in there and sum(there.count(each) for each in DOTS) > 20
+            await stage.press("right_curly_bracket")
+            assert stage.text.splitlines()[20:32] != there.splitlines()[20:32]
+            await stage.press("left_curly_bracket")
+            assert stage.text.splitlines()[4:30] == there.splitlines()[4:30]
+
+        session_frames = session(start=NOW - LONG)
+        play(act, reel=Reel(*session_frames), replay=Start(is_playing=False), size=(120, 40))
 
     def test_enter_leads_to_the_device_and_escape_back_to_where_one_was(self):
         async def act(stage: Stage) -> None:

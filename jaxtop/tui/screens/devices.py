@@ -172,7 +172,7 @@ _COORDS: Column[Row] = Column("coords", "coords", 8, "left", lambda row: row.dev
 _MEMORY = FIGURES["used_bytes"]
 _OF_MEMORY = ("memory", "share")
 # What is looked at first, and what only somebody who looks for it needs, with the width of each.
-_FIRST = {"utilization": 4, "power_w": 6, "temperature_c": 5}
+_FIRST = {"utilization": 4, "power_w": 6, "temperature_c": 6}
 _LATER = {
     "tensor_activity": 6,
     "dram_activity": 5,
