@@ -9,9 +9,9 @@ from subprocess import Popen
 
 import pytest
 
+from jaxtop import runfiles
 from jaxtop.cluster import hosts, step_of
-from jaxtop_agent.steps.finder import REMEMBERED
-from tests.support import JAXTOP, PYTHON, ROOT, eventually, free_port, processes, viewer
+from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, free_port, processes, script, viewer
 
 pytestmark = [pytest.mark.jax, pytest.mark.quiet, pytest.mark.timeout(300)]
 
@@ -23,7 +23,7 @@ FUNCTIONS = {
     "equinox": "make_step",
     "haiku": "update",
 }
-STEPS = REMEMBERED + 100
+STEPS = 400
 
 
 def found(started, *written):
@@ -34,11 +34,11 @@ def found(started, *written):
         attached.until(
             lambda: (
                 len(hosts(attached.cluster)) == len(written)
-                and all(step_of(host) for host in hosts(attached.cluster))
+                and all((step := step_of(host)) and step.flops for host in hosts(attached.cluster))
             ),
             timeout=60,
         )
-        return [step_of(host) for host in hosts(attached.cluster)]
+        return [(step_of(host), host.pulse.rhythm.samples) for host in hosts(attached.cluster)]
 
 
 def lately(ended_and_took):
@@ -47,9 +47,9 @@ def lately(ended_and_took):
     return mean(took for ended, took in ended_and_took if ended > until)
 
 
-def between(path):
-    """When each step ended, and how long it took, of as many as the agent remembers."""
-    ends = json.loads(path.read_text())[-REMEMBERED - 1 :]
+def between(path, samples):
+    """When each of the last so many steps ended, and how long it took."""
+    ends = json.loads(path.read_text())[-samples - 1 :]
     return [(later, later - sooner) for sooner, later in pairwise(ends)]
 
 
@@ -58,12 +58,12 @@ def test_the_step_of_each_framework_takes_what_its_own_clock_says(framework, tmp
     written = tmp_path / "times"
     script = PROGRAMS / "training" / f"train_{framework}.py"
     with processes([*JAXTOP, "run", PROGRAMS / "clocked.py", STEPS, written, script]) as started:
-        [step] = found(started, written)
+        [(step, samples)] = found(started, written)
     assert FUNCTIONS[framework] in step.functions
     assert not step.is_told
-    assert step.mean_s == pytest.approx(lately(between(written)), rel=0.02)
-    # All but those whose first call compiled.
-    assert STEPS - 10 <= step.steps <= STEPS
+    assert step.mean_s == pytest.approx(lately(between(written, samples)), rel=0.02)
+    # Of those that were launched before somebody looked, the last are known.
+    assert 0 < step.steps <= STEPS
 
 
 @pytest.mark.newest
@@ -77,10 +77,10 @@ def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
     ]
     with processes(*commands) as started:
         steps = found(started, *written)
-    for path, step in zip(written, steps, strict=True):
+    for path, (step, samples) in zip(written, steps, strict=True):
         assert (step.functions, step.is_told) == (("train_step",), False)
         # In the middle: its own clock does not leave out the evaluations.
-        assert step.p50_s == pytest.approx(median(took for _, took in between(path)), rel=0.02)
+        assert step.p50_s == pytest.approx(median(took for _, took in between(path, samples)), rel=0.02)
 
 
 @pytest.mark.newest
@@ -89,7 +89,49 @@ def test_evaluations_and_checkpoints_do_not_fool_it(timed, tmp_path):
     """Also where steps are launched ahead of the device, and only every twentieth is waited for."""
     written = tmp_path / "times"
     with processes([PYTHON, PROGRAMS / "stepping.py", timed, written]) as started:
-        [step] = found(started, written)
+        [(step, _)] = found(started, written)
     assert step.functions == ("train_step",)
     assert step.mean_s == pytest.approx(lately(json.loads(written.read_text())), rel=0.02)
     assert step.per_second * step.mean_s < 0.9  # the run is slower than its steps
+
+
+PEAK, SIDE, PACE = 2e12, 256, 50
+MATMULS = f"""
+    import time
+    from jaxtop import agent
+    agent.start()
+    import jax, jax.numpy as jnp
+    from jax.sharding import NamedSharding, PartitionSpec as P
+
+    mesh = jax.sharding.Mesh(jax.devices(), ("data",))
+    rows = NamedSharding(mesh, P("data"))
+
+    @jax.jit
+    def multiply(x, y):
+        return jax.lax.with_sharding_constraint(x @ y, rows)
+
+    x = jax.device_put(jnp.ones(({4 * SIDE}, {SIDE})), rows)
+    y = jax.device_put(jnp.eye({SIDE}), NamedSharding(mesh, P()))
+    began, i = time.perf_counter(), 0
+    while True:
+        x = multiply(x, y)
+        x.block_until_ready()
+        i += 1
+        time.sleep(max(0, began + i / {PACE} - time.perf_counter()))
+"""
+
+
+def test_operations_and_utilisation_of_known_matmuls_are_those_reckoned_by_hand(tmp_path):
+    """A matrix of so many rows on each of four devices, at a pace that the script keeps."""
+    path = script(tmp_path, MATMULS)
+    with processes([PYTHON, path], env=environment(JAXTOP_PEAK_FLOPS=str(PEAK))):
+        eventually(runfiles.find)
+        with viewer() as attached:
+            attached.until(lambda: (step := step_of(attached.host(0))) and step.steps > 12 * PACE)
+            step = step_of(attached.host(0))
+    by_hand = 4 * 2 * SIDE**3
+    assert step.functions == ("multiply",)
+    assert step.flops == pytest.approx(by_hand, rel=0.02)
+    assert step.flops_per_second == pytest.approx(by_hand * PACE, rel=0.02)
+    assert step.utilization == pytest.approx(by_hand * PACE / (4 * PEAK), rel=0.02)
+    assert step.peak_source == "JAXTOP_PEAK_FLOPS"

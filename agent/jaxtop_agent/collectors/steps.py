@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # A step of more functions than these is told by the first ones.
 MOST_FUNCTIONS = 8
+# So many looks are waited for until the programs were read.
+PATIENCE = 10
 
 
 class Launched(Protocol):
@@ -44,6 +46,7 @@ class StepRhythm:
         self._steps = Steps()
         self._facts = Facts()
         self._told_by: tuple[object, ...] = ()
+        self._patience = PATIENCE
 
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the launches were noted by the hook
         now = time.monotonic_ns()
@@ -51,6 +54,10 @@ class StepRhythm:
         if self._launched is not None:
             names = self._launched.names()
             self._recent += self._launched.since(self._recent[-1].at if self._recent else 0)
+        if self._patience and board.sources.get("programs") == "on" and not _is_read(board.programs):
+            self._patience -= 1
+            return
+        self._patience = 0
         self._learn(names, board.programs, board.windows)
         told = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now)
         board.rhythm = None if told is None else self._message(told, names)
@@ -94,6 +101,11 @@ class StepRhythm:
             p99_us=_micros(told.p99_ns),
             flops=None if told.flops is None else round(told.flops),
         )
+
+
+def _is_read(programs: Programs | None) -> bool:
+    """Whether all programs are known; before, an evaluation would be taken for a step."""
+    return programs is not None and not programs.rest
 
 
 def _durations(windows: tuple[Window, ...]) -> dict[str, int]:

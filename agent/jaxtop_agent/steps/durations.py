@@ -16,6 +16,8 @@ PAUSE, SHORTEST_PAUSE_NS = 10, 250_000_000
 AHEAD = 32
 # Within so short a time scripts only launch; what they wait for shows in the few gaps that are much longer.
 ONLY_LAUNCHED_NS = 3_000_000
+# Where steps are but one part in so many of the time, they are waited for elsewhere.
+HARDLY_SEEN = 10
 # A gap so many times the usual ends a stretch in which launches ran ahead of the device.
 WAITED = 3
 
@@ -59,6 +61,10 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
     if len(alike) * 2 < len(gaps):  # there is nothing usual in it
         alike, launches = list(gaps), frozenset().union(*(gap.launched for gap in gaps))
     usual = median(gap.duration / gap.steps for gap in alike)
+    if device_ns is not None and device_ns * sum(gap.steps for gap in gaps) > sum(
+        gap.duration for gap in gaps
+    ):
+        device_ns = None  # it was told of slower steps than these
     # What was waited for before something else was launched may still be that of the steps.
     cut = [gap._replace(duration=_until_other(gap, launches)) for gap in gaps]
     if _is_hidden(gaps, alike, cut, usual, device_ns):
@@ -71,25 +77,27 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
 def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterable[tuple[int, float]]:
     """Each step took as long as its gap, but for those that were launched ahead and waited for at once."""
     stretch: list[Gap] = []
-    debt = 0.0
+    debt, owed_from = 0.0, 0  # of how much time the device is behind, and from which step on
     for whole, gap in zip(gaps, cut, strict=True):
         each = gap.duration / gap.steps
         is_whole = gap.duration == whole.duration
         if each <= max(usual * PAUSE, SHORTEST_PAUSE_NS) and (is_whole or each > usual / 2):
             stretch.append(gap)
-            if each < usual / 2:
-                debt = min(debt + usual - each, usual * AHEAD)
+            debt = min(max(0.0, debt + usual - each), usual * AHEAD)
+            owed_from = owed_from if debt else len(stretch)
             continue
         if usual * WAITED < each <= WAITED * debt:  # it waited for what was launched ahead
             yield from _shared([*stretch, gap], each)
         else:
-            yield from ((one.end, one.duration / one.steps) for one in stretch)
-        stretch, debt = [], 0.0
-    for one in stretch:
-        each = one.duration / one.steps
-        # What was launched ahead last has still to be waited for.
-        if each >= usual / 2 or debt <= usual * WAITED:
-            yield one.end, each
+            yield from _taken(stretch)
+        stretch, debt, owed_from = [], 0.0, 0
+    if debt > usual * WAITED:  # what was launched ahead last has still to be waited for
+        stretch[owed_from:] = [gap for gap in stretch[owed_from:] if gap.duration * 2 >= usual * gap.steps]
+    yield from _taken(stretch)
+
+
+def _taken(gaps: Iterable[Gap]) -> Iterable[tuple[int, float]]:
+    return ((gap.end, gap.duration / gap.steps) for gap in gaps)
 
 
 def _until_other(gap: Gap, launches: frozenset[int]) -> int:
@@ -114,7 +122,7 @@ def _is_hidden(
     seen = sum(gap.duration for gap in cut)
     if device_ns is not None:
         return seen * 1.5 < device_ns * sum(gap.steps for gap in alike)
-    return usual < ONLY_LAUNCHED_NS and seen * 2 < sum(gap.duration for gap in gaps)
+    return usual < ONLY_LAUNCHED_NS and seen * HARDLY_SEEN < sum(gap.duration for gap in gaps)
 
 
 def _by_the_device(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, float]]:
