@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from jaxtop import probes
 from jaxtop.cli import attaching
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.following import Follower
@@ -43,7 +44,9 @@ def watch(open_source: Callable[[], LiveSource | None]) -> None:
     follower = Follower(open_source, kept, recorder)
     follower.start()
     try:
-        failure = JaxtopApp(follower, steady, ask=follower.ask, reel=kept, recorder=recorder).run()
+        failure = JaxtopApp(
+            follower, steady, ask=follower.ask, reel=kept, recorder=recorder, probe=probes.last()
+        ).run()
     finally:
         follower.stop()
         kept.close()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import times
+from jaxtop import probes, times
 from jaxtop.cli.attach import has_terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
@@ -120,7 +120,9 @@ def _watch(session: Session, start: float | None, arguments: argparse.Namespace)
     from jaxtop.tui.app import JaxtopApp  # heavy; errors above should come fast
     from jaxtop.tui.deck import Start
 
-    app = JaxtopApp(None, steady, reel=session, replay=Start(start, arguments.speed, arguments.loop))
+    app = JaxtopApp(
+        None, steady, reel=session, replay=Start(start, arguments.speed, arguments.loop), probe=probes.last()
+    )
     failure = app.run()
     if failure:
         raise UserError(failure)

@@ -9,6 +9,7 @@ from jaxtop.cluster.figures import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit
 from jaxtop.cluster.fold import Cluster
 from jaxtop.cluster.host import EMPTY_HOST, Host, Unmet
 from jaxtop.cluster.memory import PARTS, Grower, KnownMemory, MemoryView, Part, growers, memory, memory_total
+from jaxtop.cluster.probed import Probe, ProbedDevice, probed_collective, probed_device
 from jaxtop.cluster.programs import Difference, KnownPrograms, ProgramView, differences, programs
 from jaxtop.cluster.rhythm import RunStep, StepView, step_of, step_of_run
 from jaxtop.cluster.series import STEP_FIGURES, STEP_TIME, recent, reported, series
@@ -53,6 +54,8 @@ __all__ = [
     "MemoryView",
     "MeshView",
     "Part",
+    "Probe",
+    "ProbedDevice",
     "ProgramView",
     "Pulse",
     "Run",
@@ -76,6 +79,8 @@ __all__ = [
     "memory_history",
     "memory_total",
     "meshes",
+    "probed_collective",
+    "probed_device",
     "programs",
     "recent",
     "reported",

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.wire.probing import Probe, ProbedDevice
+
 if TYPE_CHECKING:
     from jaxtop import wire
-    from jaxtop.wire.probing import Probe, ProbedCollective, ProbedDevice
+    from jaxtop.wire.probing import ProbedCollective
+
+__all__ = ["Probe", "ProbedDevice", "probed_collective", "probed_device", "probed_rate"]
 
 
 def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDevice | None:

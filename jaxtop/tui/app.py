@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.screen import Screen
 
+    from jaxtop.cluster import Probe
     from jaxtop.tui.asking import Ask, What
     from jaxtop.tui.deck import Start
     from jaxtop.tui.reel import Recorder, Reel
@@ -114,6 +115,7 @@ class JaxtopApp(TimedApp):
         reel: Reel | None = None,
         recorder: Recorder | None = None,
         replay: Start | None = None,
+        probe: Probe | None = None,
     ) -> None:
         """The app on these frames, or on a reel alone.
 
@@ -124,9 +126,10 @@ class JaxtopApp(TimedApp):
             reel: What is kept of the session, to look at any of its times.
             recorder: Records what arrives; None where there is nothing to record.
             replay: Where a replay begins, and how it goes on.
+            probe: What this user's devices were measured to do.
         """
         self._cluster = Cluster()
-        super().__init__(Deck(self._cluster if feed is not None else None, reel, replay), recorder)
+        super().__init__(Deck(self._cluster if feed is not None else None, reel, replay, probe), recorder)
         self._feed: Feed = _Silence() if feed is None else feed
         self._clock = clock
         self._deck.tick(clock())

@@ -16,6 +16,7 @@ from jaxtop.cluster.views import interval
 from jaxtop.tui.moment import Moment
 
 if TYPE_CHECKING:
+    from jaxtop.cluster import Probe
     from jaxtop.cluster.fold import LoggedEvent
     from jaxtop.cluster.views import Known
     from jaxtop.tui.reel import Reel
@@ -50,30 +51,47 @@ class Start:
 class _Kept:
     """What is derived from a cluster, for as long as it is the same object."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, probe: Probe | None) -> None:
         self.cluster = cluster
+        self._probe = probe
         self._known: Known = {}
         self._merged = Merged()
         self._programs = KnownPrograms()
         self._collectives = KnownCollectives()
 
     def moment(self, now: float) -> Moment:
-        return Moment(self.cluster, now, self._known, self._merged, self._programs, self._collectives)
+        return Moment(
+            self.cluster,
+            now,
+            self._known,
+            self._merged,
+            self._programs,
+            self._collectives,
+            probe=self._probe,
+        )
 
 
 class Deck:
     """Plays a reel like a tape, or follows a live cluster; the only one to know which of both it is."""
 
-    def __init__(self, live: Cluster | None, reel: Reel | None = None, start: Start | None = None) -> None:
+    def __init__(
+        self,
+        live: Cluster | None,
+        reel: Reel | None = None,
+        start: Start | None = None,
+        probe: Probe | None = None,
+    ) -> None:
         """A deck at the present of a live cluster, or at the start of a reel.
 
         Args:
             live: The cluster as it is now, if it is followed.
             reel: What is kept of it.
             start: Where a replay begins.
+            probe: What this user's devices were measured to do.
         """
         start = start or Start()
-        self._live = None if live is None else _Kept(live)
+        self._probe = probe
+        self._live = None if live is None else _Kept(live, probe)
         self._reel = reel
         self._now = 0.0
         self._is_begun = False
@@ -85,7 +103,7 @@ class Deck:
         self.is_playing = live is None and start.is_playing
         self.speed = start.speed
         self.is_looped = start.loop
-        self._kept = _Kept(Cluster())
+        self._kept = _Kept(Cluster(), probe)
         self._moment: Moment | None = None
         # A moment to compare others with.
         self.mark: Then | None = None
@@ -168,7 +186,7 @@ class Deck:
             return self._kept.moment(self.position)
         cluster = self._reel.at(self.position)
         if cluster is not self._kept.cluster:
-            self._kept = _Kept(cluster)
+            self._kept = _Kept(cluster, self._probe)
         return self._kept.moment(self.position)
 
     # Going on
@@ -211,7 +229,7 @@ class Deck:
         """Pause what goes on; go on with what is paused, a replay at its end from its start."""
         if self._at is None and self._live is not None:
             self._at, self._is_held = self._now, True
-            self._kept = _Kept(self._live.cluster.frozen())
+            self._kept = _Kept(self._live.cluster.frozen(), self._probe)
             self._moment = self._kept.moment(self._now)
         elif self._is_held:
             self.to_end()
@@ -270,7 +288,7 @@ class Deck:
         else:
             self._at, self._moment = None, None
             self._is_held = self.is_playing = False
-            self._kept = _Kept(Cluster())
+            self._kept = _Kept(Cluster(), self._probe)
 
     def faster(self, by: int) -> None:
         """The next speed, or the one before."""

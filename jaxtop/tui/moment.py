@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         HostView,
         KnownPrograms,
         MeshView,
+        Probe,
+        ProbedDevice,
         ProgramView,
         Run,
         State,
@@ -41,6 +43,8 @@ class Moment:
     merged: Merged = field(default_factory=Merged, repr=False)
     known_programs: KnownPrograms = field(default_factory=model.KnownPrograms, repr=False)
     known_collectives: KnownCollectives = field(default_factory=KnownCollectives, repr=False)
+    # What this user's devices can do, where that was measured.
+    probe: Probe | None = field(default=None, repr=False)
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -62,6 +66,22 @@ class Moment:
     @cached_property
     def device_by_key(self) -> dict[tuple[str, int], DeviceView]:
         return {device.key: device for device in self.devices}
+
+    def probed(self, device: DeviceView) -> ProbedDevice | None:
+        """What a device was measured to do."""
+        host = self.cluster.hosts.get(device.agent)
+        if self.probe is None or host is None or host.hello is None:
+            return None
+        hello = host.hello
+        return model.probed_device(self.probe, hello.hostname, hello.devices[device.position])
+
+    def probed_busbw(self, view: CollectiveView) -> float | None:
+        """The bus bandwidth that was measured for such a collective, of about this size."""
+        if self.probe is None or not view.groups or view.bytes is None:
+            return None
+        platform = next((device.platform for device in self.devices if device.run == view.run), "")
+        found = model.probed_collective(self.probe, platform, view.kind, view.groups[0], view.bytes)
+        return None if found is None else found.busbw_bytes_per_s
 
     @cached_property
     def meshes(self) -> list[MeshView]:

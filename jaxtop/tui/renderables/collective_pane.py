@@ -11,6 +11,7 @@ from textual.color import Color
 from jaxtop.tui import text
 from jaxtop.tui.metrics import LATE, who
 from jaxtop.tui.renderables.facts import GAP, fitted, pairs, side_by_side
+from jaxtop.tui.renderables.probed import of_probed
 from jaxtop.tui.renderables.slices import Signs
 from jaxtop.tui.renderables.strips import strips
 
@@ -42,6 +43,8 @@ class Subject:
     hidden: int = 0
     # Why there are no times, where there are none.
     untimed: str = ""
+    # The bus bandwidth that a probe measured for such a collective.
+    probed_busbw: float | None = None
 
 
 def strips_room(width: int, height: int) -> tuple[int, int]:
@@ -68,15 +71,17 @@ def pane(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
     if not drawn and subject.untimed:
         drawn = [Text(subject.untimed, ink.muted)]
     if width >= WIDE:
-        facts = fitted(_facts(subject.view, ink, FACTS, height), FACTS, height)
+        facts = fitted(_facts(subject, ink, FACTS, height), FACTS, height)
         return side_by_side([(FACTS, facts), (room, drawn)], height)
-    facts = _facts(subject.view, ink, width, height - len(drawn))
+    facts = _facts(subject, ink, width, height - len(drawn))
     return fitted([*facts[: height - len(drawn)], *drawn], width, height)
 
 
-def _facts(view: CollectiveView, ink: Ink, width: int, height: int) -> list[Text]:
+def _facts(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
+    view = subject.view
     busbw = pairs([("bus bandwidth", text.bandwidth(view.busbw_bytes_per_s))], ink)
-    busbw.append("  estimated, as in nccl-tests", ink.muted)
+    share = of_probed(view.busbw_bytes_per_s, subject.probed_busbw)
+    busbw.append(f"  estimated{share or ', as in nccl-tests'}", ink.muted)
     lines = [_title(view, ink), _verdict(view, ink), _times(view, ink)]
     if height > SHORT:
         lines += [busbw, _place(view, ink)]

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.cluster import State
+from jaxtop.cluster.rhythm import step_of
 from jaxtop.tui import text
 from jaxtop.tui.renderables.facts import GAP, fitted, pairs, side_by_side
 from jaxtop.tui.renderables.hardware import device_lines, device_words
+from jaxtop.tui.renderables.probed import probed_lines
 from jaxtop.tui.renderables.reading import OVER, STEPS
 from jaxtop.tui.renderables.sparkline import bar, sparkline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.cluster import DeviceView, Host
+    from jaxtop.cluster import DeviceView, Host, ProbedDevice
     from jaxtop.tui.renderables.axes import Grid
     from jaxtop.tui.renderables.hardware import Trend
     from jaxtop.tui.renderables.ink import Ink
@@ -39,6 +41,7 @@ class Subject:
     seconds: float = 0.0
     # The recent past of any other figure, read only if there is room to show it.
     trend: Trend = lambda _: ()
+    probed: ProbedDevice | None = None
 
 
 def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
@@ -85,7 +88,10 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
     lines = [head, Text(f"{platform}{kind}{local}"), Text(host.label)]
     if device.coords is not None:
         lines.append(pairs([("coords", " ".join(map(str, device.coords)))], ink))
-    return lines
+    step = None if device.state in OVER else step_of(host)
+    computes = step.flops_per_second if step else None
+    each = None if computes is None or host.hello is None else computes / len(host.hello.devices)
+    return [*lines, *probed_lines(subject.probed, each, ink)]
 
 
 def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:

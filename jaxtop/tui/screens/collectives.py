@@ -225,7 +225,12 @@ class CollectivesView(View):
             return
         self._chart = chart(self.moment, view, strips_room(width, height), self._chart)
         subject = Subject(
-            view, self._chart.timeline, self._host_name, self._chart.hidden, untimed(self.moment)
+            view,
+            self._chart.timeline,
+            self._host_name,
+            self._chart.hidden,
+            untimed(self.moment),
+            self.moment.probed_busbw(view),
         )
         lines = pane(subject, ink_of(palette, plain=self.app.no_color), width, height)
         self._tell(self._pane, Text("\n", no_wrap=True, end="").join(lines))

@@ -362,6 +362,7 @@ class MeshScreenView(View):
             tuple(self._history_of(device)),
             samples[-1].at - samples[0].at if samples else 0.0,
             lambda figure: recent(moment.cluster, device.agent, figure, device.position, LONGEST_TREND),
+            moment.probed(device),
         )
 
 

@@ -1,0 +1,36 @@
+"""What a device or a collective does now, of what a probe found that it can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.tui import text
+from jaxtop.tui.renderables.facts import pairs
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from jaxtop.cluster import ProbedDevice
+    from jaxtop.tui.renderables.ink import Ink
+
+
+def probed_lines(probed: ProbedDevice | None, flops_per_second: float | None, ink: Ink) -> list[Text]:
+    """The measured rates of a device, and the share of its matrix rate that the step computes."""
+    if probed is None:
+        return []
+    rate, memory = (
+        None if measured is None else measured.median
+        for measured in map(probed.figures.get, ("matrix_flops_per_s", "memory_bytes_per_s"))
+    )
+    lines = []
+    if rate is not None:
+        does = [] if flops_per_second is None else [("does", text.share(flops_per_second / rate))]
+        lines.append(pairs([("probed", f"{text.amount(rate)}flop/s"), *does], ink))
+    if memory is not None:
+        lines.append(pairs([("probed memory", text.bandwidth(memory))], ink))
+    return lines
+
+
+def of_probed(busbw: int | None, probed: float | None) -> str:
+    """A live bus bandwidth as a share of the one that was measured; empty where one is unknown."""
+    return "" if busbw is None or not probed else f", {text.share(busbw / probed)} of probed"
