@@ -251,7 +251,7 @@ def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monke
 
 def test_the_oldest_files_go(tmp_path, frames, monkeypatch):
     monkeypatch.setattr(tape, "SHORTEST", 0.0)
-    done = record(tmp_path / "a.mcap", MADE, limits=Limits(size=18_000, files=2), flush_every=0)
+    done = record(tmp_path / "a.mcap", MADE, limits=Limits(size=21_000, files=2), flush_every=0)
     kept = sorted(tmp_path.iterdir())
     assert [*done.files] == kept and len(kept) == 2 and kept[-1].name > "a-003.mcap"
     assert done.size == sum(path.stat().st_size for path in kept)
