@@ -156,6 +156,25 @@ class TestScreen:
 
         play(act, *working(5))
 
+    def test_it_begins_with_the_figure_that_was_looked_at(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("3")
+            table = stage.app._view.table
+            table.sort_by(next(each for each in table._columns if each.key == "power_w"))
+            await stage.paint()
+            await stage.press("0")
+            assert "power of device 0" in stage.text
+            await stage.press("2")
+            table = stage.app._view.table
+            table.sort_by(next(each for each in table._columns if each.key == "io_pressure"))
+            await stage.paint()
+            await stage.press("0")
+            assert "disk pressure of 0 node00" in stage.text
+            await stage.press("1", "m", "m", "m", "m", "0")
+            assert "utilisation of device 0" in stage.text
+
+        play(act, *working(5))
+
     def test_a_host_is_compared_with_the_hosts_of_its_run(self):
         async def act(stage: Stage) -> None:
             await stage.press("2", "j", "0")

@@ -249,6 +249,8 @@ class JaxtopApp(TimedApp):
             self._visited.append(before.KEY)
             self.query_one(ContentSwitcher).current = view.id
             self._keys.draw(key)
+            if before.figure is not None:
+                view.look_at(before.figure)
         moment = self.moment
         view.show(moment if moment.cluster.changes else EMPTY)
         view.select(self._selection)

@@ -40,6 +40,8 @@ class Metric:
     say: Callable[[DeviceView, int], str] | None = None
     note: str = ""
     is_marked: Callable[[DeviceView], bool] | None = None
+    # The name of the figure that it shows, where it is one.
+    figure: str | None = None
 
     def said(self, device: DeviceView, value: float | None, room: int = 1000) -> str:
         """What a cell of this many characters says of its device."""
@@ -53,13 +55,13 @@ class Metric:
 def _metric(figure: Figure) -> Metric:
     """A metric of a figure of the devices; shares reach from nothing to all."""
     full = 1.0 if figure.unit is Unit.SHARE else None
-    return Metric(figure.title, lambda device: device.read(figure), writer(figure), full)
+    return Metric(figure.title, lambda device: device.read(figure), writer(figure), full, figure=figure.name)
 
 
 _MEMORY, *_OTHERS = DEVICE_FIGURES
 METRICS = (
-    Metric("memory used", lambda device: device.used_bytes, writer(_MEMORY)),
-    Metric("memory share", lambda device: device.used_share, text.share, full=1.0),
+    Metric("memory used", lambda device: device.used_bytes, writer(_MEMORY), figure=_MEMORY.name),
+    Metric("memory share", lambda device: device.used_share, text.share, full=1.0, figure=_MEMORY.name),
     Metric("launches", lambda device: device.launches_per_second, text.rate),
     Metric("host CPU", lambda device: _share(device.host_cpu_percent), text.share),
     *map(_metric, _OTHERS),

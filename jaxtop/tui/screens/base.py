@@ -24,6 +24,8 @@ class View(Container):
 
     moment: Moment = EMPTY
     selection: Selection = NOTHING
+    # The name of the figure that the person looks at here, if it is one: a plot begins with it.
+    figure: str | None = None
 
     class Selected(Message):
         """The person selected something; other screens will follow."""
@@ -47,6 +49,9 @@ class View(Container):
     def select(self, selection: Selection) -> None:
         """Move to what was selected elsewhere."""
         self.selection = selection
+
+    def look_at(self, figure: str) -> None:
+        """Begin with the figure that was looked at elsewhere."""
 
     @property
     def first_focus(self) -> Widget:

@@ -264,6 +264,7 @@ class DevicesView(DeviceTableView[Row]):
         key, _ = self.table.sorted_by
         if key != HISTORY_KEY:
             self._followed = key
+            self.figure = _MEMORY.name if key in _OF_MEMORY else key if key in FIGURES else None
             self.show(self.moment)
 
     def show(self, moment: Moment) -> None:

@@ -258,7 +258,7 @@ _LATER = {
     "process_written_bytes_per_second": 8,
 }
 # By which figure the rows may be sorted, and so followed.
-_FOLLOWED = {
+FOLLOWED: dict[str | None, Figure] = {
     "cpu": FIGURES["process_cpu_cores"],
     "rss": FIGURES["rss_bytes"],
     "machine": FIGURES["machine_cpu"],
@@ -300,10 +300,10 @@ def columns_for(
 
     Where there are several runs, a host says which one it belongs to.
     """
-    if followed not in _FOLLOWED:
+    if followed not in FOLLOWED:
         followed = "p50" if STEP_TIME.name in reported else "cpu"
     has_times = any(each.key in told for each in _TIMES)
-    history = _history(_FOLLOWED[followed])
+    history = _history(FOLLOWED[followed])
     return (
         state_column(lambda row: row.state),
         Column("process", "proc", 4, "right", lambda row: row.place, lambda row: _index(row.place)),

@@ -14,7 +14,7 @@ from jaxtop.tui.renderables.host_pane import HostSubject, host_pane
 from jaxtop.tui.renderables.ink import ink_of
 from jaxtop.tui.renderables.reading import PAST
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.host_columns import PINNED, HostRow, KnownSteps, columns_for, steps_told
+from jaxtop.tui.screens.host_columns import FOLLOWED, PINNED, HostRow, KnownSteps, columns_for, steps_told
 from jaxtop.tui.screens.measured import HISTORY_KEY
 from jaxtop.tui.screens.reported import Reported
 from jaxtop.tui.widgets.detail import Detail
@@ -111,6 +111,7 @@ class HostsView(View):
         key, _ = self.table.sorted_by
         if key != HISTORY_KEY:
             self._followed = key
+            self.figure = FOLLOWED[key].name if key in FOLLOWED else None
             self.show(self.moment)
 
     def select(self, selection: Selection) -> None:

@@ -235,6 +235,7 @@ class MeshScreenView(View):
         devices = [device for device in self._arranger.devices if device.state not in OVER]
         following = [*metrics[at + 1 :], *metrics[: at + 1]]
         self._metric = next((each for each in following if each.is_reported(devices)), METRICS[0])
+        self.figure = self._metric.figure
         self._draw()
 
     def action_mesh(self) -> None:

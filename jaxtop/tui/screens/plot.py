@@ -66,6 +66,9 @@ class PlotView(View):
         super().select(selection)
         self._draw()
 
+    def look_at(self, figure: str) -> None:
+        self._name = figure
+
     # Whose, and which figure
 
     @property
