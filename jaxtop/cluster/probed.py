@@ -14,10 +14,7 @@ __all__ = ["Probe", "ProbedDevice", "probed_collective", "probed_device", "probe
 
 
 def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDevice | None:
-    """The device as it was probed: by the name of its hardware, else by its place on its host.
-
-    A CPU has no identity beyond its host: forced into another number of devices, each is another part of it.
-    """
+    """The device as it was probed: by the name of its hardware, else by its place on its host."""
     for each in probe.devices:
         if device.uuid is not None and each.uuid is not None:
             if each.uuid == device.uuid:
