@@ -1,6 +1,6 @@
-"""Trains with evaluations and checkpoints between, and times its steps itself: "each", or "20" at once.
+"""Trains with evaluations and checkpoints between, and times its steps itself: each, or so many at once.
 
-Where it times 20 at once it reads the loss after these, and launches ahead of the device until then.
+Where it times several at once it reads the loss after these, and launches ahead of the device until then.
 """
 
 import json
@@ -15,7 +15,7 @@ agent.start()
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 
-stride, written = 1 if sys.argv[1] == "each" else int(sys.argv[1]), Path(sys.argv[2])
+stride, written = int(sys.argv[1]), Path(sys.argv[2])
 
 
 @jax.jit
