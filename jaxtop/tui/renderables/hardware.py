@@ -184,7 +184,8 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
         line = pairs([("computes", f"{text.amount(step.flops_per_second)}flop/s")], ink)
         if step.utilization is not None:
             line.append_text(pairs([("  of peak", f"~{text.share(step.utilization)}")], ink))
-            line.append(f"  by {step.peak_source}", ink.muted)
+            source = f"  by {step.peak_source}"
+            line.append(source if line.cell_len + len(source) <= width else "", ink.muted)
         lines.append(line)
     if step.tokens_per_second is not None:
         lines.append(pairs([("tokens", f"{text.amount(step.tokens_per_second)}/s")], ink))
