@@ -184,15 +184,19 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
         line = pairs([("computes", f"{text.amount(step.flops_per_second)}flop/s")], ink)
         if step.utilization is not None:
             line.append_text(pairs([("  of peak", f"~{text.share(step.utilization)}")], ink))
-            source = f"  by {step.peak_source}"
-            line.append(source if line.cell_len + len(source) <= width else "", ink.muted)
         lines.append(line)
-    if step.tokens_per_second is not None:
-        lines.append(pairs([("tokens", f"{text.amount(step.tokens_per_second)}/s")], ink))
+    source = f"its peak: {step.peak_source}"
+    if step.utilization is not None and len(source) <= width:
+        lines.append(Text(source, ink.muted))
+    tokens = step.tokens_per_second
+    pace = [] if tokens is None else [("tokens", f"{text.amount(tokens)}/s")]
     energy = [("a step", step.joules_per_step), ("a token", step.joules_per_token)]
     costs = [(name, joules(cost)) for name, cost in energy if cost is not None]
-    if costs:
-        lines.append(pairs(costs, ink))
+    together = pairs([*pace, *costs], ink)
+    fits = together.cell_len <= width
+    lines += [
+        each for each in ([together] if fits else [pairs(pace, ink), pairs(costs, ink)]) if each.cell_len
+    ]
     if any(value is not None for value in trend):
         lines.append(Text(sparkline(trend, min(width, LONGEST_TREND)), ink.style(ink.ramp(3))))
     return lines
