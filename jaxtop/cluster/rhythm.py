@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from jaxtop.cluster.host import NO_WINDOW
 from jaxtop.cluster.peaks import peak_of
 from jaxtop.cluster.states import is_over
-from jaxtop.cluster.views import run_of, scaled
+from jaxtop.cluster.views import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jaxtop.cluster.fold import Cluster
     from jaxtop.cluster.host import Host
     from jaxtop.wire import Launch
 
@@ -69,12 +68,21 @@ class StepView:
 
 @dataclass(frozen=True)
 class RunStep:
-    """The steps of all processes of a run: the one in the middle, and who takes longest."""
+    """The steps of all processes of a run: the one in the middle, and whose takes longest."""
 
     p50_s: float
-    slowest: str
+    slowest: Host
     slowest_s: float
-    processes: int
+
+
+def pace_of(host: Host) -> float | None:
+    """Steps a second: by the rhythm, else by what the script told; None once its process is over."""
+    if is_over(host):
+        return None
+    rhythm = host.pulse.rhythm
+    if rhythm is not None:
+        return scaled(rhythm.milli_per_s, 1000)
+    return host.steps.per_second if host.steps else None
 
 
 def step_of(host: Host) -> StepView | None:
@@ -82,7 +90,7 @@ def step_of(host: Host) -> StepView | None:
     rhythm, hello = host.pulse.rhythm, host.hello
     if rhythm is None or hello is None or is_over(host):
         return None
-    per_second = scaled(rhythm.milli_per_s, 1000)
+    per_second = pace_of(host)
     flops = None if rhythm.flops is None else rhythm.flops * len(hello.devices)
     achieved = None if flops is None or per_second is None else flops * per_second
     peaks = [peak_of(hello, device) for device in hello.devices]
@@ -108,14 +116,17 @@ def step_of(host: Host) -> StepView | None:
     )
 
 
-def step_of_run(cluster: Cluster, run: str) -> RunStep | None:
-    """The step of a run; None while none of its processes tells of one."""
-    steps = {host.agent: step_of(host) for host in cluster.hosts.values() if run_of(host) == run}
-    took = {agent: step.p50_s for agent, step in steps.items() if step is not None and step.p50_s is not None}
+def step_of_run(hosts: Iterable[Host]) -> RunStep | None:
+    """The step of these hosts together; None while none of them tells of one."""
+    took = [
+        (host.pulse.rhythm.p50_us, host)
+        for host in hosts
+        if host.pulse.rhythm is not None and host.pulse.rhythm.p50_us is not None and not is_over(host)
+    ]
     if not took:
         return None
-    slowest = max(took, key=lambda agent: took[agent])
-    return RunStep(median(took.values()), slowest, took[slowest], len(took))
+    longest, slowest = max(took, key=lambda each: each[0])
+    return RunStep(median(each for each, _ in took) / 1e6, slowest, longest / 1e6)
 
 
 def _per(amount: float | None, of: float | None) -> float | None:

@@ -15,6 +15,7 @@ from jaxtop.cluster import (
     devices,
     memory,
     meshes,
+    pace_of,
     programs,
     runs,
     scaled,
@@ -157,6 +158,7 @@ def _step(host: Host) -> dict[str, Any] | None:
         "peak_source": None if step is None else step.peak_source or None,
     }
     figures = {each.name: None if step is None else each.in_json(step) for each in OF_STEPS}
+    figures["per_second"] = pace_of(host)
     if step is not None and not step.is_told:
         found["function"] = step.functions[-1]
     return found | figures

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from jaxtop.cluster import State, launch_rate
+from jaxtop.cluster import State, launch_rate, pace_of, step_of_run
 from jaxtop.cluster.collectives import latecomers
 from jaxtop.tui import text
 from jaxtop.tui.renderables.reading import PAST
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
+# Of the processes of a run, whose steps take so many times those of the others is worth a word.
+SLOWER = 1.1
 # Worst first: what stands on the second line when several things are wrong.
 _GRAVITY = (
     State.DIED,
@@ -92,11 +94,16 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     present = [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
     rates = [rate for host in present if (rate := launch_rate(moment.cluster, host.agent)) is not None]
     parts.append((f"launches {text.rate(sum(rates) if rates else None)}", ""))
-    steps = [host.steps.per_second for host in present if host.steps]
-    known = [rate for rate in steps if rate is not None]
+    known = [pace for host in present if (pace := pace_of(host)) is not None]
     if known:
         # The hosts of a run step together: the slowest says how fast the run is.
         parts.append((f"steps {text.rate(min(known))}", ""))
+    step = step_of_run(present)
+    if step is not None and len(moment.runs) == 1:
+        parts.append((f"step {text.micros(step.p50_s * 1e6)}", ""))
+        if step.slowest_s > SLOWER * step.p50_s:
+            who = step.slowest.process_index
+            parts.append((f"process {who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
     return parts
 
 

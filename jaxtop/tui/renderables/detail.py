@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.cluster import State
+from jaxtop.cluster import State, pace_of
 from jaxtop.cluster.rhythm import step_of
 from jaxtop.tui import text
 from jaxtop.tui.renderables.facts import GAP, fitted, pairs, side_by_side
@@ -157,8 +157,8 @@ def _host(subject: Subject, ink: Ink) -> list[Text]:
     machine = None if gone else host.pulse.host.machine_cpu_permille
     step = host.pulse.step
     paces = [("step", text.number(step.index if step else None))]
-    if host.steps is not None and device.state is State.LIVE:
-        paces.append(("", text.rate(host.steps.per_second)))
+    if device.state is State.LIVE and (pace := pace_of(host)) is not None:
+        paces.append(("", text.rate(pace)))
     return [
         pairs(
             [("CPU", text.share(cpu)), ("machine", text.share(None if machine is None else machine / 1000))],

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from jaxtop.cluster import EMPTY_HOST, STEP_TIME, Host, HostView, State, launch_rate, scaled
+from jaxtop.cluster import EMPTY_HOST, STEP_TIME, Host, HostView, State, launch_rate, pace_of, scaled
 from jaxtop.cluster.rhythm import step_of
 from jaxtop.cluster.thresholds import IDLE
 from jaxtop.tui import text
@@ -95,9 +95,7 @@ class HostRow:
 
     @property
     def steps(self) -> float | None:
-        if self.rhythm is not None:
-            return self.rhythm.per_second
-        return self.host.steps.per_second if self.host.steps and self.state not in PAST else None
+        return None if self.state in PAST else pace_of(self.host)
 
     @property
     def step(self) -> int | None:
