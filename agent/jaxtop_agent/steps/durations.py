@@ -16,6 +16,8 @@ PAUSE, SHORTEST_PAUSE_NS = 10, 250_000_000
 AHEAD = 32
 # Within so short a time scripts only launch; what they wait for shows in the few gaps that are much longer.
 ONLY_LAUNCHED_NS = 3_000_000
+# How often a step launches each function is counted over so many of them.
+COUNTED = 64
 # Where steps are but one part in so many of the time, they are waited for elsewhere.
 HARDLY_SEEN = 10
 # A gap so many times the usual ends a stretch in which launches ran ahead of the device.
@@ -37,9 +39,9 @@ class Gap(NamedTuple):
 
 def launches_a_step(gaps: Sequence[Gap]) -> dict[int, float]:
     """How often a step launches each of the functions that it launches as a rule."""
-    usual = _usual(gaps)
-    steps = sum(gap.steps for gap in gaps)
-    return {each: sum(gap.launched.get(each, 0) for gap in gaps) / steps for each in usual}
+    usual, latest = _usual(gaps), gaps[-COUNTED:]
+    steps = sum(gap.steps for gap in latest)
+    return {each: sum(gap.launched.get(each, 0) for gap in latest) / steps for each in usual}
 
 
 def _usual(gaps: Sequence[Gap]) -> frozenset[int]:
@@ -61,12 +63,11 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
     if len(alike) * 2 < len(gaps):  # there is nothing usual in it
         alike, launches = list(gaps), frozenset().union(*(gap.launched for gap in gaps))
     usual = median(gap.duration / gap.steps for gap in alike)
-    if device_ns is not None and device_ns * sum(gap.steps for gap in gaps) > sum(
-        gap.duration for gap in gaps
-    ):
+    steps, passed = sum(gap.steps for gap in gaps), sum(gap.duration for gap in gaps)
+    if device_ns is not None and device_ns * steps > passed:
         device_ns = None  # it was told of slower steps than these
     # What was waited for before something else was launched may still be that of the steps.
-    cut = [gap._replace(duration=_until_other(gap, launches)) for gap in gaps]
+    cut = [_until_other(gap, launches) for gap in gaps]
     if _is_hidden(gaps, alike, cut, usual, device_ns):
         return _by_the_device(gaps, device_ns)
     if _runs_ahead(cut, usual, device_ns):
@@ -80,7 +81,7 @@ def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterab
     debt, owed_from = 0.0, 0  # of how much time the device is behind, and from which step on
     for whole, gap in zip(gaps, cut, strict=True):
         each = gap.duration / gap.steps
-        is_whole = gap.duration == whole.duration
+        is_whole = gap is whole
         if each <= max(usual * PAUSE, SHORTEST_PAUSE_NS) and (is_whole or each > usual / 2):
             stretch.append(gap)
             debt = min(max(0.0, debt + usual - each), usual * AHEAD)
@@ -100,10 +101,11 @@ def _taken(gaps: Iterable[Gap]) -> Iterable[tuple[int, float]]:
     return ((gap.end, gap.duration / gap.steps) for gap in gaps)
 
 
-def _until_other(gap: Gap, launches: frozenset[int]) -> int:
-    return min(
-        (after for function, after in gap.first.items() if function not in launches), default=gap.duration
-    )
+def _until_other(gap: Gap, launches: frozenset[int]) -> Gap:
+    """The part of a gap in which no other functions than these were launched."""
+    if launches.issuperset(gap.launched):
+        return gap
+    return gap._replace(duration=min(gap.first[each] for each in gap.first.keys() - launches))
 
 
 def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # So many steps are remembered; figures "of now" are of the last seconds, or of so many steps at least.
-REMEMBERED = 512
+REMEMBERED = 256
 RECENT_NS, FEWEST = 10_000_000_000, 20
 # After so many launches, or so long, it is seen whether they still repeat the pattern.
 VERIFY_EVERY, VERIFY_EVERY_NS = 128, 5_000_000_000
