@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 # two cores that are busy some look before what they look for is there.
 JOBS ?= 0
 SIDE_BY_SIDE := --numprocesses $(JOBS) --dist loadgroup
+# Real processes on a machine that others use, too: what fails is tried once more, and listed at the end either way.
+ONCE_MORE := --reruns 1 -rR
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check test-newest test-oldest soak bench screenshots clean
@@ -24,12 +26,12 @@ check: $(VENV)/.ready                ## lint, types, floors
 
 test-newest: $(VENV)/.ready          ## those without JAX side by side; with JAX by JOBS, but for the quiet ones
 	$(BIN)/python -m pytest -m 'not jax' --numprocesses 2
-	$(BIN)/python -m pytest -m 'jax and not quiet' $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -m 'jax and quiet'
+	$(BIN)/python -m pytest -m 'jax and not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'jax and quiet' $(ONCE_MORE)
 
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE)
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet'
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet' $(ONCE_MORE)
 
 soak: $(VENV)/.ready                 ## the long repetitions of which CI runs a sample
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m jax --timeout 3600
