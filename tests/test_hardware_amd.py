@@ -87,11 +87,16 @@ def test_traffic_between_gpus_is_the_difference_of_the_counters_of_all_links():
 
 def test_what_a_gpu_does_not_have_is_unknown_and_not_asked_again():
     have(
-        {"power": NOT, "activity": {"gfx_activity": "N/A", "umc_activity": 5}}, {"errors": AmdSmiRetCode.BUSY}
+        {
+            "power": NOT,
+            "activity": {"gfx_activity": "N/A", "umc_activity": 5},
+            "cap": {"power_cap": float("nan")},
+        },
+        {"errors": AmdSmiRetCode.BUSY},
     )
     reader = opened(0, 1)
     second, first = reader.read(0)
-    assert "power_mw" not in first and "utilization_permille" not in first
+    assert not first.keys() & {"power_mw", "power_limit_mw", "utilization_permille"}
     assert first["memory_activity_permille"] == 50
     assert second["power_mw"] == 612_000
     assert reader.remarks() == "not offered by these GPUs: power"

@@ -10,7 +10,7 @@ import pytest
 from jaxtop.wire import Device, DeviceSample
 from jaxtop_agent.board import Board, Topology
 from jaxtop_agent.hardware import shown
-from jaxtop_agent.hardware.reader import Readings
+from jaxtop_agent.hardware.reader import Readings, columns
 from jaxtop_agent.hardware.worker import Hardware, maker
 from jaxtop_agent.identity import identify
 from jaxtop_agent.threads import Worker
@@ -139,6 +139,14 @@ class TestAge:
         board.hardware = Readings(at=100, valid_s=3, columns={"power_mw": (1, 2)})
         assert shown.sample(board, 103).power_mw == (1, 2)
         assert shown.sample(board, 103.1).power_mw is None
+
+    def test_a_figure_that_no_message_could_carry_is_unknown(self, board):
+        """Else one counter that went wrong in a driver would silence the agent."""
+        board.topology = topology()
+        read = columns([{"power_mw": 1 << 70, "clock_mhz": 7}, {"power_mw": 5, "energy_mj": -(1 << 70)}])
+        board.hardware = Readings(100.0, 9.0, read)
+        sample = shown.sample(board, 101.0)
+        assert (sample.power_mw, sample.clock_mhz, sample.energy_mj) == ((None, 5), (7, None), None)
 
     def test_figures_of_other_devices_are_not_shown(self, board):
         board.topology = topology(count=3)

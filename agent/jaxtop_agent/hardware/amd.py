@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.hardware.reader import Off, listed
@@ -225,7 +226,8 @@ def _words(error: Exception) -> str:
 
 def _number(value: Any) -> float | None:
     """A number; what a GPU does not have is the text N/A."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and isfinite(value) else None
 
 
 def _scaled(said: Any, name: str, scale: float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Gpm:
         found: Figures = {}
         for place, column in enumerate(self._columns):
             metric = self._request.metrics[place]
-            if metric.nvmlReturn == self._nvml.NVML_SUCCESS and metric.value >= 0:  # NaN is neither
+            if metric.nvmlReturn == self._nvml.NVML_SUCCESS and 0 <= metric.value < inf:  # nor NaN
                 found[column] = round(metric.value * METRICS[column][1])
         return found
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from jaxtop_agent.machine.files import LARGEST
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -57,9 +59,10 @@ class Reader(Protocol):
 
 
 def columns(figures: Sequence[Figures]) -> Mapping[str, Column]:
-    """One column a figure that anybody has."""
-    names = {name for each in figures for name in each}
-    return {name: tuple(each.get(name) for each in figures) for name in sorted(names)}
+    """One column a figure that anybody has; what no message could carry is no figure."""
+    known = [{name: value for name, value in each.items() if -LARGEST < value < LARGEST} for each in figures]
+    names = {name for each in known for name in each}
+    return {name: tuple(each.get(name) for each in known) for name in sorted(names)}
 
 
 def listed(names: Iterable[str]) -> str:

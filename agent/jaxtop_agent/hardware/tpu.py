@@ -8,6 +8,7 @@ are the service does not say: tpu-info has it from libtpu's library, which is no
 from __future__ import annotations
 
 import os
+from math import inf
 from typing import TYPE_CHECKING
 
 from jaxtop_agent.hardware import protobuf
@@ -163,7 +164,7 @@ def _by_id(points: Sequence[Message], scale: float) -> dict[int, float]:
             continue
         seen.add((device, kinds))
         value = gauge.double(1) if gauge.double(1) is not None else gauge.number(2)
-        if value is not None and value >= 0:
+        if value is not None and 0 <= value < inf:
             found[device] = found.get(device, 0.0) + value * scale
     return found
 
