@@ -52,8 +52,8 @@ class StepRhythm:
         now = time.monotonic_ns()
         names: dict[int, str] = {}
         if self._launched is not None:
-            names = self._launched.names()
             self._recent += self._launched.since(self._recent[-1].at if self._recent else 0)
+            names = self._launched.names()  # now all that was launched until then has one
         if self._patience and board.sources.get("programs") == "on" and not _is_read(board.programs):
             self._patience -= 1
             return
