@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from jaxtop import wire
 from jaxtop.cluster import PARTS, Part
 from jaxtop.tui.palette import PALETTES
 from jaxtop.tui.renderables.stacked import LETTERS, bar, legend, lengths, stacked
 from tests import stage, staged
-from tests.stage import Stage, play
+from tests.stage import Stage, agent_id, frame, play
 from tests.test_tui_programs import SIZES, line, seen
 
 GIB = 1 << 30
@@ -69,6 +71,14 @@ def test_without_allocators_it_says_so_and_claims_nothing():
     # The devices differ only in the fullest one's favour: its bar is the longest.
     bars = [row.count("P") + row.count("O") for row in shown.splitlines() if "node0" in row]
     assert len(bars) == 8 and max(bars) == bars[-1]
+
+
+def test_where_only_others_have_limits_the_share_is_unknown():
+    """As beside a host with allocators of which nobody knows any more what they hold."""
+    limits = wire.DeviceSample(limit_bytes=(24 * GIB,) * stage.DEVICES)
+    unknown = replace(stage.pulse(0), devices=limits)
+    shown = seen(*stage.well(), frame(agent_id(0), unknown, sequence=9), keys=("5",))
+    assert "of 0B (n/a), most device" in shown
 
 
 def test_what_grows_is_named_with_the_line_that_makes_it():

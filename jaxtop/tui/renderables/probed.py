@@ -23,7 +23,7 @@ def probed_lines(probed: ProbedDevice | None, flops_per_second: float | None, in
         for measured in map(probed.figures.get, ("matrix_flops_per_s", "memory_bytes_per_s"))
     )
     lines = []
-    if rate is not None:
+    if rate:
         does = [] if flops_per_second is None else [("does", text.share(flops_per_second / rate))]
         lines.append(pairs([("probed", f"{text.amount(rate)}flop/s"), *does], ink))
     if memory is not None:

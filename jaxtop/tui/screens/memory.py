@@ -141,7 +141,8 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
     most = f"most device {fullest.id}: {text.size(fullest.used_bytes)}"
     if scene.has_limits:
         end = sum(view.device.limit_bytes or 0 for view in views)
-        said = f"{held} of {text.size(end)} ({text.share(used / end)}), {most}; by their allocators"
+        share = text.share(used / end if end else None)  # limits may be known of others alone
+        said = f"{held} of {text.size(end)} ({share}), {most}; by their allocators"
     else:
         end = sum(total)
         said = f"{held}, {most}; no allocator: live arrays alone"
