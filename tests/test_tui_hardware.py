@@ -129,10 +129,18 @@ class TestHosts:
     def test_what_should_worry_stands_out_below_with_a_word(self):
         shown = shown_after(*working(4), keys=("2", "j"), size=(140, 30))
         assert "container with 64 cores" in shown
-        assert "memory 480G of 512G ! nearly full" in shown
+        assert "memory 480G ! nearly full" in shown
         assert "memory 14% ! high" in shown
-        assert "MainThread 94%  Python" in shown
+        assert "MainThread 94%  Python" in shown and "decode_0 61%  native" in shown
         assert "of peak ~" in shown and "jitter 3%" in shown
+
+    def test_on_a_small_screen_a_sign_stands_for_the_word_and_nothing_is_cut_off(self):
+        shown = shown_after(*working(4), keys=("2", "j"), size=(80, 24))
+        assert "memory !480G  held back" in shown
+        assert "memory !14%  disk" in shown
+        assert "busiest MainThread 94%  Python" in shown
+        below = shown[shown.index("──") :]
+        assert "…" not in below
 
     def test_a_host_of_which_nothing_is_told_says_nothing_wrong(self):
         shown = shown_after(frame("", wire.Roster(agent_id(0), (peer(),), "r1")), keys="2", size=(120, 30))
@@ -169,7 +177,7 @@ class TestDetail:
 
     def test_a_device_without_figures_has_no_section_and_a_host_no_lines(self):
         assert device_lines(QUIET, 0, INK, 37, lambda _: ()) == device_words(QUIET, 0, INK, 26) == []
-        assert host_lines(QUIET, INK) == []
+        assert host_lines(QUIET, INK, 37) == []
 
     @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
     def test_the_mesh_shows_the_hardware_of_the_selected_device(self, size):

@@ -62,7 +62,7 @@ class Stand(NamedTuple):
 
 
 def header(moment: Moment, stand: Stand, width: int, palette: Palette) -> Text:
-    """Runs, hosts live of all, devices, launches, steps; on the right the time and how it stands to now."""
+    """Runs, hosts live of all, devices, steps, launches; on the right the time and how it stands to now."""
     right = Text()
     if stand.recording:
         right.append(f"● {stand.recording}  ", palette.bad)
@@ -92,18 +92,19 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     )
     parts.append((f"{len(moment.devices)} devices", ""))
     present = [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
-    rates = [rate for host in present if (rate := launch_rate(moment.cluster, host.agent)) is not None]
-    parts.append((f"launches {text.rate(sum(rates) if rates else None)}", ""))
-    known = [pace for host in present if (pace := pace_of(host)) is not None]
-    if known:
-        # The hosts of a run step together: the slowest says how fast the run is.
-        parts.append((f"steps {text.rate(min(known))}", ""))
+    # First what a person comes for: on a narrow screen there is no room for the rest.
     step = step_of_run(present)
     if step is not None and len(moment.runs) == 1:
         parts.append((f"step {text.micros(step.p50_s * 1e6)}", ""))
         if step.slowest_s > SLOWER * step.p50_s:
             who = step.slowest.process_index
             parts.append((f"process {who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
+    known = [pace for host in present if (pace := pace_of(host)) is not None]
+    if known:
+        # The hosts of a run step together: the slowest says how fast the run is.
+        parts.append((f"steps {text.rate(min(known))}", ""))
+    rates = [rate for host in present if (rate := launch_rate(moment.cluster, host.agent)) is not None]
+    parts.append((f"launches {text.rate(sum(rates) if rates else None)}", ""))
     return parts
 
 

@@ -32,6 +32,15 @@ SHORTEST_TREND, LONGEST_TREND = 6, 40
 _LIMITLESS = frozenset({Unit.SHARE})
 _SHOWN = DEVICE_FIGURES[1:]  # the memory has a section of its own
 _FIRST = ("utilization", "power_w", "temperature_c")
+# What is told of a host, line by line.
+_OF_HOST = (
+    (("CPU", "process_cpu_cores"), ("all", "machine_cpu"), ("load", "load")),
+    (("memory", "memory_used_bytes"), ("held back", "held_back")),
+    (("waits: CPU", "cpu_pressure"), ("memory", "memory_pressure"), ("disk", "io_pressure")),
+    (("net in", "received_bytes_per_second"), ("out", "sent_bytes_per_second")),
+    (("disk in", "disk_read_bytes_per_second"), ("out", "disk_written_bytes_per_second")),
+    (("process reads", "process_read_bytes_per_second"), ("writes", "process_written_bytes_per_second")),
+)
 
 
 def of_level(level: Level, ink: Ink) -> Style:
@@ -80,13 +89,11 @@ def device_words(pulse: Pulse, position: int, ink: Ink, width: int) -> list[Text
     lines = _faults(pulse, position, ink)
     line = Text(no_wrap=True, end="")
     for figure in sorted(_SHOWN, key=lambda each: each.name not in _FIRST):
-        value = figure.read(pulse, position)
-        if value is None:
+        said = _marked(figure, pulse, position, ink)
+        if said is None:
             continue
-        reached = judged(figure, pulse, position)
         fact = pairs([(short(figure), "")], ink)
-        style = None if reached is None else of_level(reached.level, ink)
-        fact.append(f"{SIGN if reached else ''}{writer(figure)(value)}", style)
+        fact.append_text(said)
         if line.cell_len and line.cell_len + 2 + fact.cell_len > width:
             lines.append(line)
             line = Text(no_wrap=True, end="")
@@ -109,52 +116,54 @@ def _faults(pulse: Pulse, position: int, ink: Ink) -> list[Text]:
     return lines
 
 
-def host_lines(pulse: Pulse, ink: Ink) -> list[Text]:
+def host_lines(pulse: Pulse, ink: Ink, width: int) -> list[Text]:
     """The machine, or the container, and what the process takes of it."""
     sample = pulse.host
-    lines = [
-        _facts(pulse, ink, ("CPU", "process_cpu_cores"), ("all", "machine_cpu"), ("load", "load")),
-        _facts(pulse, ink, ("memory", "memory_used_bytes"), ("held back", "held_back")),
-        _facts(
-            pulse,
-            ink,
-            ("waits for CPU", "cpu_pressure"),
-            ("memory", "memory_pressure"),
-            ("disk", "io_pressure"),
-        ),
-        _facts(pulse, ink, ("net in", "received_bytes_per_second"), ("out", "sent_bytes_per_second")),
-        _facts(
-            pulse, ink, ("disk in", "disk_read_bytes_per_second"), ("out", "disk_written_bytes_per_second")
-        ),
-        _facts(
-            pulse,
-            ink,
-            ("process reads", "process_read_bytes_per_second"),
-            ("writes", "process_written_bytes_per_second"),
-        ),
-    ]
+    lines = [_facts(pulse, ink, width, facts) for facts in _OF_HOST]
     if sample.cores_milli is not None:
         whose = "container" if sample.is_container else "machine"
         lines.insert(0, Text(f"{whose} with {sample.cores_milli / 1000:g} cores", ink.muted))
     return [line for line in lines if line.cell_len]
 
 
-def _facts(pulse: Pulse, ink: Ink, *facts: tuple[str, str]) -> Text:
-    """Those that are known, in a line."""
-    line = Text(no_wrap=True, end="")
-    for name, key in facts:
-        said = measured(FIGURES[key], pulse, 0, ink)
-        if said is not None:
-            line.append(f"{'  ' if line.cell_len else ''}{name} ", ink.muted)
-            line.append_text(said)
+def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, str]]) -> Text:
+    """Those that are known, in a line: without limits where there is no room, else with a sign for a word."""
+    ways: tuple[Callable[[Figure], Text | None], ...] = (
+        lambda figure: measured(figure, pulse, 0, ink),
+        lambda figure: measured(figure, pulse, 0, ink, with_limit=False),
+        lambda figure: _marked(figure, pulse, 0, ink),
+    )
+    line = Text()
+    for said in ways:
+        line = Text(no_wrap=True, end="")
+        for name, key in facts:
+            words = said(FIGURES[key])
+            if words is not None:
+                line.append(f"{'  ' if line.cell_len else ''}{name} ", ink.muted)
+                line.append_text(words)
+        if line.cell_len <= width:
+            break
     return line
 
 
+def _marked(figure: Figure, pulse: Pulse, position: int, ink: Ink) -> Text | None:
+    """A figure, behind a sign if it has reached a threshold; None where nobody knows it."""
+    value, reached = figure.read(pulse, position), judged(figure, pulse, position)
+    if value is None:
+        return None
+    words = f"{SIGN if reached else ''}{writer(figure)(value)}"
+    return Text(words, "" if reached is None else of_level(reached.level, ink))
+
+
 def thread_lines(threads: Sequence[BusyThread], ink: Ink) -> list[Text]:
-    """The threads that take most CPU; those of Python get in each other's way."""
+    """The threads that take most CPU; those of Python get in each other's way, the native ones do not."""
     return [
         pairs(
-            [(each.name, text.share(each.cpu_permille / 1000)), ("", "Python" if each.is_python else "")], ink
+            [
+                (each.name, text.share(each.cpu_permille / 1000)),
+                ("", "Python" if each.is_python else "native"),
+            ],
+            ink,
         )
         for each in threads
     ]

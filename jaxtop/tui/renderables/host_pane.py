@@ -42,9 +42,11 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     step = [_title("step", subject.step.name if subject.step else "not known yet", ink)]
     if subject.step is not None:
         step += step_lines(subject.step, ink, room, subject.trend)
-    machine = host_lines(subject.present.pulse, ink)
+    machine = host_lines(subject.present.pulse, ink, room)
     threads = thread_lines(subject.present.pulse.host.busy_threads, ink)
     busy = [_title("busy threads", "", ink), *threads] if threads else []
+    if threads and count == 2 and len(machine) + len(busy) > height:
+        busy = [_title("busiest", "", ink).append_text(threads[0])]  # a title with nothing below it says less
     parts = [[head, *step], machine, busy]
     if count == 2:
         parts = [parts[0], [*machine, *busy]]
