@@ -10,6 +10,7 @@ from jaxtop.tui.app import NOT_TOLD
 from jaxtop.tui.help import Help
 from jaxtop.tui.palette import PALETTES
 from tests import stage as staging
+from tests import staged_hardware
 from tests.stage import Stage, play
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -34,6 +35,13 @@ class TestWhatTheFrameSays:
             assert "steps 10.0/s" in stage.line("header")
 
         play(act, *staging.well())
+
+    def test_on_a_narrow_screen_the_step_is_told_before_the_launches(self):
+        async def act(stage: Stage) -> None:
+            assert "step 410ms" in stage.line("header")
+            assert "launches" not in stage.line("header")
+
+        play(act, *staged_hardware.working(4), size=(80, 24))
 
     def test_without_a_run_it_says_that_it_waits(self):
         async def act(stage: Stage) -> None:
@@ -267,6 +275,16 @@ class TestKeys:
             await stage.pilot.press("q")
             await stage.pilot.pause()
             assert not stage.app.is_running or stage.app._exit
+
+        play(act, *staging.well())
+
+    def test_what_is_typed_after_q_opens_nothing_that_the_app_would_stumble_over(self):
+        async def act(stage: Stage) -> None:
+            stage.app.exit()
+            for opens in ("mark", "mark", "help", "go_to"):
+                await stage.app.run_action(opens)
+            await stage.pilot.pause()
+            assert len(stage.app.screen_stack) == 1
 
         play(act, *staging.well())
 

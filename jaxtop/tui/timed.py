@@ -72,6 +72,8 @@ class TimedApp(App[str]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that have nothing to work on are not told."""
+        if not self._bar.is_attached:  # the app leaves: what is typed meanwhile opens nothing any more
+            return False
         if action == "record":
             return self._recorder is not None
         if action in _OF_REEL:
