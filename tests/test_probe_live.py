@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ import psutil
 import pytest
 
 from jaxtop import probes, processes, runfiles, wire
-from tests.support import JAXTOP, PYTHON, environment, eventually, free_port, jaxtop
+from tests.support import JAXTOP, PYTHON, environment, eventually, free_port, group, in_a_group, jaxtop
 from tests.support import processes as side_by_side
 
 # They compile, and the machine may be busy.
@@ -35,36 +34,9 @@ FIGURES = {
 }
 
 
-@contextmanager
 def probing(folder, *words):
-    """A probe as a shell starts it, in a group of its own; nothing of it is left afterwards."""
-    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
-        process = subprocess.Popen(
-            [*JAXTOP, "probe", *map(str, words)],
-            stdout=out,
-            stderr=err,
-            stdin=subprocess.DEVNULL,
-            env=environment(),
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        for each in group(process):
-            each.kill()
-        process.wait()
-
-
-def group(process):
-    """The processes of the probe that are still there."""
-    found = []
-    for each in psutil.process_iter():
-        try:
-            if os.getpgid(each.pid) == process.pid and each.status() != psutil.STATUS_ZOMBIE:
-                found.append(each)
-        except (ProcessLookupError, psutil.Error):
-            continue
-    return found
+    """A probe as a shell starts it."""
+    return in_a_group(folder, "probe", *words)
 
 
 def complaint(done):
@@ -184,12 +156,21 @@ def test_the_axes_of_a_mesh_have_the_names_that_they_are_given():
     ("words", "said"),
     [
         (("--devices", 2, "--mesh", "data=3"), "jaxtop: --mesh data=3 is for 3 devices; here are 2"),
+        (("--devices", 1, "--mesh", "data=3"), "jaxtop: --mesh data=3 is for 3 devices; here is 1"),
+        (
+            ("--coordinator", "node01", "--processes", 2, "--process", 1),
+            "jaxtop: argument --coordinator: node01 is no HOST:PORT; see jaxtop probe --help",
+        ),
+        (
+            ("--coordinator", "127.0.0.1:9", "--processes", 2, "--process", 2),
+            "jaxtop: --process 2 of --processes 2: they count from 0",
+        ),
         (
             ("--devices", 1, "--coordinator", "127.0.0.1:9", "--processes", 2, "--process", 1, "--wait", 1),
             "jaxtop: the other processes were not met: is each started, with the same coordinator?",
         ),
     ],
-    ids=["a mesh of another size", "no coordinator"],
+    ids=["a mesh of another size", "a mesh for one", "no address", "a process too many", "no coordinator"],
 )
 def test_what_cannot_be_measured_is_said_in_one_line(words, said):
     done = jaxtop("probe", *words)

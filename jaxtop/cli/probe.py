@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     parser.add_argument("--force", action="store_true", help="even if something uses this machine's devices")
     cluster = parser.add_argument_group("on a cluster, where each host runs the command; process 0 prints")
-    cluster.add_argument("--coordinator", metavar="HOST:PORT", help="where process 0 listens")
+    cluster.add_argument("--coordinator", type=_address, metavar="HOST:PORT", help="where process 0 listens")
     cluster.add_argument("--processes", type=int, metavar="N", help="how many there are")
     cluster.add_argument("--process", type=int, metavar="I", help="which of them this is")
     cluster.add_argument(
@@ -88,6 +88,11 @@ def _team(arguments: argparse.Namespace) -> probing.Team:
     joins = arguments.coordinator is not None
     if not joins and (arguments.processes is not None or arguments.process is not None):
         raise UserError("--processes and --process need --coordinator HOST:PORT", COULD_NOT)
+    there = arguments.processes
+    if there is not None and not 0 <= (arguments.process or 0) < there:
+        raise UserError(
+            f"--process {arguments.process or 0} of --processes {there}: they count from 0", COULD_NOT
+        )
     if (arguments.hosts is not None) + joins + arguments.alone > 1:
         raise UserError("--hosts starts all processes here; it goes with neither --coordinator nor --alone")
     if arguments.hosts is not None or (arguments.devices is not None and not joins):
@@ -120,6 +125,13 @@ class Progress:
     def end(self) -> None:
         if self._rewrites and self._last:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _address(text: str) -> str:
+    found = re.fullmatch(r"[^\s:]+:(\d+)|\[[^\s\]]+\]:(\d+)", text)
+    if not found or not 0 < int(found[1] or found[2]) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text} is no HOST:PORT")
+    return text
 
 
 def _what(text: str) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class Unfit(Exception):
 
 def plan(asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], own: Sequence[Any]) -> Plan:
     """The plan for all processes; sizes are tried on the first of its `own` devices."""
+    _must_fit(asked.mesh, len(devices))
     is_cpu = devices[0].platform == "cpu"
     benches = [name for name in BENCHES if name in asked.only or (not asked.only and _is_fit(name, is_cpu))]
     turns = turns_of(everyone)
@@ -160,6 +161,14 @@ def _along(grid: Any, axis: int) -> Any:
     return np.moveaxis(grid, axis, -1).reshape(-1, grid.shape[axis])
 
 
+def _must_fit(mesh: tuple[tuple[str, int], ...], count: int) -> None:
+    """A mesh that was asked for has a place for each device, no more and no less."""
+    places = prod(size for _, size in mesh)
+    if mesh and places != count:
+        words = ",".join(f"{name}={size}" for name, size in mesh)
+        raise Unfit(f"--mesh {words} is for {places} devices; here {'is' if count == 1 else 'are'} {count}")
+
+
 def _mesh(
     asked: tuple[tuple[str, int], ...], everyone: Sequence[Here], devices: Sequence[Any]
 ) -> tuple[tuple[tuple[str, int], ...], Any]:
@@ -173,11 +182,6 @@ def _mesh(
         ordered = sorted(devices, key=lambda device: device.process_index)  # stable: as JAX has them within
         axes = (("hosts", len(everyone)), ("devices", each))
         return axes, np.array(ordered).reshape(len(everyone), each)
-    if prod(size for _, size in asked) != len(devices):
-        words = ",".join(f"{name}={size}" for name, size in asked)
-        raise Unfit(
-            f"--mesh {words} is for {prod(size for _, size in asked)} devices; here are {len(devices)}"
-        )
     from jax.experimental import mesh_utils
 
     return asked, mesh_utils.create_device_mesh([size for _, size in asked], devices)
