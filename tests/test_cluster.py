@@ -158,8 +158,16 @@ def test_counters_that_did_not_move_keep_their_value():
     cluster = cluster_of(*running(0), (11, "r1-0", pulse(launches={"step": 5, "eval": 1})))
     tell(cluster, (12, "r1-0", pulse(launches={"step": 9})), (13, "r1-0", pulse()))
     assert dict(cluster.hosts["r1-0"].launches) == {"step": 9, "eval": 1}
-    assert launch_rate(cluster, "r1-0") == 10 / 3  # 10 launches between the pulses at 10 and at 13
+    assert launch_rate(cluster, "r1-0") == 4 / 3  # 4 launches between the pulses at 10 and at 13
     assert launch_rate(cluster, "nobody") is None
+
+
+def test_what_was_launched_before_a_viewer_came_makes_no_burst_of_launches():
+    """The first pulse may list few of the counters, and the next one all of them, hours old."""
+    cluster = cluster_of(*running(0), (11, "r1-0", pulse()), (12, "r1-0", pulse(launches={"step": 90_000})))
+    assert launch_rate(cluster, "r1-0") == 0
+    tell(cluster, (13, "r1-0", pulse(launches={"step": 90_003})))
+    assert launch_rate(cluster, "r1-0") == 1
 
 
 def test_steps_per_second_are_those_of_the_last_seconds():

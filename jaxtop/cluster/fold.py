@@ -55,7 +55,7 @@ class LoggedEvent(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What one pulse adds to the history of a host."""
+    """What one pulse adds to the history of a host; launches are counted from its beginning."""
 
     at: float
     used_bytes: tuple[int | None, ...] | None
@@ -187,9 +187,13 @@ class Cluster:
 
     def _pulse(self, host: Host, pulse: wire.Pulse, at: float) -> Host:
         launches = host.launches
+        samples = self.history.get(host.agent)
+        counted = samples[-1].launches if samples else 0
         if pulse.launches:
+            # What is told for the first time was counted before, who knows when: it makes no rate.
+            counted += sum(count - launches.get(name, count) for name, count in pulse.launches.items())
             launches = MappingProxyType({**launches, **pulse.launches})
-        self._remember(host.agent, Sample(at, pulse.devices.used_bytes, sum(launches.values())))
+        self._remember(host.agent, Sample(at, pulse.devices.used_bytes, counted))
         self._keep(host.agent, at, kept(pulse))
         return host.but(
             pulse=pulse,

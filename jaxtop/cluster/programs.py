@@ -324,7 +324,9 @@ def _rate(host: Host, function: str, count: int) -> float | None:
     before = host.past_launches[0] if host.past_launches else None
     if before is None or host.pulse.at_ms - before.at_ms < SHORTEST_RATE_MS:
         return None
-    return (count - before.launches.get(function, 0)) * 1000 / (host.pulse.at_ms - before.at_ms)
+    if function not in before.launches:
+        return None  # what is told for the first time was counted before, who knows when
+    return (count - before.launches[function]) * 1000 / (host.pulse.at_ms - before.at_ms)
 
 
 @lru_cache(maxsize=4096)
