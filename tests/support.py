@@ -119,6 +119,41 @@ def processes(*commands: list[object], **options: Any):
 
 
 @contextmanager
+def in_a_group(folder: Path, *words: object, devices: int = 4):
+    """A command of jaxtop as a shell starts it, in a group of its own; nothing of it is left afterwards.
+
+    What it says is in the files `out` and `err` of this folder.
+    """
+    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
+        process = subprocess.Popen(
+            [*JAXTOP, *map(str, words)],
+            stdout=out,
+            stderr=err,
+            stdin=subprocess.DEVNULL,
+            env=environment(devices),
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        for each in group(process):
+            each.kill()
+        process.wait()
+
+
+def group(leader: subprocess.Popen[Any]) -> list[psutil.Process]:
+    """The processes of a group that are still there."""
+    found = []
+    for each in psutil.process_iter():
+        try:
+            if os.getpgid(each.pid) == leader.pid and each.status() != psutil.STATUS_ZOMBIE:
+                found.append(each)
+        except (ProcessLookupError, psutil.Error):
+            continue
+    return found
+
+
+@contextmanager
 def jax_run(script_path: Path, hosts: int = 2, devices: int = 4, **options: Any):
     """A multi-process JAX run of a script that is given: coordinator, number of processes, index."""
     coordinator = f"127.0.0.1:{free_port()}"

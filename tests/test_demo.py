@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 from contextlib import contextmanager
 
-import psutil
 import pytest
 
 from jaxtop import runfiles
-from tests.support import JAXTOP, environment, eventually, jaxtop, snapshot, viewer
+from tests.support import eventually, group, in_a_group, jaxtop, snapshot, viewer
 
 # The demo compiles a real model, which takes its time on a busy machine.
 pytestmark = [pytest.mark.jax, pytest.mark.timeout(400), pytest.mark.quiet]
@@ -22,36 +20,9 @@ REPEATS = range(10 if SOAK else 1)
 DURATION = 60 if SOAK else 15
 
 
-@contextmanager
 def demo(folder, *words, devices=4):
-    """A demo as a shell starts it, in a group of its own; nothing of it is left afterwards."""
-    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
-        process = subprocess.Popen(
-            [*JAXTOP, "demo", "--headless", *map(str, words)],
-            stdout=out,
-            stderr=err,
-            stdin=subprocess.DEVNULL,
-            env=environment(devices),
-            start_new_session=True,
-        )
-    try:
-        yield process
-    finally:
-        for each in group(process):
-            each.kill()
-        process.wait()
-
-
-def group(process):
-    """The processes of the demo that are still there."""
-    found = []
-    for each in psutil.process_iter():
-        try:
-            if os.getpgid(each.pid) == process.pid and each.status() != psutil.STATUS_ZOMBIE:
-                found.append(each)
-        except (ProcessLookupError, psutil.Error):
-            continue
-    return found
+    """A demo without a screen, as a shell starts it."""
+    return in_a_group(folder, "demo", "--headless", *words, devices=devices)
 
 
 @contextmanager
