@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,13 +19,6 @@ BATCH = 0.25
 LEAST_LAUNCHES = 5
 # Heat and shared power show after a while.
 TOGETHER_SLOTS = 10
-
-
-class Bench(Protocol):
-    """One kind of measurement, made ready on all devices of this process beforehand."""
-
-    def measure(self, place: int, slot: float) -> tuple[float, ...]:
-        """The figures of the device in this place."""
 
 
 def sustained(launch: Callable[[], Any], slot: float) -> tuple[int, float]:
