@@ -63,10 +63,6 @@ class Moment:
     def devices(self) -> list[DeviceView]:
         return model.devices(self.cluster, self.now, self.known)
 
-    @cached_property
-    def device_by_key(self) -> dict[tuple[str, int], DeviceView]:
-        return {device.key: device for device in self.devices}
-
     def probed(self, device: DeviceView) -> ProbedDevice | None:
         """What a device was measured to do."""
         host = self.cluster.hosts.get(device.agent)
