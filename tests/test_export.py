@@ -524,6 +524,14 @@ def test_each_figure_is_a_metric_that_ends_in_its_unit():
     assert len(of_figures) >= len(DEVICE_FIGURES) + len(HOST_FIGURES)
 
 
+def test_openmetrics_of_a_process_that_is_over_have_its_state_and_no_figures():
+    over = cluster()
+    over.apply("r1-0", wire.Bye(19_500, "ended"), 19.5)
+    lines = [line for line in to_openmetrics(over, NOW).splitlines() if 'process_index="0"' in line]
+    assert any('jaxtop_host_state="ended"' in line and line.endswith(" 1") for line in lines)
+    assert {line.split("{")[0] for line in lines} == {"jaxtop_host_state"}
+
+
 def test_openmetrics_have_no_sample_where_nothing_is_known():
     found = metrics(to_openmetrics(cluster(), NOW))
     assert len(found["jaxtop_device_memory_used_bytes"]) == len(found["jaxtop_device_power_watts"]) == 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.cluster import State
+from jaxtop.cluster.states import OVER
 from jaxtop.export.json import to_document
 from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, Named
 from jaxtop.wire import SLOWED
@@ -73,14 +74,13 @@ def _families(document: dict[str, Any]) -> list[_Family]:
         of_host = _labels_of(host)
         for each in State:
             state.add({**of_host, "jaxtop_host_state": each}, int(host["state"] == each))
+        if host["state"] in OVER:  # what it said last would look as if it were so now
+            continue
         for name, family in machines.items():
             family.add(of_host, host["machine"][name])
         cores.add(of_host, host["machine"]["cores"])
         total.add(of_host, host["machine"]["memory_total_bytes"])
-        by_thread: dict[str, float] = {}  # names need not differ
-        for each in host["busy_threads"] or ():
-            by_thread[each["name"]] = by_thread.get(each["name"], 0) + each["cpu_percent"]
-        for name, percent in by_thread.items():
+        for name, percent in _by_thread(host).items():
             threads.add({**of_host, "thread": name}, percent / 100)
         agent_cpu.add(of_host, _over(host["agent"]["cpu_percent"], 100))
         for function, count in host["launches"].items():
@@ -118,6 +118,14 @@ def _families(document: dict[str, Any]) -> list[_Family]:
     return [*of_hosts, *_of_steps(document), *of_devices, *_of_programs(document), *_of_collectives(document)]
 
 
+def _by_thread(host: dict[str, Any]) -> dict[str, float]:
+    """Names of threads need not differ."""
+    found: dict[str, float] = {}
+    for each in host["busy_threads"] or ():
+        found[each["name"]] = found.get(each["name"], 0) + each["cpu_percent"]
+    return found
+
+
 def _labels_of(host: dict[str, Any]) -> Labels:
     return {"run": host["run"], "process_index": host["process_index"], "hostname": host["hostname"]}
 
@@ -126,7 +134,7 @@ def _of_steps(document: dict[str, Any]) -> Iterable[_Family]:
     for each in OF_STEPS:
         family = _Family(f"jaxtop_{each.metric}", "gauge", each.help, each.unit)
         for host in document["hosts"]:
-            if host["step"]:
+            if host["step"] and host["state"] not in OVER:
                 family.add(_labels_of(host), _over(host["step"][each.name], each.json_unit))
         yield family
 
