@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from itertools import count, takewhile
-from time import monotonic_ns
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent import jaxprivate
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 # A program that makes new functions for ever must not make the agent grow for ever.
 MOST_NAMES = 500
 THE_REST = "(other functions)"
-# So many launches are remembered, a number each: the time, and in its last bits the function.
+# So many launches are remembered, a number each: the seconds since we began, and for each function before it
+# so many more. That is exact to 2 µs.
 REMEMBERED = 1024
-BITS = 9
+SPAN = 2.0**24
 
 BLIND_SPOTS = "at least: not counted are first calls, and functions with host callbacks"
 TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
@@ -41,7 +42,8 @@ class Launches:
         self._numbers: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
         # Numbers, not pairs: pairs would have Python look for garbage so much more often.
-        self._recent: deque[int] = deque(maxlen=REMEMBERED)
+        self._recent: deque[float] = deque(maxlen=REMEMBERED)
+        self._began = monotonic()
         self._slot = jaxprivate.LaunchHook()
         self._hook = self._make_hook()
         self._in_threads = self._thread_hooks()
@@ -53,13 +55,15 @@ class Launches:
             self._recent.append,
             self._first_sight,
         )
+        offsets = [number * SPAN - self._began for number in range(MOST_NAMES)]
 
         def hook(fun: Any, args: Any, kwargs: Any, out: Any) -> None:  # noqa: ARG001 - JAX's signature
-            number = numbers.get(id(fun))
-            if number is None:
+            try:
+                number = numbers[id(fun)]
+            except KeyError:
                 number = first_sight(fun)
             counts[number] += 1
-            note(monotonic_ns() << BITS | number)
+            note(monotonic() + offsets[number])
 
         return hook
 
@@ -122,6 +126,9 @@ class Launches:
 
     def since(self, at: int) -> list[Launch]:
         """What is remembered of the launches after a time, in nanoseconds of the monotonic clock."""
-        last = (1 << BITS) - 1
-        newer = takewhile(lambda each: each >> BITS > at, reversed(self._recent.copy()))
-        return [Launch(each >> BITS, each & last) for each in newer][::-1]
+        newest_first = map(self._launch, reversed(self._recent.copy()))
+        return list(takewhile(lambda launch: launch.at > at, newest_first))[::-1]
+
+    def _launch(self, noted: float) -> Launch:
+        function, since = divmod(noted, SPAN)
+        return Launch(round((self._began + since) * 1e9), int(function))
