@@ -246,9 +246,11 @@ class Training:
         """All processes stand between the same two steps; nothing is launched meanwhile."""
         marks = [self.folder / f"paused-{i}" for i in range(len(self.processes))]
         self.ask("pause")
-        eventually(lambda: all(mark.exists() for mark in marks))
-        yield
-        (self.folder / "pause").unlink()
+        try:
+            eventually(lambda: all(mark.exists() for mark in marks))
+            yield
+        finally:
+            (self.folder / "pause").unlink()
         eventually(lambda: not any(mark.exists() for mark in marks))
 
     def rss(self, index: int = 0) -> int:

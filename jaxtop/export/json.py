@@ -147,11 +147,10 @@ def _step(host: Host) -> dict[str, Any] | None:
     told, step = host.pulse.step, step_of(host)
     if told is None and step is None:
         return None
-    calls = None if told is None else told.calls
     found: dict[str, Any] = {
         "function": None,
         "index": None if told is None else told.index,
-        "count": calls if step is None else step.steps,
+        "count": told.calls if told is not None else step and step.steps,
         "metrics": {} if told is None else dict(told.metrics),
         "functions": None if step is None else step.functions,
         "is_told": step.is_told if step else told is not None,

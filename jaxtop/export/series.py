@@ -225,7 +225,7 @@ def _of_host(run: str, host: Host) -> Iterator[Row]:
         "steps": None if pulse.step is None else pulse.step.calls,
     }
     if (step := step_of(host)) is not None:
-        figures["steps"] = step.steps
+        figures["steps"] = step.steps if pulse.step is None else pulse.step.calls
         figures |= {each.metric: each.read(step) for each in OF_STEPS}
     for metric, value in figures.items():
         if value is not None:
