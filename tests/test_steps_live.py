@@ -93,7 +93,8 @@ def test_evaluations_and_checkpoints_do_not_fool_it(stride, tmp_path):
     assert step.functions == ("train_step",)
     # No launch came after the last ones, by which the agent would know that they are over.
     over = json.loads(written.read_text())[:-stride]
-    assert step.mean_s == pytest.approx(lately(over), rel=0.02)
+    # What is launched ahead is known by stretches of twenty, and they differ where others use the machine.
+    assert step.mean_s == pytest.approx(lately(over), rel=0.02 if stride == 1 else 0.05)
     assert step.per_second * step.mean_s < 0.9  # the run is slower than its steps
 
 
