@@ -8,7 +8,7 @@ from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit, figure, s
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from jaxtop.cluster import DeviceView, StepView
     from jaxtop.wire import Pulse
@@ -208,9 +208,9 @@ def busy_threads(pulse: Pulse) -> list[dict[str, Any]] | None:
     ]
 
 
-def by_thread(pulse: Pulse) -> dict[str, float]:
-    """The cores that the busiest threads take; those of one name together."""
-    taken: dict[str, float] = {}
-    for each in pulse.host.busy_threads:
-        taken[each.name] = taken.get(each.name, 0) + each.cpu_permille / 1000
-    return taken
+def by_name(taken: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """What threads take, those of one name together."""
+    found: dict[str, float] = {}
+    for name, cpu in taken:
+        found[name] = found.get(name, 0) + cpu
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtop.cluster import State
 from jaxtop.cluster.states import OVER
 from jaxtop.export.json import to_document
-from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, Named
+from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, Named, by_name
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def _families(document: dict[str, Any]) -> list[_Family]:
             family.add(of_host, host["machine"][name])
         cores.add(of_host, host["machine"]["cores"])
         total.add(of_host, host["machine"]["memory_total_bytes"])
-        for name, percent in _by_thread(host).items():
+        taken = ((each["name"], each["cpu_percent"]) for each in host["busy_threads"] or ())
+        for name, percent in by_name(taken).items():
             threads.add({**of_host, "thread": name}, percent / 100)
         agent_cpu.add(of_host, _over(host["agent"]["cpu_percent"], 100))
         for function, count in host["launches"].items():
@@ -116,14 +117,6 @@ def _families(document: dict[str, Any]) -> list[_Family]:
     ]
     of_devices = [used, peak, limit, part, *figures.values(), slowed, wait]
     return [*of_hosts, *_of_steps(document), *of_devices, *_of_programs(document), *_of_collectives(document)]
-
-
-def _by_thread(host: dict[str, Any]) -> dict[str, float]:
-    """Names of threads need not differ."""
-    found: dict[str, float] = {}
-    for each in host["busy_threads"] or ():
-        found[each["name"]] = found.get(each["name"], 0) + each["cpu_percent"]
-    return found
 
 
 def _labels_of(host: dict[str, Any]) -> Labels:

@@ -21,7 +21,7 @@ from jaxtop.cluster import KnownMemory, Part, State, arrays, devices, memory, ru
 from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives, collectives
 from jaxtop.export.json import timestamp
-from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, by_thread, slowed, told
+from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, by_name, slowed, told
 from jaxtop.export.openmetrics import escaped
 
 if TYPE_CHECKING:
@@ -234,7 +234,8 @@ def _of_host(run: str, host: Host) -> Iterator[Row]:
         yield Row(run, host.process_index, None, "launches", (function,), count)
     for name, said in (pulse.step.metrics if pulse.step else {}).items():
         yield Row(run, host.process_index, None, "step_metric", (name,), said)
-    for thread, share in by_thread(pulse).items():
+    taken = ((each.name, each.cpu_permille / 1000) for each in pulse.host.busy_threads)
+    for thread, share in by_name(taken).items():
         yield Row(run, host.process_index, None, "thread_cpu_ratio", (thread,), share)
 
 
