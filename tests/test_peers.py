@@ -8,7 +8,7 @@ import pytest
 
 from jaxtop import probes, wire
 from jaxtop.cluster.peers import compare
-from jaxtop.cluster.probed import probed_collective, probed_device, probed_rate
+from jaxtop.cluster.probed import probed_collective, probed_device
 from jaxtop.cluster.probing import ranges, result
 from jaxtop.wire.probing import Here, Meeting, Met, Plan, Report
 
@@ -136,9 +136,10 @@ def test_what_was_probed_is_found_for_a_live_device():
     assert probed_device(probe, "host0", another) is None
     unnamed = made(matrix=(1.0, 0.4))
     device = wire.Device(id=5, kind="A", platform="gpu", local_id=1)
-    assert probed_rate(unnamed, "host1", device, "matrix_flops_per_s") == pytest.approx(0.4)
-    assert probed_rate(unnamed, "host1", device, "memory_bytes_per_s") is None
-    assert probed_rate(unnamed, "host2", device, "matrix_flops_per_s") is None
+    found = probed_device(unnamed, "host1", device)
+    assert found.rate("matrix_flops_per_s") == pytest.approx(0.4)
+    assert found.rate("memory_bytes_per_s") is None
+    assert probed_device(unnamed, "host2", device) is None
 
 
 def test_what_was_probed_is_found_for_a_live_collective():

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.wire.probing import ProbedCollective
 
-__all__ = ["Probe", "ProbedDevice", "probed_collective", "probed_device", "probed_rate"]
+__all__ = ["Probe", "ProbedDevice", "probed_collective", "probed_device"]
 
 
 def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDevice | None:
@@ -27,13 +27,6 @@ def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDev
         ):
             return each
     return None
-
-
-def probed_rate(probe: Probe, hostname: str, device: wire.Device, figure: str) -> float | None:
-    """A measured figure of this device, such as `matrix_flops_per_s`; None where it was not measured."""
-    found = probed_device(probe, hostname, device)
-    measured = found.figures.get(figure) if found else None
-    return measured.median if measured else None
 
 
 def probed_collective(

@@ -137,6 +137,11 @@ class ProbedDevice(Struct, frozen=True):
     uuid: str | None
     figures: dict[str, Measured]
 
+    def rate(self, figure: str) -> float | None:
+        """A measured figure, such as `matrix_flops_per_s`; None where it was not measured."""
+        measured = self.figures.get(figure)
+        return None if measured is None else measured.median
+
 
 class ProbedGroup(Struct, frozen=True):
     """Devices that met in a collective: how long it took for them, their speed as a share of their peers."""

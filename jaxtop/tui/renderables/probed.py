@@ -18,10 +18,7 @@ def probed_lines(probed: ProbedDevice | None, flops_per_second: float | None, in
     """The measured rates of a device, and the share of its matrix rate that the step computes."""
     if probed is None:
         return []
-    rate, memory = (
-        None if measured is None else measured.median
-        for measured in map(probed.figures.get, ("matrix_flops_per_s", "memory_bytes_per_s"))
-    )
+    rate, memory = probed.rate("matrix_flops_per_s"), probed.rate("memory_bytes_per_s")
     lines = []
     if rate:
         does = [] if flops_per_second is None else [("does", text.share(flops_per_second / rate))]
