@@ -246,6 +246,19 @@ def test_threads_that_launch_side_by_side_leave_the_function_that_weighs_most():
     assert script.look().functions == (TRAIN,)
 
 
+def test_what_is_only_launched_ahead_at_first_is_no_step_of_microseconds():
+    """The first steps of a run that nothing has waited for yet."""
+    script = Script()
+    for step in range(30):
+        script.wait(0.3)
+        script.call(step)
+    assert script.look() is None
+    for step in range(30, 60):
+        script.wait(20)
+        script.call(step)
+    assert script.look().mean_ns > 9 * MS
+
+
 @pytest.mark.parametrize("launches", [0, 1, 4])
 def test_too_few_launches_tell_nothing(launches):
     script = Script()

@@ -20,6 +20,8 @@ REMEMBERED = 256
 RECENT_NS, FEWEST = 10_000_000_000, 20
 # After so many launches, or so long, it is seen whether they still repeat the pattern.
 VERIFY_EVERY, VERIFY_EVERY_NS = 128, 5_000_000_000
+# What is seen for less may all be launched ahead of the device: it tells nothing of how long steps take.
+SHORTEST_SIGHT_NS = 100_000_000
 # Fewer steps than this have no percentiles.
 FEWEST_FOR_PERCENTILES = 5
 # The script may count in larger strides, but hardly in such.
@@ -118,6 +120,7 @@ class Steps:
         self._gaps: deque[Gap] = deque(maxlen=REMEMBERED)
         self._seen = self._seen_calls = 0
         self._closed: Call | None = None
+        self._began = 0
         self._closers = 0
         self._launched: dict[int, int] = {}
         self._first: dict[int, int] = {}
@@ -152,6 +155,7 @@ class Steps:
         before, self._closed = self._closed, now
         launched, first, self._launched, self._first = self._launched, self._first, {}, {}
         if before is None:
+            self._began = self._began or now.at
             return
         stride = 1
         if before.step is not None and now.step is not None:
@@ -163,7 +167,7 @@ class Steps:
 
     def _tell(self, facts: Facts, now: int) -> Told | None:
         gaps = list(self._gaps)
-        if not gaps:
+        if not gaps or gaps[-1].end - self._began < SHORTEST_SIGHT_NS:
             return None
         often = launches_a_step(gaps)
         durations = step_times(gaps, _on_device(often, facts.device_ns))
