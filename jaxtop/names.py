@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-# JAX replaces what may not stand in the name of a module; the rest is the function's own name.
+# JAX replaces what may not stand in the name of a module, and drops underscores at its end; the rest is the
+# function's own name.
 _FORBIDDEN = re.compile(r"[^\w.-]")
 _PREFIX = "jit_"
 
 
 def program_of(function: str) -> str:
     """The name of the program into which JAX compiles a function."""
-    return _PREFIX + _FORBIDDEN.sub("_", function)
+    return (_PREFIX + _FORBIDDEN.sub("_", function)).rstrip("_")
 
 
 def function_of(program: str) -> str:

@@ -67,7 +67,8 @@ def _device(number, place, coords, core, slice_of):
 def pulse(ids, used, limit=None, source="arrays"):
     held = tuple(used(each) for each in ids)
     limits = None if limit is None else (limit,) * len(held)
-    return wire.Pulse(0, 0, source, wire.DeviceSample(held, None, limits), wire.HostSample(450))
+    figures = wire.DeviceSample(held, None, limits)
+    return wire.Pulse(0, 0, source, figures, wire.HostSample(450), launches={"step": 10})
 
 
 def _mesh(mesh):

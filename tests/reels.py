@@ -32,6 +32,10 @@ class Reel:
         return (self.frames[0].at, self.frames[-1].at) if self.frames else None
 
     @property
+    def start(self) -> float | None:
+        return self.frames[0].at if self.frames else None
+
+    @property
     def overview(self) -> Overview:
         if self._overview[0] != len(self.frames):
             cluster, observer, whole = Cluster(), Observer(), Overview()

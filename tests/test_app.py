@@ -141,6 +141,9 @@ class TestWhatTheFrameSays:
             await stage.paint()
             assert stage.app.query_one("#too-small").display
             assert not stage.app.query_one("#body").display
+            await stage.pilot.resize_terminal(24, 8)
+            await stage.paint()
+            assert "60×16" in stage.text and "characters" in stage.text
             await stage.pilot.resize_terminal(100, 30)
             await stage.paint()
             assert not stage.app.query_one("#too-small").display

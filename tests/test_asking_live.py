@@ -36,10 +36,10 @@ class Followed:
             self.cluster.feed(frame)
         return self.cluster
 
-    def ask(self, what: str) -> Asking:
+    def ask(self, what: str, interval_ms: int | None = None) -> Asking:
         """Ask all, and wait for the last answer."""
         agents = [host.agent for host in hosts(self.look())]
-        asking = self.follower.ask(what, agents)
+        asking = self.follower.ask(what, agents, interval_ms)
         eventually(lambda: asking.is_done, timeout=30)
         return asking
 
@@ -87,6 +87,24 @@ def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
             return host.window.slot is None and host.window.at_ms > asked_ms
 
         eventually(lambda: all(map(on_request, followed.look().hosts.values())), timeout=90, every=0.05)
+
+
+@pytest.mark.newest
+def test_a_run_that_tells_once_a_minute_goes_over_to_a_shorter_interval_at_once(tmp_path, follow):
+    with training(tmp_path, JAXTOP_INTERVAL="60") as run:
+        followed = follow(run)
+        asking = followed.ask("pace", 500)
+        assert (asking.answered, dict(asking.refused)) == (2, {})
+        sampled = {host.agent: host.pulse.sampled_ms or 0 for host in hosts(followed.look())}
+
+        def is_followed(host) -> bool:
+            return host.hello.interval_ms == 500 and (host.pulse.sampled_ms or 0) > sampled[host.agent]
+
+        eventually(lambda: all(map(is_followed, hosts(followed.look()))), timeout=20)
+        sampled = {host.agent: host.pulse.sampled_ms for host in hosts(followed.look())}
+        eventually(lambda: all(map(is_followed, hosts(followed.look()))), timeout=20)
+        steps = {host.agent: host.steps.last for host in hosts(followed.look())}
+        eventually(lambda: all(host.steps.last > steps[host.agent] for host in hosts(followed.look())))
 
 
 @pytest.mark.newest

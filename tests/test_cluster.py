@@ -101,12 +101,12 @@ def test_hosts_stand_in_the_order_of_their_index():
 
 
 def test_a_run_without_an_id_yet_is_a_run_of_its_own():
-    """Before process 0 has fixed the id, two single processes are not taken for one run."""
+    """Before process 0 has fixed the id, two processes that run alone are not taken for one run."""
     cluster = cluster_of(
-        (10, "a", hello(None, None, agent="a", process_count=None)),
-        (10, "b", hello(None, None, agent="b", process_count=None)),
+        (10, "a", hello(None, None, agent="a", process_count=1)),
+        (10, "b", hello(None, None, agent="b", process_count=1)),
     )
-    assert [(run.id, run.process_count) for run in runs(cluster)] == [("a", None), ("b", None)]
+    assert [(run.id, run.process_count) for run in runs(cluster)] == [("a", 1), ("b", 1)]
     tell(cluster, (11, "a", hello(0, agent="a")), (11, "b", hello(1, agent="b")))
     assert [(run.id, [view.host.agent for view in run.hosts]) for run in runs(cluster)] == [
         ("r1", ["a", "b"])
@@ -134,6 +134,33 @@ def test_a_host_that_comes_late_is_listed_from_the_moment_the_roster_names_it():
     assert [str(state(host, 25)) for host in hosts(cluster)][1] == "live"
 
 
+def coming(agent: str, **more) -> list[tuple[float, str, wire.Message]]:
+    """A host that does not know its run yet."""
+    said = hello(None, None, agent=agent, **{"process_count": None, **more})
+    return [(10, agent, link("up")), (10, agent, said), (10, agent, pulse())]
+
+
+def test_hosts_that_do_not_know_their_run_yet_are_one_run_if_they_have_one_name():
+    cluster = cluster_of(*coming("a"), *coming("b"), *coming("c", name="other"))
+    assert [(run.name, len(run.hosts)) for run in runs(cluster)] == [("other", 1), ("train", 2)]
+
+
+def test_a_host_that_does_not_know_its_run_yet_counts_with_the_run_that_lacks_it():
+    cluster = cluster_of(*running(0), *coming("b"))
+    assert [(run.id, len(run.hosts)) for run in runs(cluster)] == [("r1", 2)]
+    tell(cluster, (11, "b", hello(1, agent="b")))
+    assert [(run.id, len(run.hosts)) for run in runs(cluster)] == [("r1", 2)]
+    tell(cluster, *coming("c"))  # nobody is missing there: it belongs elsewhere
+    assert [len(run.hosts) for run in runs(cluster)] == [1, 2]
+
+
+def test_two_hosts_with_one_index_are_two_runs_also_before_they_know_them():
+    cluster = cluster_of(*coming("a"), *coming("b"))
+    for agent in "ab":
+        tell(cluster, (11, agent, hello(0, None, agent=agent)))
+    assert [len(run.hosts) for run in runs(cluster)] == [1, 1]
+
+
 def test_what_a_host_says_of_itself_goes_before_what_the_roster_says():
     cluster = cluster_of(*running(0), (20, "r1-0", replace(ROSTER, name=None, process_count=None)))
     host = cluster.hosts["r1-0"]
@@ -158,16 +185,25 @@ def test_counters_that_did_not_move_keep_their_value():
     cluster = cluster_of(*running(0), (11, "r1-0", pulse(launches={"step": 5, "eval": 1})))
     tell(cluster, (12, "r1-0", pulse(launches={"step": 9})), (13, "r1-0", pulse()))
     assert dict(cluster.hosts["r1-0"].launches) == {"step": 9, "eval": 1}
-    assert launch_rate(cluster, "r1-0") == 4 / 3  # 4 launches between the pulses at 10 and at 13
+    assert launch_rate(cluster, "r1-0") == 2  # 4 launches between the pulses at 11 and at 13
     assert launch_rate(cluster, "nobody") is None
 
 
 def test_what_was_launched_before_a_viewer_came_makes_no_burst_of_launches():
     """The first pulse may list few of the counters, and the next one all of them, hours old."""
     cluster = cluster_of(*running(0), (11, "r1-0", pulse()), (12, "r1-0", pulse(launches={"step": 90_000})))
-    assert launch_rate(cluster, "r1-0") == 0
+    assert launch_rate(cluster, "r1-0") is None  # not 0: nobody counted yet
     tell(cluster, (13, "r1-0", pulse(launches={"step": 90_003})))
-    assert launch_rate(cluster, "r1-0") == 1
+    assert launch_rate(cluster, "r1-0") == 3
+
+
+@pytest.mark.parametrize(("interval", "rate"), [(0.1, 4.9 / 0.99), (1, 10), (30, 10)])
+def test_launches_a_second_are_of_the_last_seconds_however_often_a_host_tells(interval, rate):
+    cluster = cluster_of(*running(0))
+    for i in range(100):  # nothing at first, then ten a second
+        count = 0 if i < 50 else round((i - 50) * 10 * interval)
+        tell(cluster, (20 + i * interval, "r1-0", pulse(launches={"step": count})))
+    assert launch_rate(cluster, "r1-0") == pytest.approx(rate)
 
 
 def test_steps_per_second_are_those_of_the_last_seconds():

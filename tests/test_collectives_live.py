@@ -37,6 +37,11 @@ class Watched(Viewer):
     def views(self):
         return collectives(self.cluster, self.known)
 
+    def all_know_the_step(self):
+        """Whether each process has told what its step contains: windows taken before cannot be joined."""
+        told = [{program for program, _ in host.inventories} for host in hosts(self.cluster)]
+        return len(told) == self.count and all("jit_step" in programs for programs in told)
+
     def across(self):
         """The collective that waits for whoever comes late: the first that crosses processes."""
         return next((view for view in self.views() if view.axes == ("data",)), None)
@@ -79,7 +84,7 @@ def reducing(home, count=3, devices=2):
         )
         watched = Watched(home, count)
         try:
-            watched.until(lambda: watched.across() is not None, timeout=120)
+            watched.until(lambda: watched.across() is not None and watched.all_know_the_step(), timeout=120)
             yield watched
             (home / "stop").touch()
             assert [process.wait(60) for process in running] == [0] * count

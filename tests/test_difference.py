@@ -188,6 +188,17 @@ class TestScreen:
 
         replay(act, seconds=first)
 
+    def test_enter_twice_is_as_good_as_once(self):
+        async def act(stage: Stage) -> None:
+            await press(stage, "v", "right_curly_bracket", "v")
+            table = stage.app.screen.table
+            for _ in range(2):
+                table.post_message(table.Chosen(table.row))
+            await stage.pilot.pause()
+            assert stage.app.screen is stage.app.screen_stack[0]
+
+        replay(act)
+
     def test_escape_keeps_the_mark_and_d_drops_it(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "right_curly_bracket", "v", "escape")

@@ -118,6 +118,7 @@ def cluster(name: str = "node0", function: str = "step", metric: str = "loss") -
             pulse(
                 at_ms=19_000,
                 sampled_ms=18_600,
+                counted_ms=9_000,
                 memory_source="allocator",
                 devices=figures,
                 host=wire.HostSample(1503, 3 << 30),
@@ -244,6 +245,7 @@ def test_the_document_says_what_a_step_takes_and_what_that_is_of_the_peak():
         "p99_ms": 500.0,
         "jitter": 0.25,
         "idle": pytest.approx(0.25),
+        "launches_per_step": 5,
         "flops": 10**12,
         "flops_per_second": pytest.approx(3.9e12),
         "utilization_of_peak": pytest.approx(3.9 / 989),
@@ -252,6 +254,45 @@ def test_the_document_says_what_a_step_takes_and_what_that_is_of_the_peak():
         "joules_per_step": pytest.approx(0.009 / 3.9),
         "joules_per_token": pytest.approx(0.009 / 3900),
     }
+
+
+# What stays true of a process that is no more.
+OF_THE_PAST = {
+    "run", "process_index", "incarnation", "hostname", "pid", "state", "age_s", "jax", "platform", "launches",
+    "late", "sources", "dropped", "limit_bytes", "source", "id", "local_id", "kind", "coords", "uuid",
+    "function", "functions", "is_told", "index", "count", "metrics",
+}  # fmt: skip
+
+
+def told_of_now(value: object) -> list[str]:
+    """The names in a document that are not of the past and have a value."""
+    if isinstance(value, list):
+        return [name for each in value for name in told_of_now(each)]
+    if not isinstance(value, dict):
+        return []
+    found = []
+    for name, each in value.items():
+        if isinstance(each, dict | list) and name not in OF_THE_PAST:
+            found += told_of_now(each)
+        elif each is not None and name not in OF_THE_PAST:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize(("end", "state"), [(wire.Bye(19_500, "ended"), "ended"), (link("closed"), "died")])
+def test_of_a_process_that_is_no_more_counts_and_names_stay_and_nothing_is_as_if_of_now(end, state):
+    model = everything()
+    [alive] = strictly(to_json(model, NOW))["hosts"]
+    tell(model, (19.5, "r1-0", end))
+    [host] = strictly(to_json(model, NOW))["hosts"]
+    assert host["state"] == state
+    assert told_of_now(host) == []
+    for name in ("launches", "sources", "hostname"):
+        assert host[name] == alive[name]
+    for name in ("index", "count", "metrics", "functions"):
+        assert host["step"][name] == alive["step"][name]
+    [row] = csv.DictReader(io.StringIO(to_csv(model, NOW)))
+    assert (row["used_bytes"], row["power_w"], row["host_cpu_percent"], row["uuid"]) == ("", "", "", "GPU-1")
 
 
 def test_the_document_says_what_the_hosts_said():
@@ -263,7 +304,8 @@ def test_the_document_says_what_the_hosts_said():
     )
     assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2}]
     host = document["hosts"][0]
-    assert (host["state"], host["age_s"], host["sampled_age_s"], host["incarnation"]) == ("live", 1.0, 0.4, 1)
+    assert (host["state"], host["age_s"], host["incarnation"]) == ("live", 1.0, 1)
+    assert (host["sampled_age_s"], host["counted_age_s"]) == (0.4, 10.0)
     assert (host["cpu_percent"], host["rss_bytes"], host["launches"]) == (150.3, 3 << 30, {"step": 123})
     assert (host["step"]["count"], host["step"]["index"]) == (13, 7)
     assert (host["agent"]["cpu_percent"], host["agent"]["dropped"]) == (0.4, 3)

@@ -1,16 +1,13 @@
-"""AMD's GPUs, through a module that has the names and units of amdsmi's documentation."""
+"""AMD's GPUs, through files like those that their driver shows in /sys."""
 
 from __future__ import annotations
-
-import sys
 
 import pytest
 
 from jaxtop.wire import Device
+from jaxtop_agent.hardware import amd
 from jaxtop_agent.hardware.amd import Amd
 from jaxtop_agent.hardware.reader import Off
-from tests.standin import amdsmi
-from tests.standin.amdsmi import MI300X, AmdSmiRetCode
 
 ALL = {
     "utilization_permille": 880,
@@ -19,7 +16,6 @@ ALL = {
     "driver_total_bytes": 192 << 30,
     "power_mw": 612_000,
     "power_limit_mw": 750_000,
-    "energy_mj": 30_600,
     "temperature_c": 71,
     "temperature_limit_c": 100,
     "clock_mhz": 2100,
@@ -28,83 +24,98 @@ ALL = {
     "ecc_corrected": 4,
     "ecc_uncorrected": 1,
 }
-NOT = AmdSmiRetCode.NOT_SUPPORTED
+# As an MI300X has them: no heat at the edge, no average of the power.
+MI300X = {
+    "gpu_busy_percent": "88",
+    "mem_busy_percent": "30",
+    "mem_info_vram_used": str(100 << 30),
+    "mem_info_vram_total": str(192 << 30),
+    "pp_dpm_sclk": "S: 19Mhz\n0: 132Mhz\n1: 2100Mhz *",
+    "hwmon/hwmon7/power1_input": "612000000",
+    "hwmon/hwmon7/power1_cap": "750000000",
+    "hwmon/hwmon7/temp2_input": "71000",
+    "hwmon/hwmon7/temp2_crit": "100000",
+    "hwmon/hwmon7/freq1_input": "2100000000",
+    "hwmon/hwmon7/freq2_input": "1300000000",
+    "ras/umc_err_count": "ue: 1\nce: 4",
+}
 
 
 @pytest.fixture(autouse=True)
-def library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "amdsmi", amdsmi)
+def visible(monkeypatch):
     for name in ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(amdsmi, "refusal", [])
-    monkeypatch.setattr(amdsmi, "calls", [])
-    monkeypatch.setattr(amdsmi, "gpus", [])
 
 
-def have(*gpus):
-    """These GPUs, as the driver lists them; HIP numbers them the other way round."""
-    for place, gpu in enumerate(gpus):
-        number = len(gpus) - 1 - place
-        names = {"hip_id": number, "hip_uuid": f"GPU-{number}{'a' * 15}"}
-        amdsmi.gpus.append(MI300X | {"enumeration": names, "kfd": NOT, "uuid": "?"} | gpu)
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
 
 
-def opened(*ordinals):
-    return Amd([Device(i, "AMD Instinct MI300X", "gpu", ordinal) for i, ordinal in enumerate(ordinals)])
+class Machine:
+    """Two CPUs, and the GPUs that a test puts in, with their figures over those of an MI300X."""
+
+    def __init__(self, root):
+        self.root = root
+        self.count = 0
+        for node in range(2):
+            self.write(f"{amd.NODES}/{node}/gpu_id", "0")
+
+    def write(self, name, said):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if said is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(f"{said}\n")
+
+    def have(self, *gpus, location=None, is_open=True, gpu_id="48912"):
+        for gpu in gpus:
+            number, self.count = self.count, self.count + 1
+            node = f"{amd.NODES}/{number + 2}"  # so 8 and more of them: 10 comes after 9
+            place = 1000 * number if location is None else location | number << 28
+            self.write(f"{node}/gpu_id", gpu_id)
+            properties = f"simd_count 1216\ndrm_render_minor {128 + number}\nlocation_id {place}\ndomain 0"
+            self.write(f"{node}/properties", properties)
+            if is_open:
+                self.write(f"dev/dri/renderD{128 + number}", "")
+            self.tell(number, MI300X | {"unique_id": f"{number}{'a' * 15}"} | gpu)
+
+    def tell(self, number, figures):
+        for name, said in figures.items():
+            self.write(f"sys/class/drm/renderD{128 + number}/device/{name}", said)
+
+    def opened(self, *ordinals):
+        devices = [Device(i, "AMD Instinct MI300X", "gpu", ordinal) for i, ordinal in enumerate(ordinals)]
+        return Amd(devices, str(self.root))
 
 
-def test_all_figures_that_it_offers_are_read():
-    have({})
-    reader = opened(0)
+def test_all_figures_that_the_driver_shows_are_read(machine):
+    machine.have({})
+    reader = machine.opened(0)
     assert reader.read(0) == [ALL]
     assert reader.remarks() == ""
+    assert reader.uuids == (f"GPU-0{'a' * 15}",)
 
 
-def test_older_versions_have_other_names_and_units():
-    have(
-        {
-            "power": {"average_socket_power": 300},
-            "cap": {"power_cap": 560},
-            "energy": {"power": 1000, "counter_resolution": 15.259},
-            "clocks": {2: {"cur_clk": 900, "max_clk": 1700}, 3: {"cur_clk": 800, "max_clk": 1600}},
-        }
-    )
-    (found,) = opened(0).read(0)
-    expected = {"power_mw": 300_000, "power_limit_mw": 560_000, "energy_mj": 15, "clock_mhz": 900}
-    assert {name: found[name] for name in expected} == expected
+def test_an_average_of_the_power_goes_before_what_it_is_right_now(machine):
+    machine.have({"hwmon/hwmon7/power1_average": "300000000"})
+    assert machine.opened(0).read(0)[0]["power_mw"] == 300_000
 
 
-def test_traffic_between_gpus_is_the_difference_of_the_counters_of_all_links():
-    have({})
-    reader = opened(0)
-    reader.read(10)
-    amdsmi.gpus[0]["metrics"] = {"xgmi_read_data_acc": [3000, 2000], "xgmi_write_data_acc": [10, 0]}
-    (found,) = reader.read(12)
-    assert (found["link_received_bytes_per_s"], found["link_sent_bytes_per_s"]) == (1_000_000, 0)
-    reader.rest()
-    assert "link_sent_bytes_per_s" not in reader.read(1000)[0]
+@pytest.mark.parametrize("said", [None, "", "N/A", "-1"])
+def test_what_a_gpu_does_not_have_is_unknown_and_said(machine, said):
+    machine.have({"hwmon/hwmon7/power1_input": said, "pp_dpm_sclk": said}, {})
+    reader = machine.opened(0, 1)
+    first, second = reader.read(0)
+    assert first == {name: each for name, each in ALL.items() if name not in {"power_mw", "clock_max_mhz"}}
+    assert second == ALL
+    assert reader.remarks() == "not offered by these GPUs: clock max, power"
 
 
-def test_what_a_gpu_does_not_have_is_unknown_and_not_asked_again():
-    have(
-        {
-            "power": NOT,
-            "activity": {"gfx_activity": "N/A", "umc_activity": 5},
-            "cap": {"power_cap": float("nan")},
-        },
-        {"errors": AmdSmiRetCode.BUSY},
-    )
-    reader = opened(0, 1)
-    second, first = reader.read(0)
-    assert not first.keys() & {"power_mw", "power_limit_mw", "utilization_permille"}
-    assert first["memory_activity_permille"] == 50
-    assert second["power_mw"] == 612_000
-    assert reader.remarks() == "not offered by these GPUs: power"
-    amdsmi.gpus[0]["power"] = MI300X["power"]
-    amdsmi.gpus[1]["errors"] = MI300X["errors"]
-    second, first = reader.read(1)
-    assert "power_mw" not in first
-    assert second["ecc_corrected"] == 4
+def test_errors_that_cannot_be_asked_for_now_are_unknown(machine):
+    machine.have({"ras/umc_err_count": "Query currently inaccessible"})
+    assert not machine.opened(0).read(0)[0].keys() & {"ecc_corrected", "ecc_uncorrected"}
 
 
 @pytest.mark.parametrize(
@@ -113,43 +124,49 @@ def test_what_a_gpu_does_not_have_is_unknown_and_not_asked_again():
         ({}, (0, 1, 2), (0, 1, 2)),
         ({"HIP_VISIBLE_DEVICES": "2,0"}, (0, 1), (2, 0)),
         ({"CUDA_VISIBLE_DEVICES": "1"}, (0,), (1,)),
+        ({"HIP_VISIBLE_DEVICES": "", "CUDA_VISIBLE_DEVICES": "1"}, (0,), (1,)),
+        ({"HIP_VISIBLE_DEVICES": ""}, (0, 1), (0, 1)),
         ({"ROCR_VISIBLE_DEVICES": "1,2", "HIP_VISIBLE_DEVICES": "1"}, (0,), (2,)),
         ({"ROCR_VISIBLE_DEVICES": "GPU-2aaaaaaaaaaaaaaa,0"}, (0, 1), (2, 0)),
         ({"HIP_VISIBLE_DEVICES": "0,7"}, (0, 1), (0, None)),
     ],
 )
-def test_which_gpu_is_which(monkeypatch, variables, ordinals, expected):
-    have(*({"power": {"socket_power": 100 + number}} for number in (2, 1, 0)))
+def test_which_gpu_is_which(machine, monkeypatch, variables, ordinals, expected):
+    machine.have(*({"hwmon/hwmon7/power1_input": f"10{number}000000"} for number in range(3)))
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    reader = opened(*ordinals)
+    reader = machine.opened(*ordinals)
     powers = [each.get("power_mw") for each in reader.read(0)]
     assert powers == [None if number is None else (100 + number) * 1000 for number in expected]
     assert reader.uuids[0] == f"GPU-{expected[0]}{'a' * 15}"
+    assert ("1 of 2 devices not found" in reader.remarks()) == (None in expected)
 
 
-def test_older_versions_tell_the_node_and_where_nothing_is_told_nothing_is_guessed():
-    have({"enumeration": NOT, "kfd": {"node_id": 5}, "power": {"socket_power": 5}})
-    have({"enumeration": NOT, "kfd": {"node_id": 3}, "power": {"socket_power": 3}})
-    assert [each["power_mw"] for each in opened(0, 1).read(0)] == [3000, 5000]
-    for gpu in amdsmi.gpus:
-        gpu["kfd"] = NOT
+def test_gpus_that_may_not_be_used_are_not_counted(machine):
+    machine.have({}, is_open=False)  # a container without its /dev/dri/renderD128
+    machine.have({}, gpu_id="")  # the kernel refuses the file to other control groups
+    machine.have({"gpu_busy_percent": 7})
+    assert machine.opened(0).read(0)[0]["utilization_permille"] == 70
+
+
+def test_more_than_ten_of_them_stand_in_the_order_of_their_numbers(machine):
+    machine.have(*({"gpu_busy_percent": number} for number in range(12)))
+    found = machine.opened(*range(12)).read(0)
+    assert [each["utilization_permille"] for each in found] == [10 * number for number in range(12)]
+
+
+def test_parts_of_a_gpu_are_not_given_the_figures_of_all_of_it(machine):
+    machine.have({}, {}, location=5000)
+    machine.have({})
+    reader = machine.opened(0, 1, 2)
+    assert reader.read(0) == [{}, {}, ALL]
+    assert reader.remarks() == "nothing is told of parts of a GPU"
+
+
+def test_without_a_gpu_or_a_way_to_tell_which_it_is_it_says_so(machine, monkeypatch):
+    with pytest.raises(Off, match="no AMD GPU may be used here"):
+        machine.opened(0)
+    machine.have({})
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "9")
     with pytest.raises(Off, match="which GPUs these are cannot be told"):
-        opened(0, 1)
-    amdsmi.gpus.pop()
-    assert opened(0).read(0)[0]["power_mw"] == 5000
-
-
-def test_without_the_library_or_the_driver_it_says_so(monkeypatch):
-    amdsmi.refusal.append(34)
-    with pytest.raises(Off, match="amdsmi says: Error code"):
-        opened(0)
-    monkeypatch.setitem(sys.modules, "amdsmi", None)
-    with pytest.raises(Off, match="it comes with ROCm"):
-        opened(0)
-
-
-def test_it_is_shut_down():
-    have({})
-    opened(0).close()
-    assert amdsmi.calls[-1] == "shut down"
+        machine.opened(0)

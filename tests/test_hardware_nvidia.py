@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
+import pynvml
 import pytest
 
 from jaxtop.wire import SLOWED, Device
@@ -119,13 +123,24 @@ class TestFigures:
         assert reader.remarks() == "not offered by these GPUs: dram, occupancy, tensor"
 
     def test_counters_of_pcie_are_taken_where_they_are_wide_enough(self, driver, opened):
-        driver.have({"gpm": 0, "field197": 0, "field198": 1 << 33})
+        driver.have({"gpm": 0, "field197": 1 << 32, "field198": 1 << 33})
         driver.say(pcie_type=3)
         reader = opened(0)
         reader.read(0)
-        driver.say(gpu0={"field197": 4096, "field198": (1 << 33) + 10, "now_us": 3_000_000})
+        driver.say(gpu0={"field197": (1 << 32) + 4096, "field198": (1 << 33) + 10, "now_us": 3_000_000})
         (found,) = reader.read(1)
         assert (found["pcie_sent_bytes_per_s"], found["pcie_received_bytes_per_s"]) == (2048, 5)
+
+    def test_a_counter_of_pcie_that_may_go_round_is_not_believed(self, driver, opened):
+        driver.have(
+            {"gpm": 0, "pcie_tx": 2000, "pcie_rx": 300, "field197": 3020371496, "field198": 3893142392}
+        )
+        driver.say(pcie_type=3)
+        reader = opened(0)
+        reader.read(0)
+        driver.say(gpu0={"field197": 3020371497, "field198": 3893142393, "now_us": 3_000_000})
+        (found,) = reader.read(1)
+        assert (found["pcie_sent_bytes_per_s"], found["pcie_received_bytes_per_s"]) == (2048000, 307200)
 
     def test_an_older_driver_has_older_names(self, driver, opened):
         driver.have(
@@ -204,7 +219,7 @@ class TestLost:
             assert first == {}
             assert second["power_mw"] == 612_345
         assert told == [("critical", "gpu", "GPU 0 (GPU-00000000, device 0) has fallen off the bus")]
-        assert reader.remarks() == "lost: GPU 0 (GPU-00000000, device 0)"
+        assert reader.remarks() == "lost: GPU 0 (GPU-00000000, device 0); no XIDs"
 
     def test_beside_another_that_is_lost_it_is_found_all_the_same(self, driver, opened):
         driver.have({}, {}, {"power": 7})
@@ -245,6 +260,13 @@ class TestXids:
             ("critical", "xid", "XID 12345 on GPU 0 (GPU-00000000, device 0)"),
         ]
 
+    def test_one_that_costs_nothing_is_no_alarm(self, driver, opened, told):
+        driver.have({})
+        reader = opened(0)
+        driver.say(xid1="0 63", xid2="0 64")
+        reader.read(0)
+        assert [severity for severity, _, _ in told] == ["warning", "critical"]
+
     def test_one_that_came_while_nobody_watched_is_told_as_such(self, driver, opened, told):
         driver.have({})
         reader = opened(0)
@@ -264,6 +286,17 @@ class TestXids:
         reader = opened(0)
         assert reader.read(0)[0]["power_mw"] == 612_345
         assert reader.remarks() == "no XIDs"
+
+    def test_beside_a_lost_gpu_none_are_heard(self, driver, opened):
+        driver.have({}, {})
+        reader = opened(0, 1)
+        driver.say(gpu1={"lost": 15}, xid1="1 79")
+        reader.read(0)
+        reader.read(1)
+        assert reader.remarks() == "lost: GPU 1 (GPU-11111111, device 1); no XIDs"
+        driver.say(gpu1={"lost": None})
+        reader.read(20)
+        assert reader.remarks() == ""
 
 
 class TestWhichGpuIsWhich:
@@ -412,3 +445,18 @@ class TestNoDriver:
         driver.say(init=error)
         with pytest.raises(Off, match=words):
             opened(0)
+
+    def test_an_older_binding_of_the_same_name_is_said_to_be_in_the_way(self, monkeypatch, opened):
+        monkeypatch.setitem(sys.modules, "pynvml", ModuleType("pynvml"))
+        with pytest.raises(Off, match="pip uninstall pynvml"):
+            opened(0)
+
+    def test_one_that_the_program_itself_shuts_down_can_be_opened_anew(self, driver, opened, told):
+        driver.have({})
+        reader = opened(0)
+        pynvml.nvmlShutdown()
+        with pytest.raises(Off, match="another part of the program has shut NVML down"):
+            reader.read(0)
+        assert told == []
+        reader.close()
+        assert opened(0).read(0)[0]["power_mw"] == 612_345

@@ -143,6 +143,13 @@ class TestWhichDeviceIsWhich:
         found = Tpu(devices).read(0)
         assert [each["utilization_permille"] for each in found] == [100, 100, 200, 200]
 
+    def test_processes_that_each_count_from_0_are_not_taken_for_one_another(self, service, monkeypatch):
+        with serving() as other:
+            monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", f"{service.port},{other.port}")
+            self.used(service, (0,))
+            self.used(other, (0,))
+            assert Tpu(chips(1, local=(0,))).read(0) == [{}]
+
     def test_a_value_without_a_device_is_nobodys(self, service):
         service.metrics = {QUEUE: [gauge(5, {"core_type": "TensorCore"}, ""), gauge(5, "one", "")]}
         assert Tpu(chips(0)).read(0) == [{}]

@@ -47,7 +47,10 @@ def running(command: list[object]):
         eventually(runfiles.find)
         with viewer() as attached:
             host = attached.host
-            attached.until(lambda: host(0).arrays.groups and sum(host(0).launches.values()) > 50, timeout=120)
+            attached.until(lambda: sum(host(0).launches.values()) > 50, timeout=120)
+            # What was counted during a first step knows two states that were made by different lines.
+            trains = host(0).pulse.at_ms
+            attached.until(lambda: (host(0).pulse.counted_ms or 0) > trains, timeout=60)
             yield attached
 
 

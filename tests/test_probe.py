@@ -13,6 +13,7 @@ import pytest
 import zmq
 
 from jaxtop import keys
+from jaxtop.sources.connection import Connection
 from jaxtop.transport import Probe, Subscriber, client, probe
 from tests.sockets import Agent, local, noticed, outcome_of
 from tests.support import PYTHON, eventually, free_port, processes
@@ -64,6 +65,7 @@ def test_an_address_that_is_none_is_unreachable(nonsense):
 SERVER = """
 import os, sys, time
 from jaxtop import keys
+from jaxtop.sources.connection import Connection
 from jaxtop.transport import Server
 server = Server(keys.load(), frozenset)
 _, telemetry = server.bind("127.0.0.1", int(sys.argv[1]))
@@ -103,6 +105,33 @@ def test_a_stopped_process_is_silent_however_often_one_asks():
         assert outcome_of(local(port)) == probe.SILENT
         process.send_signal(signal.SIGCONT)
         assert eventually(lambda: outcome_of(local(port)) == probe.GREETS)
+
+
+def test_what_failed_while_a_process_stood_still_says_nothing_of_its_python():
+    """Nobody hears that a process is blocked because it was stopped, and runs again."""
+    keys.load()
+    with processes([PYTHON, "-c", SERVER, free_port()], stdout=subprocess.PIPE) as (process,):
+        connection = Connection(local(process.stdout.readline().split()[0]))
+        connection.become("up")
+        process.send_signal(signal.SIGSTOP)
+        connection.change(client.NO_ANSWER, now=0)
+        assert learned(connection, now=0) == "silent"
+        connection.change(client.NO_ANSWER, now=10)
+        process.send_signal(signal.SIGCONT)
+        assert learned(connection, now=10) is None
+        connection.change(client.NO_ANSWER, now=20)
+        assert learned(connection, now=20) == "deaf"
+        connection.close()
+
+
+def learned(connection: Connection, now: float) -> str | None:
+    """What the connection learns from the probe that is due now."""
+    began = time.monotonic()
+    state = connection.advance(now)
+    while connection.wait_with(zmq.Poller()):
+        time.sleep(0.01)
+        state = connection.advance(now + time.monotonic() - began)
+    return state
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,8 @@ class TestLaunches:
         assert (only(cluster).launches, only(cluster).compiles) == (9, 2)
 
     def test_names_that_are_no_module_names_are_matched_as_jax_writes_them(self):
-        assert program_of("<lambda>") == "jit__lambda_"
+        assert program_of("<lambda>") == "jit__lambda"
+        assert program_of("<unnamed function>") == "jit__unnamed_function"
         assert function_of(program_of("step")) == "step"
 
     def test_per_second_is_taken_over_ten_seconds_and_more(self):

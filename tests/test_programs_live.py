@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import contextmanager
 
 import pytest
 
 from jaxtop import keys, runfiles
+from jaxtop.names import program_of
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, snapshot, viewer
 
 pytestmark = pytest.mark.jax
@@ -96,3 +98,9 @@ def test_processes_that_compiled_different_programs_under_one_name_are_told(home
         assert (same["hosts"], same["differs"]) == ([0, 1], [])
         assert not any(each["differs"] for each in document["programs"] if each["name"] != "jit_split")
         assert ended(home, script) == [0, 0]
+
+
+def test_the_program_of_a_function_without_a_name_is_called_as_jax_calls_it():
+    script = "import jax; print(jax.jit(lambda x: x).lower(1).as_text())"
+    done = subprocess.run([PYTHON, "-c", script], env=environment(1), stdout=subprocess.PIPE, check=True)
+    assert f"module @{program_of('<lambda>')} " in done.stdout.decode()

@@ -34,6 +34,35 @@ def test_frames_come_back_as_they_were_given(tmp_path, is_compacted):
         assert len(recording.index.keyframes) == len(frames) // 50
 
 
+def test_a_replay_begins_once_those_that_were_there_are_connected(tmp_path):
+    """Who came later, or never spoke, is not waited for."""
+    frames = [
+        stage.frame(stage.agent_id(i), wire.Link("connecting", f"10.0.0.{i}:7411"), sequence=0)
+        for i in (0, 1)
+    ]
+    for i, seconds in ((0, 0.2), (1, 0.7), (0, 1.2), (1, 1.7), (0, 9.0)):
+        at = stage.NOW + seconds
+        frames.append(stage.frame(stage.agent_id(i), stage.hello(i), at))
+        frames.append(stage.frame(stage.agent_id(i), stage.pulse(i, at), at))
+    late = [
+        *frames[:-4],
+        stage.frame(stage.agent_id(2), wire.Link("connecting", "10.0.0.2:7411"), stage.NOW + 5, 0),
+    ]
+    for name, told, start in (
+        ("a", frames, 0.7),
+        ("b", late, 0.7),
+        ("c", [frames[0], *frames[2:4], *frames[-2:]], 0.2),
+    ):
+        path = tmp_path / f"{name}.mcap"
+        written(path, told).finish()
+        with session_of(path) as session:
+            assert session.start == pytest.approx(stage.NOW + start, abs=1e-3)
+    mute = [frames[0], stage.frame(stage.agent_id(0), stage.hello(0), stage.NOW + 1)]
+    written(tmp_path / "d.mcap", mute).finish()
+    with session_of(tmp_path / "d.mcap") as session:
+        assert session.start == session.span[0]
+
+
 def test_frames_come_back_through_a_tape(tmp_path):
     made = Made(seconds=40)
     record(tmp_path / "a.mcap", made)

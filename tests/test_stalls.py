@@ -345,3 +345,16 @@ def test_a_program_that_is_installed_has_a_place_too():
     run.go_on(1)
     (group,) = stack_groups(run.cluster)
     assert (group.text, group.is_waiting) == ("maxtext/train.py:5 loop", True)
+
+
+def test_a_host_that_tells_rarely_and_is_blocked_is_missed_like_any_other():
+    """It may have gone on until shortly before the others stood still, though its last pulse is older."""
+    cluster = Cluster()
+    for i in (0, 1):
+        for message in (link("up"), hello(i, interval_ms=30_000), pulse(launches={"step": 9})):
+            tell(cluster, (BEGAN, f"r1-{i}", message))
+    stall = wire.Stall("step", round((BEGAN + 35) * 1000), 1000)
+    for seconds in range(60, 181, 30):
+        at = BEGAN + seconds
+        tell(cluster, (at, "r1-0", pulse(at_ms=round(at * 1000), stall=stall)))
+    assert diagnose(cluster, "r1", BEGAN + 180).text == "host 0 waits in jit_step; host 1 is blocked"

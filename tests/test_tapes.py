@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from jaxtop.cli.record import default_name
 from jaxtop.cluster import Cluster
 from jaxtop.recordings import Limits, Recording, Tape, tape
 from jaxtop.recordings import file as files
 from jaxtop.sources.taping import Taping
-from tests import made_sessions
+from jaxtop_agent import settings
+from jaxtop_agent.blackbox import BlackBox
+from jaxtop_agent.board import Board
+from jaxtop_agent.identity import identify
+from tests import made_sessions, stage
 from tests.made_sessions import Made
 from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped
 from tests.support import eventually
@@ -60,8 +68,9 @@ def test_what_was_given_is_in_the_file_before_long_also_if_nothing_follows(tmp_p
             eventually(lambda many=i + 2: read(path) == frames[:many], every=0.02)
 
 
-def test_a_chunk_that_is_open_is_closed_on_time(tmp_path, frames):
-    """Frames that keep coming a little later each time must not put it off."""
+def test_a_chunk_that_is_open_is_closed_on_time(tmp_path, frames, monkeypatch):
+    """So many frames that they are taken at once, again and again, must not put it off."""
+    monkeypatch.setattr(tape, "MUCH", 0)
     asked = []
 
     class Bell(threading.Event):
@@ -278,3 +287,42 @@ def test_a_file_is_begun_with_what_was_known_before(tmp_path, frames):
         for frame in frames[middle::19]:
             session._at = None
             assert_equal(session.at(frame.at), folded(frames, frame.at), frame.at)
+
+
+NAMES = ["train", "a/../b", "x" * 400, "训练" * 100, "a b;c$(d)\n\x00", ""]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_has_a_file_name_that_every_system_takes_whatever_the_run_is_called(tmp_path, name):
+    """In `jaxtop record`, in the app, and in a process that keeps a black box."""
+    board = Board(identify(name))
+    box = BlackBox(board, str(tmp_path / "box"), 1)
+    box.end()
+    box.run()
+    told = stage.frame(stage.agent_id(0), structs.replace(stage.hello(0), name=name))
+    path = tmp_path / default_name(folded([told], told.at))
+    path.touch()
+    for file in (path, *(tmp_path / "box").iterdir()):
+        assert file.suffix == ".mcap"
+        assert re.fullmatch(r"[\w.-]{1,200}", file.name, re.ASCII)
+    assert board.sources["recording"].startswith("on")
+    assert len(list((tmp_path / "box").iterdir())) == len(list(tmp_path.glob("*.mcap"))) == 1
+
+
+@pytest.mark.parametrize("record", ["boxes/a.mcap", Path("boxes/a.mcap"), Path("boxes"), "boxes/"])
+def test_a_black_box_is_asked_for_by_a_folder_or_by_a_file_in_it(tmp_path, monkeypatch, record):
+    """As words or as a path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("JAXTOP_RECORD", raising=False)
+    asked = settings.read("run", None, None, None, record).record
+    box = BlackBox(Board(identify("run")), asked, 1)
+    box.end()
+    box.run()
+    [file] = (tmp_path / "boxes").iterdir()
+    assert file.name.startswith("a-" if "a.mcap" in str(record) else "run-")
+
+
+def test_words_in_the_environment_ask_for_a_black_box_as_well(monkeypatch):
+    monkeypatch.setenv("JAXTOP_RECORD", "boxes")
+    assert settings.read(None, None, None).record == "boxes"
+    assert settings.read(None, None, None, None, Path("others")).record == Path("others")

@@ -391,6 +391,14 @@ class TestPane:
 
         look(act)
 
+    def test_of_what_was_counted_long_ago_that_is_said(self):
+        long_ago = staging.pulse(1, counted_ms=int((NOW - 42) * 1000))
+
+        async def act(stage):
+            assert pane(stage).rstrip().endswith("counted 42s ago")
+
+        look(act, *training(), frame(agent_id(1), long_ago, sequence=9))
+
     def test_of_what_nobody_knows_that_is_said(self):
         async def act(stage):
             await go_to(stage, "(unknown origin)")

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.cluster.thresholds import THRESHOLDS, Level, judged, slowed
+from jaxtop.tui.figure_filter import OF_DEVICES, OF_HOSTS
 from jaxtop.tui.figures import joules, short, writer
 from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.palette import DARK
@@ -17,6 +18,7 @@ from jaxtop.tui.renderables.hardware import device_lines, device_words, host_lin
 from jaxtop.tui.renderables.ink import ink_of
 from jaxtop.tui.screens import devices as devices_screen
 from jaxtop.tui.screens import host_columns
+from jaxtop.tui.widgets.filter import FilteredTable, FilterInput
 from tests import stage, staged_hardware
 from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after
 from tests.staged_hardware import FAILING, HOT, working
@@ -31,6 +33,81 @@ QUIET = wire.Pulse(0)
 
 def plain(lines: list[Text]) -> str:
     return "\n".join(each.plain for each in lines)
+
+
+async def filtered(stage: Stage, typed: str) -> list:
+    """The rows that such a filter leaves."""
+    stage.app._view.query_one(FilteredTable).action_filter()
+    stage.app._view.query_one(FilterInput).value = typed
+    await stage.pilot.pause()
+    return list(stage.app._view.table.shown)
+
+
+class TestFilters:
+    def test_hosts_are_found_by_their_figures(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("2")
+            for typed, found in (
+                ("cpu>80", [0, 1]),
+                ("cpu>10000%", []),
+                ("memory_pressure>=14", [1]),
+                ("mem_wait<14", [0]),
+                ("step>0.4 & p50<411ms", [0, 1]),
+                ("step>1.2", []),
+                ("still>=42s", [0]),
+                ("index>4000", [0, 1]),
+                ("state=live & process=1", [1]),
+                ("memory>200G & host~node01", [1]),
+                ("rss>40G node00", [0]),
+                ("node01", [1]),
+                ("heard<1m", [0, 1]),
+            ):
+                assert [row.host.process_index for row in await filtered(stage, typed)] == found, typed
+
+        stall = wire.Stall("train_step", int((NOW - 42) * 1000), 400)
+        play(
+            act,
+            *working(4),
+            frame(agent_id(0), replace(staged_hardware.pulse(0, 0), stall=stall), sequence=899),
+        )
+
+    def test_devices_are_found_by_their_figures_and_by_where_they_stand(self):
+        hot = HOT[0] * stage.DEVICES + HOT[1]
+        failing = FAILING[0] * stage.DEVICES + FAILING[1]
+
+        async def act(stage: Stage) -> None:
+            await stage.press("3")
+            for typed, found in (
+                ("temperature>=80", [hot]),
+                ("temp>=80°C", [hot]),
+                ("power>0.69kW", [hot]),
+                ("clock<1.2GHz | ecc>0", sorted([hot, failing])),
+                ("slowed~heat", [hot]),
+                ("data=1 & model=0", [2]),
+                ("data=1 node00", [2, 3]),
+                ("share>100", []),
+                ("process=1 & id<6", [4, 5]),
+            ):
+                assert [row.device.id for row in await filtered(stage, typed)] == found, typed
+
+        play(act, *working(4))
+
+    @pytest.mark.parametrize("key", ["2", "3"])
+    def test_what_means_nothing_is_said_and_the_rows_stay(self, key):
+        async def act(stage: Stage) -> None:
+            await stage.press(key)
+            before = len(stage.app._view.table.shown)
+            assert len(await filtered(stage, "temprature>80")) == before
+            assert "no field temprature" in stage.text
+            assert len(await filtered(stage, "power>80parsecs")) == before
+            assert "parsecs is no unit of it, but w, kw, at 7" in stage.text
+
+        play(act, *working(4), size=(200, 50))
+
+    def test_every_figure_has_a_name_to_ask_for_it(self):
+        for figures, fields in ((HOST_FIGURES, OF_HOSTS), (DEVICE_FIGURES, OF_DEVICES)):
+            for each in figures:
+                assert {each.name, short(each).lower().replace(" ", "_")} <= fields.keys()
 
 
 class TestDevices:
@@ -125,6 +202,29 @@ class TestHosts:
             assert set(host_columns._LATER) <= written.keys()
 
         play(act, *working(4))
+
+    @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+    def test_while_a_run_stands_still_its_step_says_since_when(self, size):
+        async def act(stage: Stage) -> None:
+            assert "last step 42s ago" in stage.line("header")
+            await stage.press("2")
+            if size[0] > 80:  # else the pane has no room
+                assert "last step 42s ago" in stage.text.split("process 0 on node00")[1]
+            stage.feed.frames = [frame(agent_id(0), staged_hardware.pulse(0, 0), sequence=900)]
+            await stage.paint()
+            assert "last" not in stage.line("header")
+
+        stall = wire.Stall("train_step", int((NOW - 42) * 1000), 400)
+        told = [frame(agent_id(0), replace(staged_hardware.pulse(0, 0), stall=stall), sequence=899)]
+        play(act, *working(4), *told, size=size)
+
+    def test_a_step_of_several_launches_says_of_how_many(self):
+        rhythm = staged_hardware.pulse(0, 0).rhythm
+        one = "step train_step "
+        for centi, says in ((450, "step train_step, 4.5 launches"), (100, one), (0, one)):
+            told = replace(staged_hardware.pulse(0, 0), rhythm=replace(rhythm, launches_centi=centi))
+            shown = shown_after(*working(4), frame(agent_id(0), told, sequence=900), keys="2", size=(120, 40))
+            assert says in shown
 
     def test_what_should_worry_stands_out_below_with_a_word(self):
         shown = shown_after(*working(4), keys=("2", "j"), size=(140, 30))

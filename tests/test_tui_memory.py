@@ -73,6 +73,15 @@ def test_without_allocators_it_says_so_and_claims_nothing():
     assert len(bars) == 8 and max(bars) == bars[-1]
 
 
+def test_of_arrays_that_were_counted_long_ago_that_is_said():
+    told = staged.counted()
+    assert "counted" not in seen(*told, keys=("5",))
+    long_ago = stage.pulse(0, counted_ms=int((stage.NOW - 42) * 1000))
+    assert "live arrays alone; arrays counted 42s ago" in seen(
+        *told, frame(agent_id(0), long_ago, sequence=9), keys=("5",)
+    )
+
+
 def test_where_only_others_have_limits_the_share_is_unknown():
     """As beside a host with allocators of which nobody knows any more what they hold."""
     limits = wire.DeviceSample(limit_bytes=(24 * GIB,) * stage.DEVICES)

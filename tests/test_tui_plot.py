@@ -56,6 +56,11 @@ class TestLines:
         gaps = [later - at for at, later in pairwise(columns)]
         assert max(gaps) > 12
 
+    def test_a_longer_interval_is_no_gap(self):
+        often, rarely = points(*[5.0] * 60), tuple((NOW + 60 + 10 * i, 5.0) for i in range(8))
+        columns = dotted(drawn(Line("device 0", (*often, *rarely))))
+        assert max(later - at for at, later in pairwise(columns)) == 1
+
     def test_samples_that_did_not_come_are_a_gap_too(self):
         silent = (*points(*[5.0] * 20), *points(*[6.0] * 20, start=NOW + 40))
         columns = dotted(drawn(Line("device 0", silent)))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec import structs
 
 from jaxtop.tui.app import JaxtopApp
 from tests import stage as staging
 from tests import staged_collectives as staged
+from tests.reels import Reel
 from tests.stage import Stage, agent_id, frame, line, play, shown_after
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
@@ -103,10 +105,12 @@ class Asked:
 class Asker:
     def __init__(self) -> None:
         self.questions: list[tuple[str, list[str], Asked]] = []
+        self.intervals: list[int | None] = []
 
-    def __call__(self, what, agents):
+    def __call__(self, what, agents, interval_ms):
         asked = Asked(len(agents))
         self.questions.append((what, list(agents), asked))
+        self.intervals.append(interval_ms)
         return asked
 
 
@@ -200,6 +204,77 @@ class TestAsking:
             assert {"Capture collectives now (c)", "Ask for stacks (p)"} <= set(titles)
 
         play(act, *staging.well())
+
+
+def paced(index: int, interval_ms: int):
+    return frame(agent_id(index), structs.replace(staging.hello(index), interval_ms=interval_ms), sequence=5)
+
+
+class TestTheInterval:
+    def test_plus_asks_all_processes_to_tell_less_often_and_minus_oftener(self):
+        async def act(stage, asker):
+            await stage.press("plus")
+            assert asker.questions[0][:2] == ("pace", [agent_id(0), agent_id(1)])
+            assert "asking 2 processes for figures every 2s: 0 answered" in stage.line("facts")
+            asker.questions[0][2].answered = 2
+            stage.feed.frames = [paced(0, 2000), paced(1, 2000)]
+            await stage.paint()
+            assert said(stage)[-1] == "asked 2 processes for figures every 2s, 2 answered"
+            await stage.press("minus")
+            assert asker.intervals == [2000, 1000]
+
+        asking(act, *staging.well())
+
+    def test_an_interval_that_is_not_the_usual_one_stands_in_the_header(self):
+        async def act(stage: Stage) -> None:
+            assert "every" not in stage.line("header")
+            stage.feed.frames = [paced(0, 500)]
+            await stage.paint()
+            assert "every 0.5s–1s" in stage.line("header")
+            stage.feed.frames = [paced(1, 500)]
+            await stage.paint()
+            assert "every 0.5s " in stage.line("header")
+
+        play(act, *staging.well())
+
+    def test_keys_that_are_pressed_while_processes_answer_count_and_the_last_one_is_asked_for(self):
+        async def act(stage, asker):
+            await stage.press("plus", "plus", "plus")
+            assert asker.intervals == [2000]
+            asker.questions[0][2].answered = 2
+            await stage.paint()
+            assert asker.intervals == [2000, 10_000]
+
+        asking(act, *staging.well())
+
+    def test_who_refuses_is_told_and_the_interval_stays(self):
+        async def act(stage, asker):
+            await stage.press("minus")
+            asker.questions[0][2].refused = Counter({"only the owner of the run may do this": 2})
+            await stage.paint()
+            assert said(stage)[-1].endswith("0 answered; 2 not: only the owner of the run may do this")
+            assert "every" not in stage.line("header")
+
+        asking(act, *staging.well())
+
+    @pytest.mark.parametrize(("key", "interval_ms"), [("plus", 60_000), ("minus", 500), ("minus", 100)])
+    def test_at_the_last_stop_nobody_is_asked(self, key, interval_ms):
+        async def act(stage, asker):
+            await stage.press(key)
+            assert "not on offer" in said(stage)[-1] and not asker.questions
+
+        asking(act, *staging.well(), paced(0, interval_ms), paced(1, interval_ms))
+
+    def test_in_a_pause_the_keys_are_those_of_the_replay(self):
+        async def act(stage: Stage) -> None:
+            def titles() -> set[str]:
+                return {each.title for each in stage.app.get_system_commands(stage.app.screen)}
+
+            assert "Longer interval (+)" in titles() and "Replay faster (+)" not in titles()
+            await stage.press("space")
+            assert "Longer interval (+)" not in titles() and "Replay faster (+)" in titles()
+
+        play(act, *staging.well(), reel=Reel(*staging.well(), is_growing=True))
 
 
 class TestTheLastLine:

@@ -407,6 +407,11 @@ def test_an_empty_table_says_why():
         app.table.update_rows([], "no item yet: nobody made one")
         await pilot.pause()
         assert "no item yet: nobody made one" in "\n".join(app.lines)
+        app.table.update_rows(ITEMS)
+        await pilot.pause()
+        app.table.update_rows([], "no item yet: they went")
+        await pilot.pause()
+        assert "no item yet: they went" in "\n".join(app.lines)
         await pilot.press("j", "G", "enter", "pagedown", "S", ".")
         assert app.moved == app.chosen == []
 

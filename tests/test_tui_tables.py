@@ -146,7 +146,7 @@ def test_a_host_is_one_line_of_figures():
     async def steps(app, _pilot):
         titles, first, second = app.lines[:3]
         assert " ".join(titles.split()) == (
-            "STATE ▲PROC HOST DEV MEMORY LAUNCH/S STEPS/S HEARD STEP CPU COMPILING CPU, RECENT RSS MACHINE"
+            "STATE ▲PROC HOST DEV MEMORY LAUNCH/S STEPS/S HEARD AT STEP CPU COMPILING CPU, RECENT RSS MACHINE"
             " LOAD AGENT PID STARTS JAX"
         )
         assert " ".join(first.split()) == (

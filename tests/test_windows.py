@@ -11,12 +11,11 @@ import jax
 import pytest
 
 from jaxtop.wire import MAX_TELEMETRY, Collective, Inventory, Window, encode
-from jaxtop_agent import settings
+from jaxtop_agent import budget, settings
 from jaxtop_agent.windows import rows, traces
 from jaxtop_agent.windows.lock import HeldDoor
 from jaxtop_agent.windows.pace import Pace
 from jaxtop_agent.windows.schedule import (
-    CPU_SHARE,
     FIRST_TRIES,
     FIRST_WINDOWS,
     SLOT_S,
@@ -87,14 +86,16 @@ class TestCapturedOnCpus:
                 assert 0 < each.exposed_us <= each.collective_us <= each.duration_us
 
 
-def gpu_space():
+# As versions of JAX put it: what the captured traces of CPUs have is the same for all of PJRT's clients.
+ENQUEUED = ("PjRtStreamExecutorLoadedExecutable::EnqueueExecution", ("_c",))
+EXECUTED = ("CommonPjRtLoadedExecutable::Execute (jit_step)", ("run_id", "_p"))
+EXECUTED_ON_ONE = ("[1] CommonPjRtLoadedExecutable::Execute (jit_step)", ("_c",))
+
+
+def gpu_space(call="cuLaunchKernelEx", launch=ENQUEUED):
+    name, keys = launch
     host = [
-        Event(
-            "PjRtStreamExecutorLoadedExecutable::EnqueueExecution",
-            10 + 100 * run,
-            50,
-            {"_ct": 5, "_c": 70 + run},
-        )
+        Event(name, 10 + 100 * run, 50, {"_ct": 5, "_pt": 5} | dict.fromkeys(keys, 70 + run))
         for run in range(3)
     ]
     kernels = {"Stream #20(Compute)": [], "Stream #24(NCCL)": []}
@@ -106,9 +107,7 @@ def gpu_space():
             )
         ):
             correlation = 100 * run + number
-            host.append(
-                Event("cuLaunchKernelEx", 12 + 100 * run + number, 1, {"correlation_id": correlation})
-            )
+            host.append(Event(call, 12 + 100 * run + number, 1, {"correlation_id": correlation}))
             stream = list(kernels)[number]
             said = {"hlo_op": op, "hlo_module": "jit_step", "correlation_id": correlation}
             kernels[stream].append(Event(name, start + 100 * run, lasts, said))
@@ -124,6 +123,33 @@ class TestAcceleratorsAsDocumented:
         assert [row.durations_us for row in window.timed] == [(None, 20), (None, 20)]
         assert (window.launches[0].duration_us, window.launches[0].collective_us) == (25, 20)
         assert window.launches[0].exposed_us == 15
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            "cuLaunchKernel",
+            "cuLaunchKernelEx",
+            "cuGraphLaunch (CudaGraph:7)",
+            "cuMemcpyDtoDAsync_v2",
+            "cuMemsetD32Async",
+            "hipModuleLaunchKernel",
+            "hipExtModuleLaunchKernel",
+            "hipMemcpyAsync",
+        ],
+    )
+    def test_whichever_call_put_work_on_a_gpu_it_is_found(self, call):
+        seen = traces.read("gpu", profile(gpu_space(call)), NOTHING_KNOWN, {1: 11})
+        assert [each.run_id for each in window_of(seen, [11]).launches] == [70, 71]
+
+    @pytest.mark.parametrize("launch", [ENQUEUED, EXECUTED, EXECUTED_ON_ONE])
+    def test_launches_are_known_by_the_names_of_each_version(self, launch):
+        seen = traces.read("gpu", profile(gpu_space(launch=launch)), NOTHING_KNOWN, {1: 11})
+        assert [each.run_id for each in window_of(seen, [11]).launches] == [70, 71]
+
+    def test_kernels_of_launches_that_nothing_names_are_said_to_be_such(self):
+        raw = gpu_space(launch=("Scheduled CommonPjRtLoadedExecutable::Execute", ("_c",)))
+        window = window_of(traces.read("gpu", profile(raw), NOTHING_KNOWN, {1: 11}), [11])
+        assert window.note == "the trace does not say to which launches its kernels belong"
 
     def test_of_an_async_collective_on_a_tpu_the_wait_for_it_counts(self):
         lines = {
@@ -305,7 +331,7 @@ class TestSchedule:
             FIRST_WINDOWS - 1
         )
         period = SLOT_S * (slots[-1] - slots[-2])
-        assert 0.05 / period <= CPU_SHARE and 0.2 / period <= TIME_SHARE
+        assert 0.05 / period <= budget.WINDOWS and 0.2 / period <= TIME_SHARE
 
     def test_who_comes_again_and_again_is_no_reason_for_more_windows(self):
         schedule = Schedule()

@@ -26,11 +26,12 @@ pytestmark = pytest.mark.jax
 
 # Windows without a rest, and long ones: what harms, harms sooner.
 HOT = """
+import jaxtop_agent.budget as budget
 import jaxtop_agent.windows.schedule as schedule, jaxtop_agent.windows.worker as worker
 worker.SLOT_S = schedule.SLOT_S = {slot}
 schedule.SHORTEST_S = schedule.LONGEST_FIRST_S = {length}
 schedule.Schedule.level = 0
-schedule.CPU_SHARE = schedule.TIME_SHARE = 100
+budget.WINDOWS = schedule.TIME_SHARE = 100
 from jaxtop import agent
 agent.start(collectives={policy!r})
 """

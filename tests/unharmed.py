@@ -29,9 +29,10 @@ def some(cases: Iterable[Any], count: int) -> list[Any]:
 START = "__import__('jaxtop').agent.start()"
 # The same with everything the agent does done without pause: what harms, harms sooner.
 START_HOT = (
-    "import jaxtop_agent.registrar as _r, jaxtop_agent.sampler as _s, jaxtop_agent.settings as _t; "
-    "_r.FIRST_PAUSE = _r.LONGEST_PAUSE = _t.SHORTEST_INTERVAL = 0.001; _s.SHARE = 1.0; "
-    "__import__('jaxtop').agent.start(interval=0.001); del _r, _s, _t"
+    "import jaxtop_agent.registrar as _r, jaxtop_agent.budget as _b, jaxtop_agent.settings as _t; "
+    "_r.FIRST_PAUSE = _r.LONGEST_PAUSE = _t.SHORTEST_INTERVAL = 0.001; "
+    "_b.CENSUS = _b.COLLECTOR = _b.PROGRAMS = 1.0; "
+    "__import__('jaxtop').agent.start(interval=0.001); del _b, _r, _t"
 )
 
 

@@ -53,7 +53,7 @@ def start(
         from jaxtop_agent.agent import Agent
         from jaxtop_agent.settings import read
 
-        settings = read(name, bind, interval, collectives, None if record is None else os.fspath(record))
+        settings = read(name, bind, interval, collectives, record)
         if settings.on:
             _prepare_for_forks()
             _agent = Agent(settings)

@@ -73,6 +73,7 @@ class Agent:
         from jaxtop_agent.board import Board
         from jaxtop_agent.hardware import worker as hardware
         from jaxtop_agent.identity import identify
+        from jaxtop_agent.messages import Messages
         from jaxtop_agent.publisher import Publisher
         from jaxtop_agent.registrar import Registrar
         from jaxtop_agent.sampler import Sampler
@@ -88,12 +89,12 @@ class Agent:
         )
         self._install(board)
         black_box = self._black_box = self._recorder(board)
+        stalls = Stalls(board, self, self.progress, self._own_idents)
         publisher = self._publisher = Publisher(
             board,
-            self,
-            self.progress,
+            Messages(board, self, self.progress, self._own_threads, stalls),
+            stalls,
             self._own_threads,
-            Stalls(board, self, self.progress, self._own_idents),
             bind=self._settings.bind,
             read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
             black_box=black_box,

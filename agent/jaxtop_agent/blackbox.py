@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from jaxtop import processes, wire
 from jaxtop.clock import steady
-from jaxtop.recordings import Keyframe, Limits, Tape
+from jaxtop.recordings import Keyframe, Limits, Tape, plain
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
     from jaxtop_agent.board import Board
@@ -17,23 +18,22 @@ if TYPE_CHECKING:
 # A file each minute, of which the last ones are kept.
 SECONDS, LARGEST = 60.0, 8 << 20
 # A pulse is on its way to the system before the next one comes: SIGKILL costs at most the one between.
-FLUSH_EVERY = 0.5
+FLUSH_EVERY = 0.75
 MOST_WAITING = 4 << 20
-# File names from anywhere: what a shell or a file system takes amiss is left out.
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 SOURCE = "recording"
 
 
 class BlackBox:
     """Fed by the publisher, which never waits for it; `run` is for a thread of its own."""
 
-    def __init__(self, board: Board, record: str, minutes: int) -> None:
+    def __init__(self, board: Board, record: str | os.PathLike[str], minutes: int) -> None:
+        """A black box in this folder; of a file name ending in .mcap, beside it and called after it."""
         self._board = board
         identity = board.identity
         asked = Path(record).expanduser()
         folder, stem = (asked.parent, asked.stem) if asked.suffix == ".mcap" else (asked, identity.name)
         self._folder = folder.absolute()  # the script may go elsewhere
-        name = f"{stem}-{identity.hostname}-{identity.pid}-{identity.agent[:6]}.mcap"
+        name = f"{plain(stem)}-{plain(identity.hostname)}-{identity.pid}-{identity.agent[:6]}.mcap"
         about = {
             "tape": identity.agent,
             "agent": identity.agent,
@@ -41,7 +41,7 @@ class BlackBox:
             **processes.about_this(),
         }
         self._tape = Tape(
-            self._folder / "".join(each if each in _PLAIN else "_" for each in name),
+            self._folder / name,
             about,
             Limits(LARGEST, SECONDS, minutes or None, MOST_WAITING),
             flush_every=FLUSH_EVERY,

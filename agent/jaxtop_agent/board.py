@@ -61,6 +61,7 @@ class Board:
     memory_source: str | None = None
     # The whole census, for viewers that come new; changes go out as messages.
     arrays: Arrays | None = None
+    counted_ms: int | None = None
     programs: Programs | None = None
     rhythm: Rhythm | None = None
     # Of the loaded programs, while somebody watches: their collectives, by name and fingerprint; what waits

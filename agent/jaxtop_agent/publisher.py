@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from jaxtop import __version__, keys, runfiles, transport, wire
+from jaxtop import keys, runfiles, transport, wire
 from jaxtop_agent import addresses, costs
 from jaxtop_agent.board import reason
 from jaxtop_agent.clock import now_ms
-from jaxtop_agent.hardware import shown
 from jaxtop_agent.inventory import telling
 from jaxtop_agent.settings import bounded
-from jaxtop_agent.threads import cpu_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.board import Board
-    from jaxtop_agent.progress import Progress
+    from jaxtop_agent.messages import Messages
     from jaxtop_agent.stalls import Stalls
 
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
@@ -36,44 +34,31 @@ MOST_INVENTORY_BYTES = 1 << 20
 IDLE_POLL = 1.0
 
 
-class Installed(Protocol):
-    """What the publisher reads of the collectors that JAX calls."""
-
-    def launches(self) -> dict[str, int]: ...
-    def compiling(self) -> tuple[wire.Compiling, ...]: ...
-    def jax_versions(self) -> tuple[str | None, str | None]: ...
-
-
 class Publisher:
     """Runs on a thread of its own until the board says stop; all sockets live and die there."""
 
     def __init__(
         self,
         board: Board,
-        installed: Installed,
-        progress: Progress,
-        own_threads: Callable[[], dict[int, str]],
+        messages: Messages,
         stalls: Stalls,
+        own_threads: Callable[[], dict[int, str]],
         *,
         bind: str,
         read_only: bool,
         black_box: BlackBox | None = None,
     ) -> None:
         self._board = board
-        self._installed = installed
-        self._progress = progress
-        self._own_threads = own_threads
+        self._messages = messages
         self._stalls = stalls
+        self._own_threads = own_threads
         self._bind = bind
         self._read_only = read_only
         self._black_box = black_box
         self._sequence: dict[str, int] = {}
         self._state: dict[str, bytes] = {}  # the latest of each kind that a new viewer must have
-        self._launches: dict[str, int] = {}
         self._oversized = 0
         self._greeting_due: float | None = None
-        self._cpu: tuple[float, float] | None = None
-        self._ppm: int | None = None
         self._began = time.monotonic()
         self._farewell = "ended"
         self.server: transport.Server | None = None
@@ -131,10 +116,11 @@ class Publisher:
             if (stacks := self._stalls.look(now)) is not None:
                 self._send(server, stacks)
             if now >= due or board.pulse_now:
-                due = max(due + board.interval, now)
+                # One out of turn begins the interval anew: the next may be due far later than this interval.
+                due = max((now if board.pulse_now else due) + board.interval, now)
                 board.pulse_now = False
                 if board.is_watched:
-                    self._send(server, self._pulse())
+                    self._send(server, self._messages.pulse(self._oversized))
                 if self._black_box is not None and self._black_box.wants_keyframe:
                     self._black_box.take_state(self._state_aside())
             if self._greeting_due is not None and now >= self._greeting_due:
@@ -165,7 +151,7 @@ class Publisher:
 
     def _greet(self, server: transport.Server) -> None:
         self._greeting_due = None
-        self._launches = {}  # so that the pulse lists every counter again
+        self._messages.forget_launches()
         self._refresh_hello(server)
         for number, (kind, payload) in enumerate(self._whole_state(), start=1):
             self._publish(server, kind, payload)
@@ -183,84 +169,24 @@ class Publisher:
         state += [("window", wire.encode(each)) for each in self._board.windows if each.at_ms >= since]
         if self._stalls.stall is not None and (stacks := self._stalls.stacks()) is not None:
             state.append(("stacks", wire.encode(stacks)))
-        return [*state, ("pulse", wire.encode(self._pulse()))]
+        return [*state, ("pulse", wire.encode(self._messages.pulse(self._oversized)))]
 
     def _state_aside(self) -> list[tuple[str, bytes]]:
         """The whole state for one; the others have not heard of what moved: the next pulse lists all."""
-        self._launches = {}
+        self._messages.forget_launches()
         state = self._whole_state()
-        self._launches = {}
+        self._messages.forget_launches()
         return state
 
     def _refresh_hello(self, server: transport.Server) -> None:
         """Send and note down who we are, if it changed."""
-        hello = self._hello()
+        hello = self._messages.hello()
         payload = wire.encode(hello)
         if payload == self._state.get("hello"):
             return
         self._state["hello"] = payload
         runfiles.write(hello)
         self._publish(server, "hello", payload)
-
-    def _hello(self) -> wire.Hello:
-        board, identity = self._board, self._board.identity
-        topology, roster = board.topology, board.roster
-        jax, jaxlib = self._installed.jax_versions()
-        return wire.Hello(
-            agent=identity.agent,
-            hostname=identity.hostname,
-            pid=identity.pid,
-            process_started_ticks=identity.process_started_ticks,
-            boot=identity.place.boot,
-            pid_namespace=identity.place.pid_namespace,
-            started_ms=identity.started_ms,
-            telemetry=board.telemetry,
-            requests=board.requests,
-            interval_ms=round(board.interval * 1000),
-            jaxtop=__version__,
-            python=identity.python,
-            argv=identity.argv,
-            name=identity.name,
-            run=roster.run if roster else None,
-            process_index=topology.process_index if topology else None,
-            process_count=topology.process_count if topology else None,
-            jax=jax,
-            jaxlib=jaxlib,
-            platform=topology.platform if topology else None,
-            devices=shown.devices(board),
-            sources=shown.sources(board, time.monotonic()),
-            peak_flops=board.peak_flops,
-        )
-
-    def _pulse(self) -> wire.Pulse:
-        board = self._board
-        totals = self._installed.launches()
-        moved = {name: count for name, count in totals.items() if self._launches.get(name) != count}
-        self._launches = totals
-        return wire.Pulse(
-            at_ms=now_ms(),
-            sampled_ms=board.sampled_ms,
-            memory_source=board.memory_source,
-            devices=shown.sample(board, time.monotonic()),
-            host=board.host,
-            launches=moved,
-            compiling=self._installed.compiling(),
-            step=self._progress.read(),
-            cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + self._oversized, board.viewers),
-            stall=self._stalls.stall,
-            rhythm=board.rhythm,
-        )
-
-    def _cpu_ppm(self) -> int | None:
-        """Over half an interval at least: over less, the greeting of a viewer looks like a burden."""
-        now = time.monotonic()
-        if self._cpu is not None and now - self._cpu[0] < self._board.interval / 2:
-            return self._ppm
-        used = cpu_seconds(self._own_threads())
-        if self._cpu is not None:
-            self._ppm = max(0, round((used - self._cpu[1]) / (now - self._cpu[0]) * 1e6))
-        self._cpu = now, used
-        return self._ppm
 
     def _answer(self, server: transport.Server, question: transport.Asked) -> None:
         try:
@@ -281,7 +207,7 @@ class Publisher:
                 pass
             case "roster":
                 self._board.registrar_bell.ring()  # for the next time; this answer does not wait
-                told = [("roster", wire.encode(self._roster()))]
+                told = [("roster", wire.encode(self._messages.roster()))]
             case "state":
                 told = self._state_aside()
             case "cost":
@@ -313,18 +239,10 @@ class Publisher:
             return "a pace needs an interval"
         else:
             board.interval = bounded(request.interval_ms / 1000)
+            board.pulse_now = True
             board.sampler_bell.ring()
             board.hardware_bell.ring()
         return ""
-
-    def _roster(self) -> wire.Roster:
-        board = self._board
-        if board.roster is not None:
-            return board.roster
-        alone = board.identity.peer(
-            board.topology.process_index if board.topology else None, board.telemetry, board.requests
-        )
-        return wire.Roster(board.identity.agent, (alone,), name=board.identity.name)
 
     def _send(self, server: transport.Server, message: wire.Message) -> None:
         kind = wire.kind_of(message)

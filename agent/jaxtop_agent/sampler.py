@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,6 @@ from jaxtop_agent.waiting import wait
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# A collector may take this share of a core: after a census of 4 ms the next is 2 s away.
-SHARE = 0.002
 STRIKES = 3
 WARM_UP_TURNS, WARM_UP_PAUSE = 3, 3.0
 # With nobody watching there is only this left to do: see whether the backends came up, and keep our hooks.
@@ -28,7 +27,8 @@ class _Turn:
 
     def __init__(self, collector: collectors.Collector) -> None:
         self.collector = collector
-        self.due = 0.0
+        self.asked_at = -math.inf
+        self.pause = 0.0
         self.strikes = 0
         self.warm_up = WARM_UP_TURNS
 
@@ -64,11 +64,17 @@ class Sampler:
         while not board.stopping:
             watched = board.is_watched
             self._tick(watched)
-            interval = board.interval if watched else max(board.interval, IDLE_INTERVAL)
             now = time.monotonic()
-            due = max(due + interval, now)
+            due = max(due + self._interval(watched), now)
             if wait(board.sampler_bell, due - now):
                 due = time.monotonic()  # a viewer came: look at once
+
+    def _interval(self, watched: bool) -> float:
+        """Until the next look; that the backends came up is seen soon, however long the interval is."""
+        if not watched:
+            return IDLE_INTERVAL
+        interval = self._board.interval
+        return interval if self._board.topology is not None else min(interval, IDLE_INTERVAL)
 
     def _tick(self, watched: bool) -> None:
         for chore in self._chores:
@@ -78,7 +84,7 @@ class Sampler:
         topology = self._board.topology
         for turn in self._turns:
             if watched or turn.collector.also_unwatched:
-                self._ask(turn, client)
+                self._ask(turn, client, self._interval(watched))
         if watched:
             is_first = self._board.sampled_ms is None
             self._board.sampled_ms = now_ms()
@@ -99,9 +105,11 @@ class Sampler:
             self._board.sources["devices"] = reason(error)
             return None
 
-    def _ask(self, turn: _Turn, client: Any) -> None:
+    def _ask(self, turn: _Turn, client: Any, interval: float) -> None:
         started = time.monotonic()
-        if turn.is_off or started < turn.due or self._board.stopping:
+        # A hair early, or a collector that is due each tick would miss every second one.
+        due = turn.asked_at + max(interval * 0.9, turn.pause)
+        if turn.is_off or started < due or self._board.stopping:
             return
         cpu = time.thread_time()
         try:
@@ -113,12 +121,11 @@ class Sampler:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
         self._board.costs[turn.collector.name] += cost
-        pause = cost / SHARE
+        pause = cost / turn.collector.share
         if turn.warm_up:  # the first times cost most, and who has just come waits for what changes at first
             turn.warm_up -= 1
             pause = min(pause, WARM_UP_PAUSE)
-        # A hair early, or a collector that is due each tick would miss every second one.
-        turn.due = started + max(self._board.interval * 0.9, pause)
+        turn.asked_at, turn.pause = started, pause
 
     def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
         why = reason(error)

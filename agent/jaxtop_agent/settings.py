@@ -22,7 +22,7 @@ class Settings(NamedTuple):
     bind: str
     interval: float
     collectives: str = "auto"
-    record: str | None = None
+    record: str | os.PathLike[str] | None = None
     record_minutes: int = MINUTES
     # Operations a second that each device can do at most, where the owner knows better than our table.
     peak_flops: int | None = None
@@ -33,7 +33,7 @@ def read(
     bind: str | None,
     interval: float | None,
     collectives: str | None = None,
-    record: str | None = None,
+    record: str | os.PathLike[str] | None = None,
 ) -> Settings:
     """The settings in force; a value that makes no sense is as good as none."""
     return Settings(

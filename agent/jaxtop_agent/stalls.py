@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.progress import Progress
 
 # Looks that follow each other faster would take every second launch for a rhythm of its own.
-EVERY = 0.5
+EVERY = 0.9
 AGAIN_EVERY = 10.0
 NAME = "stalls"
 STEPS = "agent.step()"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtop import wire
     from jaxtop.sources import LiveSource
 
 AT_ONCE = 64
@@ -18,8 +17,8 @@ AT_ONCE = 64
 class Asking:
     """A question to some agents. The thread that follows the source advances it, the app reads the counts."""
 
-    def __init__(self, what: str, agents: Sequence[str]) -> None:
-        self._what = what
+    def __init__(self, request: wire.Request, agents: Sequence[str]) -> None:
+        self._request = request
         self._left = deque(agents)
         self._open = 0
         self.asked = len(agents)
@@ -35,7 +34,7 @@ class Asking:
         """Ask some more, as answers of the others have come."""
         while self._left and self._open < AT_ONCE:
             self._open += 1
-            source.request(self._left.popleft(), wire.Request(self._what), self._done)
+            source.request(self._left.popleft(), self._request, self._done)
 
     def give_up(self) -> None:
         """The source is closed: nobody else will answer."""

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from jaxtop import probes
-from jaxtop.cli import attaching
+from jaxtop.cli import attaching, collecting
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.following import Follower
 from jaxtop.clock import steady
@@ -40,6 +40,7 @@ def watch(open_source: Callable[[], LiveSource | None]) -> None:
     from jaxtop.cli.keeping import Kept, OnRequest  # heavy; errors above should come fast
     from jaxtop.tui.app import JaxtopApp
 
+    collecting.rarely()
     kept, recorder = Kept(), OnRequest()
     follower = Follower(open_source, kept, recorder)
     follower.start()

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from jaxtop import wire
 from jaxtop.cli.asking import Asking
 from jaxtop.cli.errors import UserError
 from jaxtop.clock import steady
@@ -69,9 +70,9 @@ class Follower:
         """What was received and could not be read, with how often."""
         return dict(self._source.rejected) if self._source else {}
 
-    def ask(self, what: str, agents: Sequence[str]) -> Asking:
+    def ask(self, what: str, agents: Sequence[str], interval_ms: int | None = None) -> Asking:
         """Ask these agents for something; their answers come as frames, who answered is counted."""
-        asking = Asking(what, agents)
+        asking = Asking(wire.Request(what, interval_ms), agents)
         self._asked.append(asking)
         return asking
 

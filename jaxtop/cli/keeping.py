@@ -64,6 +64,10 @@ class Kept:
         return self._session.span if self._session is not None else None
 
     @property
+    def start(self) -> float | None:
+        return self._session.start if self._session is not None else None
+
+    @property
     def is_growing(self) -> bool:
         return True
 

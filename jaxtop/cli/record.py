@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import processes
-from jaxtop.cli import attaching
+from jaxtop.cli import attaching, collecting
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, duration, legible, length, size
 from jaxtop.clock import steady
 from jaxtop.cluster import Cluster, hosts, runs, state_of
 from jaxtop.cluster.states import OVER
-from jaxtop.recordings import Limits, Tape
+from jaxtop.recordings import Limits, Tape, plain
 from jaxtop.sources import Taping
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise UserError("--max-files N keeps the last N files: it needs --max-size, and N from 1 up")
     source = attaching.open_source(arguments)
     signal.signal(signal.SIGTERM, _as_interrupt)
+    collecting.rarely()
     try:
         return Recording(source, arguments.output, Limits(arguments.max_size, None, arguments.max_files)).run(
             arguments.duration
@@ -143,9 +144,8 @@ def _names(tape: Tape) -> str:
 
 def default_name(cluster: Cluster) -> str:
     """A file name after the run and the time."""
-    named = next((run.name or run.id for run in runs(cluster)), "run")
-    plain = "".join(each if each.isalnum() or each in "._-" else "_" for each in named)
-    return f"{plain[:60] or 'run'}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
+    named = next((run.name or run.id for run in runs(cluster)), "") or "run"
+    return f"{plain(named)}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
 
 
 def begin(path: Path, limits: Limits = Limits()) -> Tape:  # noqa: B008 - a frozen value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import probes, times
+from jaxtop.cli import collecting
 from jaxtop.cli.attach import has_terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
@@ -120,6 +121,7 @@ def _watch(session: Session, start: float | None, arguments: argparse.Namespace)
     from jaxtop.tui.app import JaxtopApp  # heavy; errors above should come fast
     from jaxtop.tui.deck import Start
 
+    collecting.rarely()
     app = JaxtopApp(
         None, steady, reel=session, replay=Start(start, arguments.speed, arguments.loop), probe=probes.last()
     )

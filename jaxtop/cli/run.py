@@ -61,7 +61,9 @@ def _program(arguments: argparse.Namespace) -> list[str]:
     if not script:
         raise UserError(f"nothing to run; usage: {USAGE}")
     if not Path(script[0]).exists():
-        raise UserError(f"there is no script {script[0]}; to run a module write `jaxtop run -m {script[0]}`")
+        looks_like_a_path = script[0].endswith(".py") or "/" in script[0]
+        hint = "" if looks_like_a_path else f"; to run a module write `jaxtop run -m {script[0]}`"
+        raise UserError(f"there is no script {script[0]}{hint}")
     return script
 
 

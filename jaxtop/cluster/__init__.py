@@ -11,7 +11,7 @@ from jaxtop.cluster.host import EMPTY_HOST, Host, Unmet
 from jaxtop.cluster.memory import PARTS, Grower, KnownMemory, MemoryView, Part, growers, memory, memory_total
 from jaxtop.cluster.probed import Probe, ProbedDevice, probed_collective, probed_device
 from jaxtop.cluster.programs import Difference, KnownPrograms, ProgramView, differences, programs
-from jaxtop.cluster.rhythm import RunStep, StepView, pace_of, step_of, step_of_run
+from jaxtop.cluster.rhythm import RunStep, StepView, pace_of, step_of, step_of_run, steps_of
 from jaxtop.cluster.series import STEP_FIGURES, STEP_TIME, recent, reported, series
 from jaxtop.cluster.stacks import StackGroup, stack_groups
 from jaxtop.cluster.stalls import Diagnosis, diagnose
@@ -27,6 +27,7 @@ from jaxtop.cluster.views import (
     launch_rate,
     memory_history,
     meshes,
+    present,
     runs,
     scaled,
 )
@@ -80,6 +81,7 @@ __all__ = [
     "memory_total",
     "meshes",
     "pace_of",
+    "present",
     "probed_collective",
     "probed_device",
     "programs",
@@ -93,4 +95,5 @@ __all__ = [
     "state_of",
     "step_of",
     "step_of_run",
+    "steps_of",
 ]

@@ -199,6 +199,7 @@ class Cluster:
             pulse=pulse,
             pulse_at=at,
             launches=launches,
+            counted_at=at if host.counted_at is None and pulse.launches else host.counted_at,
             past_launches=_remember_launches(host.past_launches, Launches(pulse.at_ms, launches)),
             steps=_advance(host.steps, pulse),
         )
@@ -273,6 +274,7 @@ class Cluster:
         return host.but(
             heard_at=past.heard_at,
             launches=MappingProxyType(past.counted) if past.counted else host.launches,
+            counted_at=past.counted_at,
             past_launches=keyframe.launches_of(past.launches),
             steps=keyframe.steps_of(past.steps),
         )
@@ -392,9 +394,9 @@ def _check_census(
 ) -> None:
     """What is new in a census points only to what is there."""
     for mesh in meshes:
-        wire.unpack_ids(mesh.device_ids)
+        wire.check_ids(mesh.device_ids)
     for sharding in shardings:
-        wire.unpack_ids(sharding.device_ids)
+        wire.check_ids(sharding.device_ids)
         if sharding.mesh is not None and not 0 <= sharding.mesh < len(census.meshes):
             raise wire.Unreadable("a sharding over a mesh that is not there")
     for group in groups:

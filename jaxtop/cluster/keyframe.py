@@ -28,12 +28,8 @@ MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
 Told = tuple[float, str, wire.Message]
 
 
-def messages(cluster: Cluster, at: float, *, has_windows: bool = False) -> tuple[Told, ...]:
+def messages(cluster: Cluster, at: float, *, has_windows: bool = False) -> Iterator[Told]:
     """All that a cluster knows at that time; the last windows, too, where no recording has them."""
-    return tuple(_messages(cluster, at, has_windows=has_windows))
-
-
-def _messages(cluster: Cluster, at: float, *, has_windows: bool) -> Iterator[Told]:
     for unmet in cluster.unmet.values():
         yield unmet.link_at, "", unmet.link
     for host in cluster.hosts.values():
@@ -77,6 +73,7 @@ def _past(cluster: Cluster, host: Host) -> wire.Past:
         tuple(wire.PastLaunches(each.at_ms, dict(each.launches)) for each in host.past_launches),
         None if steps is None else wire.PastSteps(steps.first_ms, steps.first, steps.last_ms, steps.last),
         dict(host.launches),
+        host.counted_at,
     )
 
 
@@ -98,9 +95,10 @@ def _gaps(counts: list[int]) -> tuple[int, ...]:
 def history_of(past: wire.PastSamples) -> Iterator[tuple[float, tuple[int | None, ...] | None, int]]:
     """The history that was put into a message: time, bytes in use, launches of each sample."""
     used, changed = None, dict(past.used_bytes)
-    for i, (at, launches) in enumerate(zip(accumulate(past.at_ns), accumulate(past.launches), strict=False)):
+    times = map(to_seconds, accumulate(past.at_ns))
+    for i, (at, launches) in enumerate(zip(times, accumulate(past.launches), strict=False)):
         used = changed.get(i, used)
-        yield to_seconds(at), used, launches
+        yield at, used, launches
 
 
 def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> wire.PastArrays | None:

@@ -28,41 +28,48 @@ class Peak(NamedTuple):
 # By what JAX calls the kind of a device, the narrower names first; TeraFLOPS of a chip. Makers also print
 # figures for sparse matrices: those are twice as high, and not meant here.
 _KINDS: tuple[tuple[str, float, str], ...] = (
-    (r"GB200|B300|GB300", 2500, NVIDIA),
-    (r"\bB200", 2250, NVIDIA),
-    (r"H200|GH200", 989, NVIDIA),
-    (r"H100 PCIe", 756, NVIDIA),
-    (r"H100 NVL", 835, NVIDIA),
-    (r"H100|H800", 989, NVIDIA),
+    (r"\bGB[23]00\b", 2500, NVIDIA),
+    (r"\bB[23]00\b", 2250, NVIDIA),
+    (r"\bH[12]00 NVL\b", 835, NVIDIA),
+    (r"\bG?H200\b", 989, NVIDIA),
+    (r"\bH[18]00 PCIe\b", 756, NVIDIA),
+    (r"\bH[18]00\b", 989, NVIDIA),
     (r"\bH20\b", 148, NVIDIA),
-    (r"A100|A800", 312, NVIDIA),
+    (r"\bA[18]00\b", 312, NVIDIA),  # whole words: an RTX A1000 is a small card
     (r"\bA40\b", 149.7, NVIDIA),
     (r"\bA30\b", 165, NVIDIA),
-    (r"L40S", 362, NVIDIA),
+    (r"\bL40S\b", 362, NVIDIA),
     (r"\bL40\b", 181, NVIDIA),
     (r"\bL4\b", 121, NVIDIA),
-    (r"V100-SXM", 125, NVIDIA_HALF),
-    (r"V100", 112, NVIDIA_HALF),
+    (r"\bV100-SXM", 125, NVIDIA_HALF),
+    (r"\bV100S-PCIE", 130, NVIDIA_HALF),
+    (r"\bV100-PCIE", 112, NVIDIA_HALF),
     (r"\bT4\b", 65, NVIDIA_HALF),
-    (r"TPU7x|TPU v7", 2307, GOOGLE),
+    (r"TPU ?7x|TPU v7x", 2307, GOOGLE),
     (r"TPU v6 lite|TPU v6e", 918, GOOGLE),
     (r"TPU v5 lite|TPU v5e", 197, GOOGLE),
-    (r"TPU v5", 459, GOOGLE),
-    (r"TPU v4", 275, GOOGLE),
-    (r"TPU v3", 123, GOOGLE),
-    (r"TPU v2", 45, GOOGLE),
+    (r"TPU v5p?$", 459, GOOGLE),
+    (r"TPU v4$", 275, GOOGLE),  # "TPU v4 lite" is half of it
+    (r"TPU v3$", 123, GOOGLE),
+    (r"TPU v2$", 45, GOOGLE),
     (r"MI355X", 2516, AMD),
     (r"MI300X|MI325X", 1307, AMD),
     (r"MI300A", 981, AMD),
-    (r"MI250X", 191.5, AMD),  # JAX has a device for each half of it
+    (r"MI250X(?! ?/)", 191.5, AMD),  # JAX has a device for each half of it; "MI250X / MI250" is either
     (r"MI210", 181, AMD),
 )
+# What CUDA adds to the name of a part of a GPU: "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+_INSTANCE = re.compile(r"\bMIG\b")
+# A device is always one of the two cores of a chip; a process may have but one of them.
+_TWO_CORES = re.compile(r"TPU ?(7x|v7x|v3|v2)", re.IGNORECASE)
 
 
 def peak_of(hello: Hello, device: Device) -> Peak | None:
     """The peak of a device; None where nobody knows it. What the run's owner says goes before any table."""
     if hello.peak_flops is not None:
         return Peak(hello.peak_flops, TOLD)
+    if _INSTANCE.search(device.kind):
+        return None
     for pattern, tera, source in _KINDS:
         if re.search(pattern, device.kind, re.IGNORECASE):
             return Peak(tera * 1e12 / _devices_on_chip(hello.devices, device), source)
@@ -71,6 +78,8 @@ def peak_of(hello: Hello, device: Device) -> Peak | None:
 
 def _devices_on_chip(devices: Sequence[Device], device: Device) -> int:
     """TPUs may have a device for each core of a chip: these have the coordinates of the chip."""
+    least = 2 if _TWO_CORES.fullmatch(device.kind) else 1
     if device.coords is None:
-        return 1
-    return Counter((each.slice_index, each.coords) for each in devices)[device.slice_index, device.coords]
+        return least
+    here = Counter((each.slice_index, each.coords) for each in devices)
+    return max(least, here[device.slice_index, device.coords])

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop import names
+from jaxtop.cluster.states import is_over
 from jaxtop.cluster.views import figure, hosts, run_of
 
 if TYPE_CHECKING:
@@ -311,6 +312,8 @@ def _figures(members: list[Host]) -> _Figures:
 
 def free_bytes(host: Host) -> list[int]:
     """What the allocator of each of its devices may still give, where that is known."""
+    if is_over(host):
+        return []
     sample = host.pulse.devices
     found = []
     for i in range(len(sample.limit_bytes or ())):
@@ -335,8 +338,10 @@ def _program_of(function: str) -> str:
 
 
 def launches_per_second(host: Host) -> dict[str, float]:
-    """How often a process launched each program lately, as far as its launches are seen."""
+    """How often a process launches each program, as far as its launches are seen."""
     rates: dict[str, float] = {}
+    if is_over(host):
+        return rates
     for function, count in host.launches.items():
         rate = _rate(host, function, count)
         if rate is not None:

@@ -29,11 +29,13 @@ class StepView:
 
     `functions` is the group of launches of a step, empty where the script tells of its steps itself. What the
     devices compute is what the compiler counted, and their peak what their makers say: an estimate.
+    `launches` are those of a step, one of a group as often as it is repeated; None where none were seen.
     """
 
     functions: tuple[str, ...]
     is_told: bool
     steps: int
+    launches: float | None
     mean_s: float | None
     p50_s: float | None
     p90_s: float | None
@@ -85,6 +87,14 @@ def pace_of(host: Host) -> float | None:
     return host.steps.per_second if host.steps else None
 
 
+def steps_of(host: Host) -> int | None:
+    """How many steps a host made: those that the script told, else those that were found."""
+    told, rhythm = host.pulse.step, host.pulse.rhythm
+    if told is not None:
+        return told.calls
+    return None if rhythm is None else rhythm.steps
+
+
 def step_of(host: Host) -> StepView | None:
     """The step of a host; None while nobody can tell, and once its process is over."""
     rhythm, hello = host.pulse.rhythm, host.hello
@@ -101,6 +111,7 @@ def step_of(host: Host) -> StepView | None:
         functions=rhythm.functions,
         is_told=not rhythm.functions,
         steps=rhythm.steps,
+        launches=scaled(rhythm.launches_centi or None, 100),
         mean_s=scaled(rhythm.mean_us, 1_000_000),
         p50_s=scaled(rhythm.p50_us, 1_000_000),
         p90_s=scaled(rhythm.p90_us, 1_000_000),

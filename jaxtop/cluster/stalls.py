@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cluster.ranges import named
 from jaxtop.cluster.stacks import groups_of, place_text
-from jaxtop.cluster.states import State, state_of
-from jaxtop.cluster.views import runs
+from jaxtop.cluster.states import State, interval_of, state_of
+from jaxtop.cluster.views import run_of, runs
 from jaxtop.names import program_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Diagnosis:
 def diagnose(cluster: Cluster, run: str, at: float) -> Diagnosis | None:
     """What holds a run up; None while none of its processes says that it stands still."""
     members = next((each.hosts for each in runs(cluster) if each.id == run), ())
-    case = _Case([view.host for view in members], at)
+    case = _Case([view.host for view in members if run_of(view.host) == run], at)
     return case.diagnosis(run) if case.stalled else None
 
 
@@ -128,8 +128,11 @@ class _Case:
 
     def _missed(self) -> list[Host]:
         began = min(self.at - self._seconds(host) for host in self.stalled)
+        # One that tells rarely may have gone on for as long after its last pulse.
         return [
-            host for host in self.lost if max(host.link_at, host.pulse_at or 0.0) >= began - MISSED_WITHIN
+            host
+            for host in self.lost
+            if max(host.link_at, (host.pulse_at or 0.0) + interval_of(host)) >= began - MISSED_WITHIN
         ]
 
     @cached_property

@@ -52,6 +52,11 @@ def state_of(host: Host, now: float) -> State:
     return _OF_LINK.get(host.link.state) or _by_age(host, now)
 
 
+def interval_of(host: Host) -> float:
+    """The seconds between two of its pulses."""
+    return (host.hello.interval_ms if host.hello else 1000) / 1000
+
+
 def is_over(host: Host) -> bool:
     """Whether its process is known to be no more, at any time."""
     return host.bye is not None or host.link.state in ("closed", "dead")
@@ -63,7 +68,7 @@ def _by_age(host: Host, now: float) -> State:
     if not since:
         return State.CONNECTING
     age = now - since
-    interval = (host.hello.interval_ms if host.hello else 1000) / 1000
+    interval = interval_of(host)
     if age > max(BLOCKED_AT_LEAST, BLOCKED_INTERVALS * interval):
         return State.BLOCKED
     if age > max(QUIET_AT_LEAST, QUIET_INTERVALS * interval):

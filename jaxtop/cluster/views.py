@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, islice
 from math import prod
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.cluster.states import State, state_of
+from jaxtop.cluster.host import NO_PULSE
+from jaxtop.cluster.states import OVER, State, is_over, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from jaxtop.cluster.host import Host
 
 
-RATE_SAMPLES = 10
+# Launches a second are of about so long, or of two pulses where these are rarer.
+RATE_SECONDS = 10.0
 
 
 def interval(cluster: Cluster) -> float:
@@ -46,7 +48,8 @@ class HostView:
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: thousands are made at each paint, and to freeze them would take five times as long.
+@dataclass(slots=True)
 class DeviceView:
     """A device with its latest figures; None where nobody knows."""
 
@@ -125,14 +128,37 @@ def runs(cluster: Cluster) -> list[Run]:
 
 
 def _runs(cluster: Cluster) -> list[Run]:
-    ordered = sorted(cluster.hosts.values(), key=lambda host: (run_of(host), _order(host)))
     found = []
-    for run_id, members in groupby(ordered, key=run_of):
-        views = tuple(_newest_of_each_process(list(members)))
+    for run_id, members in _members(cluster).items():
+        views = tuple(_newest_of_each_process(sorted(members, key=_order)))
         names = [view.host.run_name for view in views if view.host.run_name]
         counts = [view.host.process_count for view in views if view.host.process_count]
         found.append(Run(run_id, names[0] if names else None, max(counts, default=None), views))
     return sorted(found, key=lambda run: (run.name or "", run.id))
+
+
+def _members(cluster: Cluster) -> dict[str, list[Host]]:
+    """The hosts by run; one that does not know its run yet counts with those of its name that lack one."""
+    found: dict[str, list[Host]] = {}
+    by_name: dict[str | None, dict[str, list[Host]]] = {}
+    for host in sorted(cluster.hosts.values(), key=lambda host: (host.run is None, _order(host))):
+        name, run = host.run_name, run_of(host)
+        if host.run is None and name is not None and not is_over(host):
+            alike = by_name.get(name, {}).items()
+            run = next((each for each, those in alike if _lack(those, host)), run)
+        members = found.setdefault(run, [])
+        members.append(host)
+        if not is_over(host):
+            by_name.setdefault(name, {})[run] = members
+    return found
+
+
+def _lack(members: list[Host], host: Host) -> bool:
+    """Whether the run of these has room for one more, and for this one."""
+    count = members[0].process_count or host.process_count
+    index = host.process_index
+    is_free = index is None or all(each.process_index != index for each in members)
+    return is_free and (count is None or len(members) < count)
 
 
 def hosts(cluster: Cluster) -> list[Host]:
@@ -160,12 +186,36 @@ def devices(cluster: Cluster, now: float, known: Known | None = None) -> list[De
     return found
 
 
+def present(device: DeviceView) -> DeviceView:
+    """The device as it is now: what one of a process that is no more said last is no longer true."""
+    if device.state not in OVER:
+        return device
+    return replace(
+        device,
+        used_bytes=None,
+        peak_bytes=None,
+        utilization=None,
+        power_w=None,
+        temperature_c=None,
+        launches_per_second=None,
+        host_cpu_percent=None,
+        pulse=NO_PULSE,
+    )
+
+
 def launch_rate(cluster: Cluster, agent: str) -> float | None:
-    """Launches per second of a host, over the last few samples."""
-    samples = list(cluster.history.get(agent, ()))[-RATE_SAMPLES:]
-    if len(samples) < 2 or samples[-1].at <= samples[0].at:
+    """Launches per second of a host, of late; None while they were not counted twice."""
+    host = cluster.hosts.get(agent)
+    since = None if host is None else host.counted_at
+    samples = cluster.history.get(agent, ())
+    if since is None or not samples:
         return None
-    return (samples[-1].launches - samples[0].launches) / (samples[-1].at - samples[0].at)
+    first = last = samples[-1]
+    for sample in islice(reversed(samples), 1, None):
+        if sample.at < since or (first is not last and sample.at < last.at - RATE_SECONDS):
+            break
+        first = sample
+    return (last.launches - first.launches) / (last.at - first.at) if last.at > first.at else None
 
 
 def memory_history(cluster: Cluster, agent: str, position: int) -> list[int | None]:
@@ -213,14 +263,16 @@ def _newest_of_each_process(members: list[Host]) -> Iterator[HostView]:
 
 
 def _devices_of(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceView]:
-    sample = host.pulse.devices
+    pulse, sample = host.pulse, host.pulse.devices
+    run, index, hostname = run_of(host), host.process_index, host.hostname
     rate = launch_rate(cluster, host.agent)
+    cpu = scaled(pulse.host.process_cpu_permille, 10)
     for i, device in enumerate(host.hello.devices if host.hello else ()):
         yield DeviceView(
-            run=run_of(host),
+            run=run,
             agent=host.agent,
-            process_index=host.process_index,
-            hostname=host.hostname,
+            process_index=index,
+            hostname=hostname,
             state=state,
             id=device.id,
             local_id=device.local_id,
@@ -233,13 +285,13 @@ def _devices_of(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceVi
             used_bytes=figure(sample.used_bytes, i),
             peak_bytes=figure(sample.peak_bytes, i),
             limit_bytes=figure(sample.limit_bytes, i),
-            memory_source=host.pulse.memory_source,
+            memory_source=pulse.memory_source,
             utilization=scaled(figure(sample.utilization_permille, i), 1000),
             power_w=scaled(figure(sample.power_mw, i), 1000),
             temperature_c=figure(sample.temperature_c, i),
             launches_per_second=rate,
-            host_cpu_percent=scaled(host.pulse.host.process_cpu_permille, 10),
-            pulse=host.pulse,
+            host_cpu_percent=cpu,
+            pulse=pulse,
         )
 
 

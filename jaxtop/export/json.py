@@ -16,13 +16,16 @@ from jaxtop.cluster import (
     memory,
     meshes,
     pace_of,
+    present,
     programs,
     runs,
     scaled,
     state_of,
     step_of,
+    steps_of,
 )
 from jaxtop.cluster.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
+from jaxtop.cluster.states import is_over
 from jaxtop.export.metrics import OF_STEPS, busy_threads, of_device, of_machine
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     late = {each.agent: each for each in lateness_of_hosts(cluster)}
     waited = waits(all_collectives)
     by_agent: dict[str, list[MemoryView]] = {}
-    for view in memory(cluster, devices(cluster, now)):
+    for view in memory(cluster, map(present, devices(cluster, now))):
         by_agent.setdefault(view.device.agent, []).append(view)
     return {
         "schema": SCHEMA,
@@ -99,7 +102,9 @@ def _host(
     waited: Mapping[tuple[str, int], int],
 ) -> dict[str, Any]:
     host = view.host
-    hello, pulse = host.hello, host.pulse
+    # Of a process that is no more counts and names stay; what it said last of its state is no longer true.
+    over = is_over(host)
+    hello, pulse = host.hello, EMPTY_HOST.pulse if over else host.pulse
     return {
         "run": run.id,
         "process_index": host.process_index,
@@ -109,6 +114,7 @@ def _host(
         "state": str(state_of(host, now)),
         "age_s": None if host.heard_at is None else round(max(0.0, now - host.heard_at), 3),
         "sampled_age_s": None if not pulse.sampled_ms else (pulse.at_ms - pulse.sampled_ms) / 1000,
+        "counted_age_s": None if not pulse.counted_ms else (pulse.at_ms - pulse.counted_ms) / 1000,
         "jax": hello.jax if hello else None,
         "platform": hello.platform if hello else None,
         "cpu_percent": scaled(pulse.host.process_cpu_permille, 10),
@@ -128,14 +134,14 @@ def _host(
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),
-            "dropped": None if host.pulse_at is None else pulse.cost.dropped,
-            "viewers": None if host.pulse_at is None else pulse.cost.viewers,
+            "dropped": None if host.pulse_at is None else host.pulse.cost.dropped,
+            "viewers": None if host.pulse_at is None or over else pulse.cost.viewers,
         },
         "devices": [
             {
                 **_device(view),
                 "uuid": hello.devices[view.device.position].uuid if hello else None,
-                "wait_us": waited.get((run.id, view.device.id)),
+                "wait_us": None if over else waited.get((run.id, view.device.id)),
             }
             for view in own_devices
         ],
@@ -144,22 +150,21 @@ def _host(
 
 def _step(host: Host) -> dict[str, Any] | None:
     """What the script told, and the step that was found; None where there is neither."""
-    told, step = host.pulse.step, step_of(host)
-    if told is None and step is None:
+    told, rhythm, step = host.pulse.step, host.pulse.rhythm, step_of(host)
+    if told is None and rhythm is None:
         return None
+    functions = None if rhythm is None else rhythm.functions
     found: dict[str, Any] = {
-        "function": None,
+        "function": functions[-1] if functions else None,
         "index": None if told is None else told.index,
-        "count": told.calls if told is not None else step and step.steps,
+        "count": steps_of(host),
         "metrics": {} if told is None else dict(told.metrics),
-        "functions": None if step is None else step.functions,
-        "is_told": step.is_told if step else told is not None,
+        "functions": functions,
+        "is_told": not functions,
         "peak_source": None if step is None else step.peak_source or None,
     }
     figures = {each.name: None if step is None else each.in_json(step) for each in OF_STEPS}
     figures["per_second"] = pace_of(host)
-    if step is not None and not step.is_told:
-        found["function"] = step.functions[-1]
     return found | figures
 
 

@@ -78,6 +78,7 @@ OF_STEPS = (
     OfStep("p99_ms", "step_p99_seconds", "Duration of a step, 99 %.", "seconds", lambda of: of.p99_s),
     OfStep("jitter", "step_jitter_ratio", "What p90 has more than p50.", "ratio", lambda of: of.jitter),
     OfStep("idle", "step_idle_ratio", "Time in which no program ran.", "ratio", lambda of: of.idle),
+    OfStep("launches_per_step", "step_launches", "Launches of a step.", "", lambda of: of.launches),
     OfStep("flops", "step_flops", "Operations of a step, by the compiler.", "", lambda of: of.flops),
     OfStep(
         "flops_per_second",

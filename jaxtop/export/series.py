@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from jaxtop.cluster import KnownMemory, Part, State, arrays, devices, memory, runs, state_of, step_of
+from jaxtop.cluster import (
+    KnownMemory,
+    Part,
+    State,
+    arrays,
+    devices,
+    memory,
+    runs,
+    state_of,
+    step_of,
+    steps_of,
+)
 from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives, collectives
 from jaxtop.export.json import timestamp
@@ -222,10 +233,9 @@ def _of_host(run: str, host: Host) -> Iterator[Row]:
         "machine_cores": _over(pulse.host.cores_milli, 1000),
         "machine_memory_total_bytes": pulse.host.memory_total_bytes,
         "agent_cpu_ratio": _over(pulse.cost.cpu_ppm, 1_000_000),
-        "steps": None if pulse.step is None else pulse.step.calls,
+        "steps": steps_of(host),
     }
     if (step := step_of(host)) is not None:
-        figures["steps"] = step.steps if pulse.step is None else pulse.step.calls
         figures |= {each.metric: each.read(step) for each in OF_STEPS}
     for metric, value in figures.items():
         if value is not None:

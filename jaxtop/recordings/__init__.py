@@ -8,6 +8,7 @@ of that once more in an attachment at its end, which is all that is read to open
 """
 
 from jaxtop.recordings.compact import compact
+from jaxtop.recordings.file import plain
 from jaxtop.recordings.index import KeyframeAt, NotARecording
 from jaxtop.recordings.reader import Recording
 from jaxtop.recordings.tape import Limits, Tape
@@ -22,4 +23,5 @@ __all__ = [
     "Tape",
     "Writer",
     "compact",
+    "plain",
 ]

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import string
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_PLAIN = frozenset(string.ascii_letters + string.digits + "._-")
+LONGEST_NAME = 60
+
+
+def plain(name: str) -> str:
+    """A part of a file name, whatever the name is: nothing that a shell or a file system takes amiss."""
+    return "".join(each if each in _PLAIN else "_" for each in name[:LONGEST_NAME])
 
 
 class AppendedFile:

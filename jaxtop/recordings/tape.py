@@ -27,6 +27,8 @@ MOST_WAITING_BYTES = 64 << 20
 # The rest of the disk is for the run.
 LEAST_FREE = 64 << 20
 LOOK_AT_DISK_EVERY = 10.0
+# What comes is taken when the file is flushed next, and at once where it is so much.
+MUCH = 64 << 10
 # For the file to be closed after something failed.
 FAILED_WAIT = 1.0
 # Each file begins with the whole state; one that ends sooner would hold little else.
@@ -125,7 +127,8 @@ class Tape:
         if waiting > self._limits.waiting:
             self._fail(f"the disk is too slow: {waiting >> 20} MB were waiting to be written")
             self._queue.clear()  # who would write it may stand in a disk that does not answer
-        self._bell.set()
+        elif waiting > MUCH:
+            self._bell.set()
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
         """Record the state at a time; returns at once."""
@@ -186,7 +189,7 @@ class Tape:
     def _serve(self) -> None:
         flush_due = look_due = time.monotonic()
         while not self._is_ending and self.failure is None:
-            self._bell.wait(self._pause(flush_due))
+            self._bell.wait(max(0.0, flush_due - time.monotonic()))
             self._bell.clear()
             synced, self._synced = self._synced, None
             self._take()
@@ -199,12 +202,6 @@ class Tape:
                 self._look_at_disk()
             if synced is not None:
                 synced.set()
-
-    def _pause(self, flush_due: float) -> float:
-        """How long to wait for more: what was taken is flushed on time, whether more comes or not."""
-        if self._writer is None or not self._writer.is_open:
-            return self._flush_every
-        return max(0.0, flush_due - time.monotonic())
 
     def _take(self) -> None:
         while self._queue and self.failure is None and self._writer is not None:

@@ -30,11 +30,11 @@ WINDOWS_KEPT = 4
 class Keyframe:
     """The state at a time, as messages with times of their own, and what happened since the one before.
 
-    Messages that are encoded already come as such, with their kind.
+    Messages that are encoded already come as such, with their kind. The state is gone through once.
     """
 
     at: float
-    state: tuple[tuple[float, str, wire.Message] | wire.Frame, ...] = ()
+    state: Iterable[tuple[float, str, wire.Message] | wire.Frame] = ()
     happened: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -68,11 +68,6 @@ class Writer:
     def size(self) -> int:
         """Bytes on the disk so far, and those of the chunk that is open, unpacked."""
         return self._stream.tell() + self._bytes
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a chunk is open, which would be lost now."""
-        return bool(self._bytes)
 
     def write(self, frame: wire.Frame) -> None:
         """Take a frame into the open chunk."""

@@ -27,6 +27,7 @@ class Connection:
         self.state = ""
         self._is_process_gone = is_process_gone
         self._failure = ""
+        self._was_stopped = False
         self._probe: Probe | None = None
         self._probe_due: float | None = None
         self._retry_due: float | None = None
@@ -70,6 +71,12 @@ class Connection:
         state = self._meaning(outcome)
         return self.become(state) if state else None
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether there is nothing to be done until the transport notices something."""
+        is_decided = self._probe is None and self._probe_due is None and self._retry_due is None
+        return is_decided and self.state != "connecting"
+
     def is_retry_due(self, now: float) -> bool:
         """Whether it is time to knock again where we were refused; once a time."""
         if self._retry_due is None or now < self._retry_due:
@@ -94,7 +101,11 @@ class Connection:
         if outcome == outcomes.SILENT and self._is_process_gone():
             # A forked child may hold a dead parent's socket open, which then looks like a stopped process.
             return outcomes.CLOSED
+        was_stopped, self._was_stopped = self._was_stopped, outcome == outcomes.SILENT
         if outcome != outcomes.GREETS:
             return outcome
+        if was_stopped:
+            # No handshake works with a stopped process: only one that fails from here on tells of its Python.
+            self._failure = ""
         # It runs, so it is our handshake that fails: for want of the key, or because Python does not answer.
         return {changes.OTHER_KEY: "refused", changes.NO_ANSWER: "deaf"}.get(self._failure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,7 @@ from jaxtop.sources.questions import Questions
 from jaxtop.transport import Subscriber
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop.keys import KeyPair
     from jaxtop.sources.seed import Seed
@@ -29,6 +30,8 @@ SEED_AGAIN_AFTER = 1.0
 ROSTER_AGAIN_AFTER = 2.0
 IDLE_STEP = 0.25
 PROBING_STEP = 0.05
+# Of a thousand hosts something comes every millisecond: it is looked at no oftener than this, and together.
+REST = 0.02
 
 
 @dataclass
@@ -80,6 +83,10 @@ class LiveSource:
         self._questions = Questions(self._context, keys, owner or keys.public, self.rejected)
         self._peers: dict[str, _Peer] = {}
         self._at_endpoint: dict[str, _Peer] = {}
+        # Those whose connections have something to be done now or later.
+        self._restless: dict[str, _Peer] = {}
+        # As many processes were up as each run has, and nobody came or went since.
+        self._rosters_complete = False
         self._runs: dict[str, _Run] = {}
         self._unmet: dict[str, list[_Address]] = {}
         self._unmet_told: dict[str, str] = {}
@@ -109,7 +116,7 @@ class LiveSource:
         for change in self._telemetry.changes():
             self._take_change(change, now)
         self._questions.take(now)
-        for peer in self._peers.values():
+        for peer in list(self._restless.values()):
             self._advance_peer(peer, now)
         for target in list(self._unmet):
             self._advance_unmet(target, now)
@@ -132,14 +139,14 @@ class LiveSource:
 
     def close(self) -> None:
         """Leave."""
-        for connection in self._connections():
+        for connection in self._connections(self._peers.values()):
             connection.close()
         self._questions.close()
         self._telemetry.close()
         self._context.destroy(linger=0)
 
-    def _connections(self) -> list[Connection]:
-        followed = [peer.telemetry for peer in self._peers.values()]
+    def _connections(self, peers: Iterable[_Peer]) -> list[Connection]:
+        followed = [peer.telemetry for peer in peers]
         return followed + [each.connection for addresses in self._unmet.values() for each in addresses]
 
     def _wait(self, timeout: float) -> None:
@@ -147,8 +154,10 @@ class LiveSource:
         poller.register(self._telemetry.socket, zmq.POLLIN)
         poller.register(self._telemetry.monitor, zmq.POLLIN)
         self._questions.wait_with(poller)
-        probing = [connection.wait_with(poller) for connection in self._connections()]
-        poller.poll(int(max(0.0, min(timeout, PROBING_STEP if any(probing) else IDLE_STEP)) * 1000))
+        probing = [connection.wait_with(poller) for connection in self._connections(self._restless.values())]
+        longest = min(timeout, PROBING_STEP if any(probing) else IDLE_STEP)
+        time.sleep(max(0.0, min(longest, self._now + REST - self._clock())))
+        poller.poll(int(max(0.0, longest) * 1000))
 
     # Messages
 
@@ -205,12 +214,14 @@ class LiveSource:
         if peer.run is not None:
             known = self._runs.setdefault(peer.run, _Run())
             known.process_count = process_count or known.process_count
+            self._rosters_complete = False
         return peer
 
     def _follow(self, who: wire.Hello | wire.Peer, telemetry: str, requests: str) -> _Peer:
         place = processes.Place(who.boot, who.pid_namespace)
         gone = partial(processes.is_gone, place, who.pid, who.process_started_ticks)
         peer = self._peers[who.agent] = _Peer(who.agent, requests, Connection(telemetry, gone))
+        self._restless[who.agent] = peer
         before = self._at_endpoint.get(telemetry)
         self._at_endpoint[telemetry] = peer
         if before is None:
@@ -241,13 +252,19 @@ class LiveSource:
             self._tell(peer, peer.telemetry.become("dead"))
 
     def _ask_for_rosters(self, now: float) -> None:
+        if self._rosters_complete:
+            return
         up: dict[str, list[_Peer]] = {}
         for peer in self._peers.values():
             if peer.run is not None and peer.telemetry.state == "up":
                 up.setdefault(peer.run, []).append(peer)
+        self._rosters_complete = True
         for run_id, members in up.items():
             run = self._runs[run_id]
-            if now >= run.ask_due and len(members) != run.process_count:
+            if len(members) == run.process_count:
+                continue
+            self._rosters_complete = False
+            if now >= run.ask_due:
                 run.ask_due = now + ROSTER_AGAIN_AFTER
                 self._questions.ask(
                     members[0].requests, wire.Request("roster"), now, lambda _, frames: self._take_all(frames)
@@ -258,16 +275,21 @@ class LiveSource:
     def _take_change(self, change: Change, now: float) -> None:
         peer = self._at_endpoint.get(change.endpoint)
         if peer is not None:
+            self._restless[peer.agent] = peer
             self._tell(peer, peer.telemetry.change(change.what, now))
 
     def _advance_peer(self, peer: _Peer, now: float) -> None:
-        self._tell(peer, peer.telemetry.advance(now))
-        if peer.telemetry.is_retry_due(now):
-            self._telemetry.disconnect(peer.telemetry.endpoint)
-            self._telemetry.connect(peer.telemetry.endpoint)
+        connection = peer.telemetry
+        self._tell(peer, connection.advance(now))
+        if connection.is_retry_due(now):
+            self._telemetry.disconnect(connection.endpoint)
+            self._telemetry.connect(connection.endpoint)
+        if connection.is_at_rest:
+            del self._restless[peer.agent]
 
     def _tell(self, peer: _Peer, state: str | None) -> None:
         if state is not None:
+            self._rosters_complete = False
             self._say(peer.agent, wire.Link(state, peer.telemetry.endpoint))
 
     def _say(self, agent: str, message: wire.Message) -> None:

@@ -29,7 +29,7 @@ class Answered(Protocol):
 @dataclass
 class _Open:
     socket: Question
-    what: str
+    request: wire.Request
     until: float
     answered: Answered
     noticed: Callable[[Change], None]
@@ -66,11 +66,11 @@ class Questions:
     ) -> None:
         """Ask; the same question to the same agent is not asked twice at a time, but all hear the reply."""
         for each in self._open:
-            if each.socket.endpoint == endpoint and each.what == request.what:
+            if each.socket.endpoint == endpoint and each.request == request:
                 each.also.append(answered)
                 return
         socket = Question(self._context, self._keys, self._server, endpoint, wire.encode(request))
-        self._open.append(_Open(socket, request.what, now + ANSWER_WITHIN, answered, noticed))
+        self._open.append(_Open(socket, request, now + ANSWER_WITHIN, answered, noticed))
 
     def wait_with(self, poller: zmq.Poller) -> None:
         """Let answers wake this poller."""

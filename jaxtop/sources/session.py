@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster
+from jaxtop.cluster import Cluster, State, hosts, state_of
 from jaxtop.cluster.fold import HISTORY, LoggedEvent
 from jaxtop.cluster.overview import Bin, Observer, Overview
 from jaxtop.recordings import Recording
@@ -30,6 +30,10 @@ LOOK_AGAIN_AFTER = 0.5
 FARTHEST_ON = 30.0
 # Two viewers receive a message at about the same time, and so far apart at most are their clocks.
 OVERLAP_NS, SAME_WITHIN = 5 * NANOSECONDS, 2.0
+# Who comes later than this after a recording was begun came later, and is not waited for.
+SETTLES_WITHIN_NS = 3 * NANOSECONDS
+# What tells whether a host is connected.
+_OF_STATES = frozenset({"hello", "roster", "link", "pulse", "bye"})
 
 
 class Session:
@@ -61,6 +65,25 @@ class Session:
         self._refresh()
         spans = [span for track in self._tracks if (span := track.span) is not None]
         return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
+
+    @property
+    def start(self) -> float | None:
+        """The first moment with something to see: those that spoke at once have spoken."""
+        span = self.span
+        if span is None:
+            return None
+        first = to_ns(span[0])
+        cluster, starts = _begun(self._tracks, first)
+        spoke: set[str] = set()
+        for _, frame in _frames(self._tracks, starts, None, first + SETTLES_WITHIN_NS):
+            if frame.kind not in _OF_STATES:
+                continue
+            cluster.feed(frame)
+            if frame.kind == "pulse" and frame.agent not in spoke:
+                spoke.add(frame.agent)
+                if all(state_of(each, frame.at) is not State.CONNECTING for each in hosts(cluster)):
+                    return frame.at
+        return span[0]
 
     @property
     def is_growing(self) -> bool:

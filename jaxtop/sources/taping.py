@@ -61,6 +61,7 @@ class Taping:
         overview = self._observer.take(cluster).coarser(MOST_BINS)
         happened = {"bins": overview.bins, "events": overview.events}
         # The first of a file has the windows, too: later ones point to those that the file has by then.
-        state = keyframe.messages(cluster, at, has_windows=self.tape.wants_keyframe)
+        # Put into messages on the tape's thread: of a thousand hosts that takes too long for a key to wait.
+        state = keyframe.messages(cluster.frozen(), at, has_windows=self.tape.wants_keyframe)
         self.tape.write_keyframe(Keyframe(at, state, happened))
         self._last, self._frames, self._bytes = at, 0, 0

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.cluster import Cluster
-from jaxtop.tui import headline
+from jaxtop.tui import headline, pace
 from jaxtop.tui.asking import NOBODY, Question, processes
 from jaxtop.tui.deck import Deck
 from jaxtop.tui.help import Help
@@ -135,6 +135,8 @@ class JaxtopApp(TimedApp):
         self._deck.tick(clock())
         self._ask = ask
         self._questions: list[Question] = []
+        # The interval that is wanted, until it can be asked for.
+        self._pace: int | None = None
         # What was drawn last: a moment that does not change is not drawn again.
         self._drawn: Moment | None = None
         self._selection: Selection = NOTHING
@@ -204,6 +206,7 @@ class JaxtopApp(TimedApp):
             return
         self._deck.tick(self._clock())
         self._tell_outcomes()
+        self._put_pace()
         self._paint_time()
         moment = self.moment
         self._paint_lines(moment)
@@ -281,16 +284,41 @@ class JaxtopApp(TimedApp):
         if self._view.KEY != "9":
             self.action_screen("9")
 
-    def _put(self, what: What) -> None:
-        """Ask whoever may be there, once at a time."""
+    def action_pace(self, by: int) -> None:
+        """Have all processes tell of themselves less often, or oftener: from that which tells most often."""
+        hellos = (self._cluster.hosts[agent].hello for agent in self._agents)
+        told = min((hello.interval_ms for hello in hellos if hello), default=pace.USUAL)
+        asked = (question.interval_ms for question in self._questions)
+        now = self._pace or next(filter(None, asked), told)
+        stop = pace.stop_after(now, by)
+        if stop is None:
+            than = "longer" if by > 0 else "shorter"
+            self.notify(f"{than} than {now / 1000:g}s is not on offer", timeout=2)
+        else:
+            self._pace = stop
+            self._put_pace()
+
+    def _put_pace(self) -> None:
+        """What is wanted last is asked for once all have answered what was asked before."""
+        if self._pace is not None and not any(question.what == "pace" for question in self._questions):
+            wanted, self._pace = self._pace, None
+            self._put("pace", wanted)
+
+    @property
+    def _agents(self) -> list[str]:
+        """Those who may be there now, whatever time is shown."""
         states = Moment(self._cluster, self._clock()).states
-        agents = [agent for agent, state in states.items() if state not in OVER]
+        return [agent for agent, state in states.items() if state not in OVER]
+
+    def _put(self, what: What, interval_ms: int | None = None) -> None:
+        """Ask whoever may be there, once at a time."""
+        agents = self._agents
         if self._ask is None:
             self.notify(NOBODY, severity="warning")
         elif not agents:
             self.notify("there is no process to ask", severity="warning")
         elif not any(question.what == what for question in self._questions):
-            self._questions.append(Question(what, self._ask(what, agents)))
+            self._questions.append(Question(what, self._ask(what, agents, interval_ms), interval_ms))
             self.notify(f"asking {processes(len(agents))}", timeout=2)
             self._paint_lines(self.moment)
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from jaxtop.tui.pace import every
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-What = Literal["capture", "stacks"]
+What = Literal["capture", "stacks", "pace"]
 # What is asked for, and what is said of those who did as asked.
-_FOR: dict[What, str] = {"capture": "for a window of the profiler", "stacks": "for their stacks"}
+_FOR: dict[What, str] = {
+    "capture": "for a window of the profiler",
+    "stacks": "for their stacks",
+    "pace": "for figures",
+}
 NOBODY = "nobody can be asked: what is shown does not come from processes that run now"
 
 
@@ -35,9 +41,9 @@ class Answers(Protocol):
 
 
 class Ask(Protocol):
-    """Asks these agents."""
+    """Asks these agents; an interval goes with "pace"."""
 
-    def __call__(self, what: What, agents: Sequence[str], /) -> Answers: ...
+    def __call__(self, what: What, agents: Sequence[str], interval_ms: int | None, /) -> Answers: ...
 
 
 class Outcome(NamedTuple):
@@ -53,6 +59,7 @@ class Question:
 
     what: What
     answers: Answers
+    interval_ms: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -63,18 +70,22 @@ class Question:
     def progress(self) -> str:
         """For the time while it is open."""
         answers = self.answers
-        return f"asking {processes(answers.asked)} {_FOR[self.what]}: {answers.answered:,} answered"
+        return f"asking {processes(answers.asked)} {self._for}: {answers.answered:,} answered"
 
     @property
     def outcome(self) -> Outcome:
         """For when it is not open any more."""
         answers = self.answers
-        parts = [f"asked {processes(answers.asked)} {_FOR[self.what]}, {answers.answered:,} answered"]
+        parts = [f"asked {processes(answers.asked)} {self._for}, {answers.answered:,} answered"]
         refused = sorted(answers.refused.items(), key=lambda each: -each[1])
         parts += [f"{count:,} not: {why}" for why, count in refused]
         if answers.silent:
             parts.append(f"{answers.silent:,} gave no answer")
         return Outcome("; ".join(parts), answers.answered == answers.asked)
+
+    @property
+    def _for(self) -> str:
+        return _FOR[self.what] + ("" if self.interval_ms is None else f" {every([self.interval_ms])}")
 
 
 def processes(count: int) -> str:

@@ -149,6 +149,11 @@ class Deck:
         return first, max(last, self._now) if self._live is not None else last
 
     @property
+    def _start(self) -> float:
+        start = None if self._reel is None else self._reel.start
+        return self.span[0] if start is None else start
+
+    @property
     def overview(self) -> Overview:
         return Overview() if self._reel is None else self._reel.overview
 
@@ -199,7 +204,7 @@ class Deck:
             return
         if not self._is_set:
             self._is_set = True
-            self._move(self._reel.span[0])
+            self._move(self._start)
         elif self.is_playing and passed:
             self._play(self._at + passed * self.speed)
 
@@ -237,9 +242,8 @@ class Deck:
             self.is_playing = False
         else:
             self.is_playing = True
-            start, end = self.span
-            if self._live is None and self.position >= end and not self._grows:
-                self._move(start)
+            if self._live is None and self.position >= self.span[1] and not self._grows:
+                self._move(self._start)
 
     def seek(self, to: float) -> None:
         """Go to this time, or as near as there is something; what plays goes on from there."""
@@ -278,7 +282,7 @@ class Deck:
         return found
 
     def to_start(self) -> None:
-        self.seek(self.span[0])
+        self.seek(self._start)
 
     def to_end(self) -> None:
         """To the present, where there is one."""

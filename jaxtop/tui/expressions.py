@@ -35,6 +35,7 @@ _TOKEN = re.compile(
 # What follows an operator may hold operators itself, as `key<fry>`, and begin with a bracket, as `(8, 128)`.
 _VALUE = re.compile(r"""\s*(?P<word>(?!["'])(?:[^\s&|()]|\([^()&|]*\))+)""")
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([KMGTP]?)(?:i?B)?", re.IGNORECASE)
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(\D*)")
 _POWERS = {unit: 1024**power for power, unit in enumerate(("", "K", "M", "G", "T", "P"))}
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": eq, "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge
@@ -64,9 +65,28 @@ def number(operator: str, value: str) -> Callable[[Any], bool]:
     found = _NUMBER.fullmatch(value)
     if found is None:
         raise Wrong(f"{value} is no number")
+    return _compared(operator, float(found[1]) * _POWERS[found[2].upper()])
+
+
+def quantity(units: Mapping[str, float]) -> Callable[[str, str], Callable[[Any], bool]]:
+    """Figures with units, in small letters, each with what it is of what is read; "" where none is typed."""
+
+    def asked(operator: str, value: str) -> Callable[[Any], bool]:
+        found = _QUANTITY.fullmatch(value)
+        if found is None:
+            raise Wrong(f"{value} is no number")
+        scale = units.get(found[2].lower())
+        if scale is None:
+            raise Wrong(f"{found[2]} is no unit of it, but {', '.join(filter(None, units))}")
+        return _compared(operator, float(found[1]) * scale)
+
+    return asked
+
+
+def _compared(operator: str, wanted: float) -> Callable[[Any], bool]:
     if operator not in _COMPARE:
         raise Wrong(f"{operator} does not go with numbers")
-    compare, wanted = _COMPARE[operator], float(found[1]) * _POWERS[found[2].upper()]
+    compare = _COMPARE[operator]
     return lambda read: read is not None and compare(read, wanted)
 
 
@@ -101,13 +121,18 @@ def sizes(operator: str, value: str) -> Callable[[Any], bool]:
     return (lambda shape: not holds(shape)) if operator.startswith("!") else holds
 
 
+def has_conditions(text: str) -> bool:
+    """Whether it is more than words."""
+    return _OPERATOR.search(text) is not None
+
+
 def understand(text: str, fields: Mapping[str, Field[T]], text_of: Callable[[T], str]) -> Callable[[T], bool]:
     """What the text asks for, as a test; `text_of` is where words are looked for, in lower case.
 
     Raises:
         Wrong: It asks for nothing that there is.
     """
-    if not _OPERATOR.search(text):
+    if not has_conditions(text):
         wanted = text.lower().split()
         return lambda item: all(word in text_of(item) for word in wanted)
     return _Parser(_tokens(text), len(text), fields, text_of).whole()

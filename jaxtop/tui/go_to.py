@@ -43,6 +43,8 @@ class GoTo(ModalScreen[float | None]):
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Go there; or say what is wrong, and leave what was typed."""
         message.stop()
+        if not self.is_current:
+            return  # the second Enter of two came before this had gone
         if not message.value.strip():
             self.dismiss(None)
             return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
 from jaxtop.cluster import State, launch_rate, pace_of, step_of_run
 from jaxtop.cluster.collectives import latecomers
-from jaxtop.tui import text
+from jaxtop.tui import pace, text
 from jaxtop.tui.renderables.reading import PAST
 
 if TYPE_CHECKING:
@@ -90,17 +91,26 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     parts.append(
         (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
     )
-    parts.append((f"{len(moment.devices)} devices", ""))
     present = [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
+    intervals = {host.hello.interval_ms for host in present if host.hello}
+    if intervals - {pace.USUAL}:
+        parts.append((pace.every(intervals), ""))
+    count = len(moment.devices)
+    parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
     # First what a person comes for: on a narrow screen there is no room for the rest.
     step = step_of_run(present)
     if step is not None and len(moment.runs) == 1:
-        parts.append((f"step {text.micros(step.p50_s * 1e6)}", ""))
-        if step.slowest_s > SLOWER * step.p50_s:
+        # Where nothing is launched any more it says nothing of now how long steps took.
+        still = [moment.ago(host, host.pulse.stall.since_ms) for host in present if host.pulse.stall]
+        if still:
+            parts.append((f"last step {text.age(min(still))} ago", palette.warning))
+        else:
+            parts.append((f"step {text.micros(step.p50_s * 1e6)}", ""))
+        if step.slowest_s > SLOWER * step.p50_s and not still:
             who = step.slowest.process_index
             parts.append((f"process {who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
-    known = [pace for host in present if (pace := pace_of(host)) is not None]
-    if known:
+    known = [steps for host in present if (steps := pace_of(host)) is not None]
+    if known and len(moment.runs) == 1:
         # The hosts of a run step together: the slowest says how fast the run is.
         parts.append((f"steps {text.rate(min(known))}", ""))
     rates = [rate for host in present if (rate := launch_rate(moment.cluster, host.agent)) is not None]
@@ -148,8 +158,10 @@ def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
         if not members:
             continue
         who = members[0].label if len(members) == 1 else f"{len(members)} hosts"
-        since = max(host.heard_at or 0.0 for host in members)
-        ago = f" {text.age(moment.now - since)} ago" if state is State.DIED and since else ""
+        ago = ""
+        if state is State.DIED:
+            times = {text.age(moment.now - host.heard_at) for host in members if host.heard_at}
+            ago = f" {times.pop()} ago" if len(times) == 1 else ""
         found.append((text.STATE_SIGNS[state], f"{who} {_IN_WORDS[state]}{ago}", palette.of_state(state)))
     for unmet in moment.cluster.unmet.values():
         words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
@@ -214,12 +226,9 @@ def _all_well(moment: Moment, palette: Palette) -> tuple[str, str, str]:
         # Of those that read the same the first, or the line would jump from one to the other.
         largest = max(device.used_bytes or 0 for device in holders)
         most = text.size(largest)
-        near = 0.8 * largest  # what is less reads otherwise in any case, and need not be written to see that
-        alike = [
-            device.id
-            for device in holders
-            if (device.used_bytes or 0) >= near and text.size(device.used_bytes) == most
-        ]
+        # From where on sizes read the same is found by halving: there may be thousands of them.
+        least = bisect_left(range(largest), True, key=lambda size: text.size(size) == most)
+        alike = [device.id for device in holders if (device.used_bytes or 0) >= least]
         more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
         words.append(f"most memory on device {alike[0]}: {most}{more}")
     return "●", ", ".join(words), palette.good

@@ -10,6 +10,7 @@ from jaxtop import cluster as model
 from jaxtop.cluster import collectives as of_collectives
 from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives
+from jaxtop.cluster.states import OVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     )
     from jaxtop.cluster.collectives import CollectiveView
     from jaxtop.cluster.views import Known
+
+# What was counted within so many seconds is of now.
+COUNTED_NOW = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +110,17 @@ class Moment:
     def waits(self) -> Mapping[tuple[str, int], int]:
         """How long each device waits for others in a launch, by run and id."""
         return of_collectives.waits(self.collectives, self.known_collectives)
+
+    @property
+    def counted_ago(self) -> float | None:
+        """How many seconds ago the first process counted its arrays; None where all did so just now."""
+        counted = [
+            self.ago(view.host, view.host.pulse.counted_ms)
+            for view in self.hosts
+            if view.host.pulse.counted_ms and self.states[view.host.agent] not in OVER
+        ]
+        ago = max(counted, default=0.0)
+        return ago if ago > COUNTED_NOW else None
 
     def ago(self, host: Host, at_ms: int) -> float:
         """How many seconds ago a time of an agent's clock was, whatever that clock shows."""

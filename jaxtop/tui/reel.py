@@ -17,6 +17,10 @@ class Reel(Protocol):
         """The first and the last moment that it holds; None while it holds nothing."""
 
     @property
+    def start(self) -> float | None:
+        """Where to begin: its first moment, or a little later, once those that were there are connected."""
+
+    @property
     def is_growing(self) -> bool:
         """Whether more may come."""
 

@@ -48,6 +48,9 @@ class TimedApp(App[str]):
         Binding("n", "event(1)", "Next event", show=False),
         Binding("home", "to_start", "To the start", show=False, key_display="Home"),
         Binding("end", "to_end", "To the end, or back to live", show=False, key_display="End"),
+        # Of two bindings of a key the first that can counts: live an interval, else a speed.
+        Binding("minus", "pace(-1)", "Shorter interval", show=False, key_display="-"),
+        Binding("plus", "pace(1)", "Longer interval", show=False, key_display="+"),
         Binding("minus", "faster(-1)", "Replay slower", show=False, key_display="-"),
         Binding("plus", "faster(1)", "Replay faster", show=False, key_display="+"),
         Binding("L", "loop", "Loop the replay", show=False),
@@ -70,12 +73,17 @@ class TimedApp(App[str]):
     def _now(self) -> float:
         raise NotImplementedError
 
+    def action_pace(self, by: int) -> None:
+        raise NotImplementedError
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that have nothing to work on are not told."""
         if not self._bar.is_attached:  # the app leaves: what is typed meanwhile opens nothing any more
             return False
         if action == "record":
             return self._recorder is not None
+        if action == "pace":
+            return self._deck.is_live
         if action in _OF_REEL:
             is_back = action == "to_end" and not self._deck.is_live
             return self._deck.has_reel or is_back

@@ -42,7 +42,7 @@ from jaxtop.wire.hosts import (
     Stall,
     Step,
 )
-from jaxtop.wire.ids import MAX_DEVICES, Ids, Runs, pack_ids, pack_runs, unpack_ids, unpack_runs
+from jaxtop.wire.ids import MAX_DEVICES, Ids, Runs, check_ids, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.links import Link, Peer, Reply, Request, Roster
 from jaxtop.wire.past import (
     Past,
@@ -119,6 +119,7 @@ __all__ = [
     "Timed",
     "Unreadable",
     "Window",
+    "check_ids",
     "decode",
     "decode_as",
     "encode",

@@ -209,6 +209,7 @@ class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     cost: Cost = Cost()
     stall: Stall | None = None
     rhythm: Rhythm | None = None
+    counted_ms: int | None = None  # the arrays, the last time
 
 
 class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):

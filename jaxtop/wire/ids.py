@@ -22,12 +22,17 @@ def pack_ids(ids: tuple[int, ...]) -> Ids:
     return tuple((ids[start], end - start) for start, end in pairwise(bounds))
 
 
-def unpack_ids(runs: Ids) -> tuple[int, ...]:
-    """The device ids in these runs."""
+def check_ids(runs: Ids) -> None:
+    """`Unreadable` where these runs cannot be device ids; nothing is unpacked for it."""
     if sum(count for _, count in runs) > MAX_DEVICES:
         raise Unreadable("more devices than any mesh has")
     if any(count < 0 for _, count in runs):  # would make room, in the sum, for a run without end
         raise Unreadable("a run of less than no devices")
+
+
+def unpack_ids(runs: Ids) -> tuple[int, ...]:
+    """The device ids in these runs."""
+    check_ids(runs)
     return tuple(first + i for first, count in runs for i in range(count))
 
 

@@ -13,5 +13,4 @@ def to_ns(at: float) -> int:
 
 def to_seconds(ns: int) -> float:
     """The time in seconds since the epoch."""
-    whole, rest = divmod(ns, NANOSECONDS)
-    return whole + rest / NANOSECONDS
+    return ns / NANOSECONDS

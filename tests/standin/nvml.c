@@ -353,8 +353,14 @@ int nvmlDeviceRegisterEvents(Device *device, unsigned long long types, void *set
 int nvmlEventSetWait_v2(void *set, Event *event, unsigned timeout) {
     char name[32], text[64];
     int gpu, xid;
+    double lost;
     if (set != &events_seen) return INVALID;
+    if (!initialised) return UNINITIALIZED;
     sprintf(name, "xid%d", events_seen + 1);
+    for (gpu = 0; !look_up(name, text, sizeof text) && gpu < whole_number("gpus", 0); gpu++) {
+        sprintf(text, "gpu%d.lost", gpu); /* then the wait fails at once, for all */
+        if (number(text, &lost) == SUCCESS && lost) return (int)lost;
+    }
     if (!look_up(name, text, sizeof text) || sscanf(text, "%d %d", &gpu, &xid) != 2) {
         usleep(timeout * 1000);
         return TIMEOUT;

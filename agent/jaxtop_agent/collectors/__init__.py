@@ -28,6 +28,8 @@ class Collector(Protocol):
     """What the sampler asks of a collector."""
 
     name: str
+    # What it may take of a core, on average.
+    share: float
     # Whether it runs also while nobody watches: what the roster needs, and rates that need a reading before.
     also_unwatched: bool
 

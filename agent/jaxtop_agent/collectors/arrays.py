@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop_agent import jaxprivate
+from jaxtop_agent import budget, jaxprivate
 from jaxtop_agent.arrays.census import Census
 from jaxtop_agent.arrays.shardings import Shardings
 from jaxtop_agent.arrays.table import Table
 from jaxtop_agent.arrays.walk import Walk
+from jaxtop_agent.clock import now_ms
 from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 BREATHE_AFTER_S = 0.003
 LOOKS_AT_ONCE = 100
 # The list of arrays keeps them alive: after so long it is dropped, and asked for again.
-HOLD_S = 0.010
+HOLD_S = 0.014
 # Fewer are looked at within that time anyway.
 MANY = 5_000
 # A script may make arrays as fast as we look at them.
@@ -36,6 +37,7 @@ class ArrayCensus:
     """Sent when it changed. Where no allocator counts, its sums are the devices' memory figures."""
 
     name = "arrays"
+    share = budget.CENSUS
     also_unwatched = False
 
     def __init__(self, watched: Watched) -> None:
@@ -68,6 +70,7 @@ class ArrayCensus:
                 self._census.drop(present)
             board.arrays = self._table.whole()
             board.tell(message)
+        board.counted_ms = now_ms()
 
     def forget(self, board: Board) -> None:
         if board.memory_source == "arrays":
@@ -75,7 +78,7 @@ class ArrayCensus:
         if self._client is not None:
             self._census.drop([])
             self._walk.forget()
-        board.arrays = self._client = None
+        board.arrays = board.counted_ms = self._client = None
 
     def _begin(self, client: Any) -> None:
         """The backends came up, or others did."""

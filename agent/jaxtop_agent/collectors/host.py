@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.wire import HostSample
+from jaxtop_agent import budget
 from jaxtop_agent.machine import basics, disks, files, pressure
 from jaxtop_agent.machine.busy import BusyThreads
 from jaxtop_agent.machine.cgroups import Groups, Limits
@@ -36,6 +37,7 @@ class HostFigures:
     """Rates are taken between two readings, so the first has none."""
 
     name = "host"
+    share = budget.COLLECTOR
     also_unwatched = True
 
     def __init__(self, own_threads: Callable[[], Collection[int]], root: str = "") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop.wire import DeviceSample
-from jaxtop_agent import jaxprivate
+from jaxtop_agent import budget, jaxprivate
 
 if TYPE_CHECKING:
     from jaxtop_agent.board import Board
@@ -17,6 +17,7 @@ class AllocatorMemory:
     """Bytes in use, their peak and their limit, of devices that have a counting allocator (not the CPU)."""
 
     name = "memory"
+    share = budget.COLLECTOR
     also_unwatched = False
 
     def collect(self, board: Board, client: Any) -> None:

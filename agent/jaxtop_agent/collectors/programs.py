@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop_agent import jaxprivate, origins
+from jaxtop_agent import budget, jaxprivate, origins
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.inventory.inventories import Inventories
 from jaxtop_agent.waiting import breathe
@@ -58,6 +58,7 @@ class LoadedPrograms:
     """Sent when it changed. Nothing of JAX is kept between two looks."""
 
     name = "programs"
+    share = budget.PROGRAMS
     also_unwatched = False
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jaxtop.names import program_of
 from jaxtop.wire import Rhythm
-from jaxtop_agent import jaxprivate
+from jaxtop_agent import budget, jaxprivate
 from jaxtop_agent.collectors.launches import REMEMBERED
 from jaxtop_agent.steps.finder import Facts, Steps
 
@@ -37,6 +37,7 @@ class StepRhythm:
     """Nothing of it is worked out while nobody looks; launches are remembered all the same."""
 
     name = "rhythm"
+    share = budget.COLLECTOR
     also_unwatched = False
 
     def __init__(self, launched: Launched | None, progress: Progress) -> None:

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.wire import Device
-from jaxtop_agent import jaxprivate
+from jaxtop_agent import budget, jaxprivate
 from jaxtop_agent.board import Topology
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ class TopologyOfProcess:
     """Read once for each set of backends: a program may clear them and bring up others."""
 
     name = "devices"
+    share = budget.COLLECTOR
     also_unwatched = True
 
     def __init__(self) -> None:

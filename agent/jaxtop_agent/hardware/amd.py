@@ -1,239 +1,144 @@
-"""AMD's GPUs, through amdsmi, which comes with ROCm and is not installed by us.
+"""AMD's GPUs, through what their driver shows in /sys.
 
-Names and units are those of its documentation: https://rocm.docs.amd.com/projects/amdsmi/en/latest/
+Names and units are those of https://docs.kernel.org/gpu/amdgpu/thermal.html and driver-misc.html beside it.
+AMD's own library is not for a process that runs JAX: it and the one that RCCL loads share their symbols, and
+the process ends in "double free or corruption" (https://github.com/ROCm/amdsmi/pull/108).
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from functools import partial
-from math import isfinite
-from typing import TYPE_CHECKING, Any
+import re
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.hardware.reader import Off, listed
 from jaxtop_agent.hardware.visible import visible
+from jaxtop_agent.machine.files import number, numbers, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from jaxtop.wire import Device
     from jaxtop_agent.hardware.reader import Figures
 
-KB = 1000
-# Limits of power come in microwatts, in watts from old versions; none is beyond this many watts.
-MOST_WATTS = 100_000
-
-
-def _activity(smi: Any, handle: Any) -> Figures:
-    said = smi.amdsmi_get_gpu_activity(handle)
-    return _known(
-        utilization_permille=_scaled(said, "gfx_activity", 10),
-        memory_activity_permille=_scaled(said, "umc_activity", 10),
-    )
-
-
-def _memory(smi: Any, handle: Any) -> Figures:
-    kind = smi.AmdSmiMemoryType.VRAM
-    return _known(
-        driver_used_bytes=smi.amdsmi_get_gpu_memory_usage(handle, kind),
-        driver_total_bytes=smi.amdsmi_get_gpu_memory_total(handle, kind),
-    )
-
-
-def _power(smi: Any, handle: Any) -> Figures:
-    said = smi.amdsmi_get_power_info(handle)
-    names = ("socket_power", "current_socket_power", "average_socket_power")
-    watts = (_scaled(said, name, 1000) for name in names)
-    return _known(power_mw=next((each for each in watts if each is not None), None))
-
-
-def _power_limit(smi: Any, handle: Any) -> Figures:
-    cap = _number(smi.amdsmi_get_power_cap_info(handle).get("power_cap"))
-    return _known(power_limit_mw=cap and (cap / 1000 if cap > MOST_WATTS else cap * 1000))
-
-
-def _energy(smi: Any, handle: Any) -> Figures:
-    said = smi.amdsmi_get_energy_count(handle)
-    count = _number(said.get("energy_accumulator", said.get("power")))
-    resolution = _number(said.get("counter_resolution"))  # microjoules
-    return _known(energy_mj=None if count is None or resolution is None else count * resolution / 1000)
-
-
-def _heat(metric: str, column: str) -> Callable[[Any, Any], Figures]:
-    def read(smi: Any, handle: Any) -> Figures:
-        sensor, which = smi.AmdSmiTemperatureType.HOTSPOT, getattr(smi.AmdSmiTemperatureMetric, metric)
-        return _known(**{column: smi.amdsmi_get_temp_metric(handle, sensor, which)})
-
-    return read
-
-
-def _clock(smi: Any, handle: Any) -> Figures:
-    said = smi.amdsmi_get_clock_info(handle, smi.AmdSmiClkType.GFX)
-    return _known(clock_mhz=said.get("clk", said.get("cur_clk")), clock_max_mhz=said.get("max_clk"))
-
-
-def _memory_clock(smi: Any, handle: Any) -> Figures:
-    said = smi.amdsmi_get_clock_info(handle, smi.AmdSmiClkType.MEM)
-    return _known(memory_clock_mhz=said.get("clk", said.get("cur_clk")))
-
-
-def _errors(smi: Any, handle: Any) -> Figures:
-    said = smi.amdsmi_get_gpu_total_ecc_count(handle)
-    return _known(
-        ecc_corrected=said.get("correctable_count"), ecc_uncorrected=said.get("uncorrectable_count")
-    )
-
-
-READINGS: dict[str, Callable[[Any, Any], Figures]] = {
-    "activity": _activity,
-    "memory": _memory,
-    "power": _power,
-    "power_limit": _power_limit,
-    "energy": _energy,
-    "temperature": _heat("CURRENT", "temperature_c"),
-    "temperature_limit": _heat("CRITICAL", "temperature_limit_c"),
-    "clock": _clock,
-    "memory_clock": _memory_clock,
-    "ecc": _errors,
+NODES = "sys/class/kfd/kfd/topology/nodes"
+# Column: the files that have it, the better ones first, and what makes one of the column's of their value.
+# Heat is that of the hottest place; power comes in microwatts, clocks in hertz.
+FILES: Mapping[str, tuple[tuple[str, ...], float]] = {
+    "utilization_permille": (("gpu_busy_percent",), 10),
+    "memory_activity_permille": (("mem_busy_percent",), 10),
+    "driver_used_bytes": (("mem_info_vram_used",), 1),
+    "driver_total_bytes": (("mem_info_vram_total",), 1),
+    "power_mw": (("hwmon/power1_average", "hwmon/power1_input"), 1e-3),
+    "power_limit_mw": (("hwmon/power1_cap",), 1e-3),
+    "temperature_c": (("hwmon/temp2_input",), 1e-3),
+    "temperature_limit_c": (("hwmon/temp2_crit",), 1e-3),
+    "clock_mhz": (("hwmon/freq1_input",), 1e-6),
+    "memory_clock_mhz": (("hwmon/freq2_input",), 1e-6),
 }
-LINKS = {"link_received_bytes_per_s": "xgmi_read_data_acc", "link_sent_bytes_per_s": "xgmi_write_data_acc"}
+CLOCKS = "pp_dpm_sclk"  # lines like `1: 2100Mhz *`
+ERRORS = "ras/umc_err_count"  # of the memory: `ue: 0` and `ce: 4`
+COLUMNS = frozenset({*FILES, "clock_max_mhz", "ecc_corrected", "ecc_uncorrected"})
+# Above it the place on the bus has the number of a partition.
+PLACE = (1 << 28) - 1
+
+
+class Gpu(NamedTuple):
+    """Where the driver shows a GPU, and its name; of a part of a GPU nothing is shown."""
+
+    folder: str | None
+    sensors: str
+    uuid: str
+
+    def read(self) -> Figures:
+        """All that can be had now."""
+        if self.folder is None:
+            return {}
+        found: Figures = {}
+        for column, (files, scale) in FILES.items():
+            value = next((each for name in files if (each := number(self._said(name))) is not None), None)
+            if value is not None:
+                found[column] = round(value * scale)
+        clocks = re.findall(r"(\d+)mhz", (self._said(CLOCKS) or "").lower())
+        if clocks:
+            found["clock_max_mhz"] = max(map(int, clocks))
+        errors = numbers(self._said(ERRORS), ":")
+        for column, name in (("ecc_corrected", "ce"), ("ecc_uncorrected", "ue")):
+            if name in errors:
+                found[column] = errors[name]
+        return found
+
+    def _said(self, name: str) -> str | None:
+        return text(f"{self.folder}/{name.replace('hwmon', self.sensors)}")
 
 
 class Amd:
     """Reads the GPUs that JAX's devices are."""
 
-    def __init__(self, devices: Sequence[Device]) -> None:
-        try:
-            import amdsmi
-        except Exception as error:  # also what its library raises that is of another version, or not there
-            why = str(error).split("\n", maxsplit=1)[0][:100]
-            raise Off(f"amdsmi cannot be imported ({why}); it comes with ROCm in share/amd_smi") from None
-        self._smi = amdsmi
-        self._refused: set[tuple[int, str]] = set()
-        self._links: dict[int, tuple[float, dict[str, int]]] = {}
-        try:
-            amdsmi.amdsmi_init()
-        except amdsmi.AmdSmiException as error:
-            raise Off(_words(error)) from None
-        try:
-            order = _order(amdsmi)
-        except amdsmi.AmdSmiException as error:
-            self.close()
-            raise Off(_words(error)) from None
+    def __init__(self, devices: Sequence[Device], root: str = "/") -> None:
+        found = gpus(root)
+        if not found:
+            raise Off("no AMD GPU may be used here; in a container, start it with --device /dev/kfd /dev/dri")
+        order = _visible(found)
         places = [device.local_id for device in devices]
         self._gpus = [order[each] if each is not None and each < len(order) else None for each in places]
-        self.uuids = tuple(None if gpu is None else gpu[1] for gpu in self._gpus)
+        self._missing: frozenset[str] = frozenset()
+        self.uuids = tuple(None if gpu is None else gpu.uuid or None for gpu in self._gpus)
         if not any(self._gpus):
-            self.close()
             raise Off("which GPUs these are cannot be told from HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES")
 
-    def read(self, now: float) -> Sequence[Figures]:
-        return [{} if gpu is None else self._read(place, gpu[0], now) for place, gpu in enumerate(self._gpus)]
-
-    def _read(self, place: int, handle: Any, now: float) -> Figures:
-        found: Figures = {}
-        for name, reading in READINGS.items():
-            found |= self._ask(place, name, partial(reading, self._smi, handle))
-        return found | self._ask(place, "links", lambda: self._traffic(place, handle, now))
-
-    def _ask(self, place: int, name: str, read: Callable[[], Figures]) -> Figures:
-        """What a call gives; one that this version or GPU does not have is not made again."""
-        if (place, name) in self._refused:
-            return {}
-        try:
-            return read()
-        except (AttributeError, TypeError):  # a name or a parameter of other versions
-            self._refused.add((place, name))
-        except self._smi.AmdSmiException as error:
-            status = getattr(self._smi, "AmdSmiRetCode", None)
-            lasting = {getattr(status, each, None) for each in ("NOT_SUPPORTED", "ERR_NOT_SUPPORTED")}
-            lasting |= {getattr(status, each, None) for each in ("NO_PERM", "ERR_NO_PERM")}
-            if getattr(error, "err_code", None) in lasting - {None} or status is None:
-                self._refused.add((place, name))
-        return {}
-
-    def _traffic(self, place: int, handle: Any, now: float) -> Figures:
-        """XGMI: counters in KB, one a link."""
-        said = self._smi.amdsmi_get_gpu_metrics_info(handle)
-        counts = {
-            column: sum(each for each in links if isinstance(each, int))
-            for column, name in LINKS.items()
-            if isinstance(links := said.get(name), list) and any(isinstance(each, int) for each in links)
-        }
-        at, before = self._links.get(place, (now, {}))
-        self._links[place] = now, counts
-        return {
-            column: round((count - before[column]) * KB / (now - at))
-            for column, count in counts.items()
-            if now > at and count >= before.get(column, count + 1)
-        }
+    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - nothing is counted between two times
+        found = [{} if gpu is None else gpu.read() for gpu in self._gpus]
+        known = [figures.keys() for figures, gpu in zip(found, self._gpus, strict=True) if gpu is not None]
+        self._missing = frozenset[str]().union(*(COLUMNS - columns for columns in known))
+        return found
 
     def rest(self) -> None:
-        self._links.clear()
+        """Nothing is kept."""
 
     def remarks(self) -> str:
         said = []
         if missing := sum(gpu is None for gpu in self._gpus):
             said.append(f"{missing} of {len(self._gpus)} devices not found")
-        if self._refused:
-            said.append(f"not offered by these GPUs: {listed({name for _, name in self._refused})}")
+        if any(gpu is not None and gpu.folder is None for gpu in self._gpus):
+            said.append("nothing is told of parts of a GPU")
+        elif self._missing:
+            said.append(f"not offered by these GPUs: {listed(self._missing)}")
         return "; ".join(said)
 
     def close(self) -> None:
-        with suppress(Exception):
-            self._smi.amdsmi_shut_down()
+        """Nothing is held."""
 
 
-def _order(smi: Any) -> list[tuple[Any, str]]:
-    """Handles and names in the order in which HIP numbers them in this process."""
-    handles = list(smi.amdsmi_get_processor_handles())
-    numbered: list[tuple[int, Any, str]] = []
-    for handle in handles:
-        number, uuid = _place(smi, handle)
-        if number is None:
-            if len(handles) > 1:
-                return []  # by the bus is not the order that HIP has
-            number = 0
-        numbered.append((number, handle, uuid))
-    gpus = [(handle, uuid) for _, handle, uuid in sorted(numbered, key=lambda each: each[0])]
-    hip = os.environ.get("HIP_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
-    for text in (os.environ.get("ROCR_VISIBLE_DEVICES"), hip):  # HIP numbers what ROCR leaves
-        places = visible(text, [uuid for _, uuid in gpus], len(gpus))
-        gpus = [gpus[place] for place in places or ()]
-    return gpus
+def gpus(root: str = "/") -> list[Gpu]:
+    """The GPUs that this process may use, in the order in which HIP numbers them before any are hidden."""
+    nodes = Path(root, NODES)
+    found: list[tuple[str, tuple[int, int]]] = []  # the render node, the place on the bus
+    for node in sorted(nodes.glob("[0-9]*"), key=lambda each: int(each.name)):
+        if not number(text(f"{node}/gpu_id")):  # a CPU, or a GPU that is forbidden here
+            continue
+        said = numbers(text(f"{node}/properties"))
+        render = f"renderD{said.get('drm_render_minor')}"
+        if os.access(f"{root}/dev/dri/{render}", os.R_OK | os.W_OK):  # ROCm leaves out the others, too
+            found.append((render, (said.get("domain", 0), said.get("location_id", 0) & PLACE)))
+    parts = Counter(place for _, place in found)
+    return [_gpu(root, render, is_whole=parts[place] == 1) for render, place in found]
 
 
-def _place(smi: Any, handle: Any) -> tuple[int | None, str]:
-    """The number that HIP gives a GPU before any are hidden, and its name; older versions tell the node."""
-    with suppress(AttributeError, smi.AmdSmiException):
-        said = smi.amdsmi_get_gpu_enumeration_info(handle)
-        if isinstance(said.get("hip_id"), int):
-            return said["hip_id"], str(said.get("hip_uuid", ""))
-    uuid = ""
-    with suppress(AttributeError, smi.AmdSmiException):
-        uuid = str(smi.amdsmi_get_gpu_device_uuid(handle))
-    with suppress(AttributeError, smi.AmdSmiException):
-        node = smi.amdsmi_get_gpu_kfd_info(handle).get("node_id")
-        return (node if isinstance(node, int) else None), uuid
-    return None, uuid
+def _gpu(root: str, render: str, *, is_whole: bool) -> Gpu:
+    folder = f"{root}/sys/class/drm/{render}/device"
+    sensors = next((each.name for each in Path(folder, "hwmon").glob("hwmon*")), "")
+    name = (text(f"{folder}/unique_id") or "").strip()
+    return Gpu(folder if is_whole else None, f"hwmon/{sensors}", f"GPU-{name}" if name else "")
 
 
-def _words(error: Exception) -> str:
-    """What amdsmi says over several lines."""
-    return f"amdsmi says: {' '.join(str(error).split())}"
-
-
-def _number(value: Any) -> float | None:
-    """A number; what a GPU does not have is the text N/A."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and isfinite(value) else None
-
-
-def _scaled(said: Any, name: str, scale: float) -> float | None:
-    value = _number(said.get(name))
-    return None if value is None else value * scale
-
-
-def _known(**figures: Any) -> Figures:
-    return {name: round(value) for name, value in figures.items() if _number(value) is not None}
+def _visible(found: list[Gpu]) -> list[Gpu]:
+    """Those that the environment leaves, in its order."""
+    # To HIP an empty list is none (rocdevice.cpp in ROCm's clr); it numbers what ROCR leaves.
+    hip = os.environ.get("HIP_VISIBLE_DEVICES") or os.environ.get("CUDA_VISIBLE_DEVICES") or None
+    for listing in (os.environ.get("ROCR_VISIBLE_DEVICES"), hip):
+        places = visible(listing, [gpu.uuid for gpu in found], len(found))
+        found = [found[place] for place in places or ()]
+    return found

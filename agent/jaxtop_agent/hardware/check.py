@@ -24,10 +24,13 @@ CLOSED = "an administrator can allow it: options nvidia NVreg_RestrictProfilingT
 
 
 def nvidia() -> Iterator[tuple[str, str]]:
-    import pynvml as nvml
+    from jaxtop_agent.hardware.nvidia import binding, why_no_driver
 
-    from jaxtop_agent.hardware.nvidia import why_no_driver
-
+    try:
+        nvml = binding()
+    except Off as off:
+        yield NOTE, f"no GPU figures: {off}"
+        return
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -67,21 +70,16 @@ def _gpu(nvml: Any, index: int) -> Iterator[tuple[str, str]]:
 
 
 def amd() -> Iterator[tuple[str, str]]:
+    from jaxtop_agent.hardware.amd import gpus
+
     if not Path("/dev/kfd").exists():
         yield NOTE, "no AMD GPU here (no /dev/kfd; in a container, start it with --device /dev/kfd)"
         return
-    try:
-        import amdsmi
-    except Exception as error:  # its library is missing, or of another version
-        yield NOTE, f"no GPU figures: amdsmi cannot be imported ({error}); it is in ROCm's share/amd_smi"
-        return
-    try:
-        amdsmi.amdsmi_init()
-        count = len(amdsmi.amdsmi_get_processor_handles())
-    except amdsmi.AmdSmiException as error:
-        yield NOTE, f"no GPU figures: {error}; you may have to be in the groups video and render"
-        return
-    yield OK, f"{count} GPU{'s' if count != 1 else ''}"
+    count = len(gpus())
+    if count:
+        yield OK, f"{count} GPU{'s' if count != 1 else ''}"
+    else:
+        yield NOTE, "no AMD GPU may be used here; you may have to be in the groups video and render"
 
 
 def tpu() -> Iterator[tuple[str, str]]:

@@ -193,6 +193,8 @@ class Gpu:
             if error.value in self._ends:
                 self._release()
                 raise Lost(self._ends[error.value]) from None
+            if error.value == self._nvml.NVML_ERROR_UNINITIALIZED:
+                raise
             if error.value in self._refusals:
                 self.refused |= dict.fromkeys(columns, error.value)
             return {}

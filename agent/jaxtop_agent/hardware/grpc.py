@@ -20,7 +20,7 @@ import h2.exceptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HOST = "127.0.0.1"
+HOST = "localhost"  # as in tpu-info: where that is ::1, too, both are tried
 # A service that says more than this in one call is not the one that is meant.
 MOST_BYTES = 1 << 22
 

@@ -36,14 +36,18 @@ class Counters:
     def pcie(self, handle: Any) -> Figures:
         """Counters of bytes where they are wide enough; else two samples of 20 ms each, in which we sleep.
 
-        A counter of 32 bits goes round in a tenth of a second on a fast bus: no rate follows from it.
+        A counter of 32 bits goes round in a tenth of a second on a fast bus: no rate follows from it. Some
+        are handed out in 64 bits (nvml.h: "Value can be wrapped"), so only one that went beyond is believed.
         """
         nvml = self._nvml
         fields = [nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES]
         wide = (nvml.NVML_VALUE_TYPE_UNSIGNED_LONG, nvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG)
         try:
             values = nvml.nvmlDeviceGetFieldValues(handle, fields)
-            if all(each.nvmlReturn == nvml.NVML_SUCCESS and each.valueType in wide for each in values):
+            if all(
+                each.nvmlReturn == nvml.NVML_SUCCESS and each.valueType in wide and each.value.ullVal >> 32
+                for each in values
+            ):
                 return self._rates(PCIE_COLUMNS, values, 1)
         except nvml.NVMLError as error:
             if error.value not in {nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND}:

@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 LOOK_AGAIN_S = 10.0
 
 
+def binding() -> Any:
+    """NVIDIA's own Python binding of NVML, and no older one that is found by the same name."""
+    try:
+        import pynvml as nvml
+    except ImportError:
+        raise Off("pip install nvidia-ml-py") from None
+    if not hasattr(nvml, "NVML_FI_DEV_PCIE_COUNT_TX_BYTES"):
+        raise Off(
+            "another pynvml stands in the way; pip uninstall pynvml nvidia-ml-py3, "
+            "then pip install --force-reinstall nvidia-ml-py"
+        )
+    return nvml
+
+
 def why_no_driver(nvml: Any, error: Any) -> str:
     """What stands against NVML as a whole, with the mend."""
     return {
@@ -45,11 +59,7 @@ class Nvidia:
     """Reads the GPUs that JAX's devices are."""
 
     def __init__(self, devices: Sequence[Device], tell: Tell) -> None:
-        try:
-            import pynvml as nvml
-        except ImportError:
-            raise Off("pip install nvidia-ml-py") from None
-        self._nvml = nvml
+        self._nvml = nvml = binding()
         self._tell = tell
         try:
             nvml.nvmlInit()
@@ -114,6 +124,8 @@ class Nvidia:
                 gpu.return_as(handle_of(self._nvml, gpu.uuid))
             found = gpu.read()
         except (Lost, self._nvml.NVMLError) as error:
+            if getattr(error, "value", None) == self._nvml.NVML_ERROR_UNINITIALIZED:
+                raise Off("another part of the program has shut NVML down") from None
             self._look_again[gpu.uuid] = now + LOOK_AGAIN_S
             if again is None:
                 what = str(error) if isinstance(error, Lost) else f"does not answer: {error}"
@@ -143,7 +155,7 @@ class Nvidia:
             f"not offered by these GPUs: {listed({mark for mark, _ in refused} - closed)}"
             if len(refused) > len(closed)
             else "",
-            "no XIDs" if self._xids is None or self._xids.refused else "",
+            "no XIDs" if self._xids is None or self._xids.is_deaf else "",
         ]
         return "; ".join(each for each in said if each)
 

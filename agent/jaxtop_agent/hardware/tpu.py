@@ -111,6 +111,8 @@ class Tpu:
 
     def _places(self, by_id: Mapping[int, float], *, of_chips: bool) -> list[int] | None:
         """The metric's id for each device: JAX's, or its number on this host if no others are there."""
+        if len(by_id) < len(self._offered):
+            return None  # several processes that each count their own devices from 0
         ids = [device.id for device in self._devices]
         if set(ids) <= by_id.keys():
             return ids

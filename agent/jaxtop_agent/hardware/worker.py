@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
+from jaxtop_agent import budget
 from jaxtop_agent.board import reason
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.hardware.reader import NOTHING, Off, Readings, columns
-from jaxtop_agent.sampler import SHARE, STRIKES, WARM_UP_PAUSE, WARM_UP_TURNS
+from jaxtop_agent.sampler import STRIKES, WARM_UP_PAUSE, WARM_UP_TURNS
 from jaxtop_agent.waiting import wait
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Hardware:
         finally:
             board.hardware_asked = None
         self._strikes = 0
-        pause = (time.thread_time() - cpu) / SHARE
+        pause = (time.thread_time() - cpu) / budget.HARDWARE
         if self._warm_up:
             self._warm_up -= 1
             pause = min(pause, WARM_UP_PAUSE)

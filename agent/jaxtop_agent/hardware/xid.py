@@ -37,7 +37,7 @@ WORDS = {
     109: "context switch timed out",
     119: "the GPU's system processor does not answer",
     120: "error of the GPU's system processor",
-    121: "error of the link between the chips",
+    121: "corrected errors of the link between GPU and CPU",
     140: "unrecovered ECC error",
     143: "the GPU could not be initialised",
     144: "NVLink error",
@@ -45,6 +45,8 @@ WORDS = {
     149: "NVLink error",
     154: "the GPU wants to be recovered",
 }
+# What the driver did by itself, or what ended with an application: nothing is lost.
+MILD = frozenset({45, 63, 121})
 # More in one turn than this, and the rest comes with the next.
 AT_ONCE = 16
 
@@ -57,27 +59,31 @@ class Xids:
         self._gpus = gpus  # by the address of the handle
         self._tell = tell
         self._set: Any = nvml.nvmlEventSetCreate()
-        self.refused = 0
+        self._refused = False
         for gpu in gpus.values():
             try:
                 nvml.nvmlDeviceRegisterEvents(gpu.handle, nvml.nvmlEventTypeXidCriticalError, self._set)
             except nvml.NVMLError:
-                self.refused += 1
+                self._refused = True
+        self.is_deaf = self._refused  # to some of them, if not to all
 
     def look(self, when: str) -> None:
         """Tell of what came since the last time, and when that was; waits for nothing."""
         for _ in range(AT_ONCE):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
-            except self._nvml.NVMLError:  # a timeout: there is nothing more
+            except self._nvml.NVMLError as error:  # a timeout: there is nothing more
+                # With one GPU lost, nothing is heard of the others.
+                self.is_deaf = self._refused or error.value != self._nvml.NVML_ERROR_TIMEOUT
                 return
             if event.eventType == self._nvml.nvmlEventTypeXidCriticalError:
                 number = int(event.eventData)
                 gpu = self._gpus.get(address(event.device))
                 title = "a GPU" if gpu is None else gpu.title
                 words = WORDS.get(number)
+                severity = "warning" if number in MILD else "critical"
                 self._tell(
-                    "critical", "xid", f"XID {number} on {title}{when}" + (f": {words}" if words else "")
+                    severity, "xid", f"XID {number} on {title}{when}" + (f": {words}" if words else "")
                 )
 
     def close(self) -> None:

@@ -96,6 +96,8 @@ def _note(seen: Seen, launched: list[_Launched]) -> str:
         return ""
     if seen.cut or seen.ops or seen.busy:
         return "no whole launch in the window"
+    if seen.strays:
+        return "the trace does not say to which launches its kernels belong"
     return "no device events"
 
 

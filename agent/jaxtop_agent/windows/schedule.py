@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from jaxtop_agent import budget
+
 # A slot of the wall clock. Every host uses those whose number is a multiple of its own power of two, so that
 # the slots of a host for which windows are dear are slots of all others as well.
 SLOT_S = 4.0
@@ -12,9 +14,7 @@ SLOT_S = 4.0
 FIRST_WINDOWS, FIRST_TRIES = 5, 15
 RAREST = 9  # every 2^9 slots, which is half an hour
 
-# What windows may take: of a core, and of the time.
-CPU_SHARE = 0.002
-TIME_SHARE = 0.04
+TIME_SHARE = 0.04  # that a window is open
 # By how much steps take longer within a window, as measured on CPUs: so much of its time, or by event.
 SLOWDOWN, SLOWDOWN_AN_EVENT_S = 0.02, 1e-6
 
@@ -27,8 +27,10 @@ LONGEST_FIRST_S = 0.3
 REQUESTED_S = 1.0
 # A window on request begins on a beat: a viewer's requests do not reach all hosts in the same instant.
 BEAT_S, AHEAD_S = 0.5, 0.2
-# An event takes 3 µs to collect, and 0.4 µs under the GIL when the trace is dropped; where stopping holds the
-# GIL, too, 3 µs. So it is held for 5 ms; a person who asks for a window may have it for longer.
+# An event takes 4 µs to collect, 4 µs to read, and 0.4 µs under the GIL when the trace is dropped; where
+# stopping holds the GIL, too, 3 µs. So it is held for 5 ms; a person who asks for a window may have it for
+# longer. Where fewer events hold the steps, shorter windows come the oftener for it.
+ENOUGH_EVENTS = 6_000
 MOST_EVENTS, MOST_EVENTS_UNDER_GIL = 12_000, 2_000
 MOST_EVENTS_ASKED = 40_000
 
@@ -70,7 +72,7 @@ class Schedule:
     @property
     def _period(self) -> float:
         """How far apart windows of this cost are, to keep to their share."""
-        return max(self._cost / CPU_SHARE, self._seconds / TIME_SHARE)
+        return max(self._cost / budget.WINDOWS, self._seconds / TIME_SHARE)
 
     @property
     def _is_beginning(self) -> bool:
@@ -108,9 +110,12 @@ class Schedule:
             wanted = min(wanted, REQUESTED_S if requested else LONGEST_FIRST_S)
         most = LONGEST_S
         if self._events_per_s:
-            events = MOST_EVENTS_ASKED if requested else self._most_events
+            events = MOST_EVENTS_ASKED if requested else self._events_for(STEPS * (step or 0))
             most = min(most, events / self._events_per_s)
         return min(max(SHORTEST_S, wanted), max(most, SHORTEST_S / 4))
+
+    def _events_for(self, seconds: float) -> float:
+        return min(self._most_events, max(ENOUGH_EVENTS, seconds * self._events_per_s))
 
     @property
     def is_too_dense(self) -> bool:

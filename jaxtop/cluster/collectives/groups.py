@@ -79,7 +79,7 @@ def _agrees(order: tuple[int, ...], told: Sequence[tuple[int, ...]]) -> bool:
 
 def check(inventory: wire.Inventory) -> None:
     """What types cannot say: groups come out even, and collectives point to groups that are there."""
-    wire.unpack_ids(inventory.local_ids)
+    wire.check_ids(inventory.local_ids)
     for each in inventory.groups:
         expand(each)
     for collective in inventory.collectives:

@@ -97,7 +97,7 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
 def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:
     """Where the device stands in each mesh, and with which devices it shares a group."""
     if not subject.meshes:
-        return [_title("mesh", "none: no live array of it lies on one", ink)]
+        return [_title("mesh", "none: no live array is on one", ink)]
     lines: list[Text] = []
     for shown, mesh in enumerate(subject.meshes):
         section = _mesh(subject, mesh, ink, width)
@@ -156,16 +156,17 @@ def _host(subject: Subject, ink: Ink) -> list[Text]:
     cpu = None if gone or device.host_cpu_percent is None else device.host_cpu_percent / 100
     machine = None if gone else host.pulse.host.machine_cpu_permille
     step = host.pulse.step
-    paces = [("step", text.number(step.index if step else None))]
+    # Only a script that tells of its steps gives them numbers.
+    paces = [("step", text.number(step.index))] if step else []
     if device.state is State.LIVE and (pace := pace_of(host)) is not None:
-        paces.append(("", text.rate(pace)))
+        paces.append(("" if step else "steps", text.rate(pace)))
     return [
         pairs(
             [("CPU", text.share(cpu)), ("machine", text.share(None if machine is None else machine / 1000))],
             ink,
         ),
         pairs([("launches", text.rate(None if gone else device.launches_per_second))], ink),
-        pairs(paces, ink),
+        pairs(paces or [("step", text.NA)], ink),
     ]
 
 

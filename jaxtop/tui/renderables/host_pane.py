@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.cluster.thresholds import Level
 from jaxtop.tui import text
 from jaxtop.tui.renderables.facts import GAP, fitted, side_by_side
-from jaxtop.tui.renderables.hardware import host_lines, step_lines, thread_lines
+from jaxtop.tui.renderables.hardware import host_lines, of_level, step_lines, thread_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +25,17 @@ THREE, TWO = 110, 64
 
 @dataclass(frozen=True)
 class HostSubject:
-    """A host with the figures that are true now, its step, and how that went."""
+    """A host with the figures that are true now, its step, and how that went.
+
+    `still` is for how many seconds nothing was launched, where that is far longer than usual.
+    """
 
     host: Host
     state: State
     present: Host
     step: StepView | None
     trend: Sequence[float | None] = ()
+    still: float | None = None
 
 
 def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
@@ -39,7 +44,9 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     room = (width - GAP * (count - 1)) // count
     head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
     head.append(subject.host.label, ink.bold)
-    step = [_title("step", subject.step.name if subject.step else "not known yet", ink)]
+    step = [_title("step", _made_of(subject.step) if subject.step else "not known yet", ink)]
+    if subject.still is not None:
+        step.append(Text(f"last step {text.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
     if subject.step is not None:
         step += step_lines(subject.step, ink, room, subject.trend)
     machine = host_lines(subject.present.pulse, ink, room)
@@ -57,6 +64,13 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     else:
         lines = side_by_side([(room, part) for part in parts], height)
     return Text("\n", no_wrap=True, end="").join(lines)
+
+
+def _made_of(step: StepView) -> str:
+    """What makes a step, and how many launches, where it is more than one."""
+    if step.launches is None or step.launches <= 1:
+        return step.name
+    return f"{step.name}, {step.launches:.3g} launches"
 
 
 def _title(name: str, words: str, ink: Ink) -> Text:

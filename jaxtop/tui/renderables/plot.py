@@ -211,8 +211,7 @@ def _dots(points: Points, frame: Frame) -> list[tuple[int, list[int]]]:
     low, high = (frame.high - step * (row + 1 - is_top) for row, is_top in ((bottom, False), (top, True)))
     canvas = Canvas(frame.width, bottom - top + 1, frame.start, low, frame.end, high)
     inside = canvas.xmax_inside, canvas.ymax_inside
-    usual = median([later - at for (at, _), (later, _) in pairwise(points)] or [1.0])
-    for run in _runs(points, GAP * usual):
+    for run in _runs(points):
         placed = [(min(at, inside[0]), min(max(value, low), inside[1])) for at, value in run]
         canvas.point(*placed[0])
         for before, after in pairwise(placed):
@@ -221,17 +220,25 @@ def _dots(points: Points, frame: Frame) -> list[tuple[int, list[int]]]:
     return [(top + y, [ord(each) - _BRAILLE for each in row]) for y, row in enumerate(rows)]
 
 
-def _runs(points: Points, farthest: float) -> Iterator[list[tuple[float, float]]]:
+def _runs(points: Points) -> Iterator[list[tuple[float, float]]]:
     """Points that follow each other, without those that nobody knew."""
+    gaps = [later - at for (at, _), (later, _) in pairwise(points)]
+    usual = median(gaps or [1.0])
     run: list[tuple[float, float]] = []
-    for at, value in points:
-        if run and (value is None or at - run[-1][0] > farthest):
+    for i, (at, value) in enumerate(points):
+        if run and (value is None or _is_hole(gaps, i - 1, usual)):
             yield run
             run = []
         if value is not None:
             run.append((at, value))
     if run:
         yield run
+
+
+def _is_hole(gaps: Sequence[float], i: int, usual: float) -> bool:
+    """Whether samples are missing; where a gap beside it is as long, the interval is only longer there."""
+    around = max((usual, *gaps[max(0, i - 1) : i], *gaps[i + 1 : i + 2]))
+    return gaps[i] > GAP * around
 
 
 def _time_axis(frame: Frame, left: int, ink: Ink, pointed: float | None) -> list[Text]:

@@ -138,6 +138,7 @@ class ArraysView(View):
         self._views: Sequence[ArrayView] = ()
         self._total = 0
         self._past_runs: frozenset[Hashable] = frozenset()
+        self._counted = ""
         self.table = TreeTable(
             lambda name: columns_for(name, self._share, self._bar_colour),
             understand,
@@ -167,6 +168,8 @@ class ArraysView(View):
         if moment.arrays is not self._views:
             self._views = moment.arrays
             self._total = sum([view.bytes_per_device for view in self._views])
+        ago = moment.counted_ago
+        self._counted = "" if ago is None else f"counted {text.age(ago)} ago"
         self._past_runs = frozenset(run.id for run in moment.runs if _is_past(run, moment))
         self.table.update_views(self._views, {run.id: run.name for run in moment.runs}, empty(moment))
         self._show_pane()
@@ -193,7 +196,8 @@ class ArraysView(View):
     def _show_pane(self) -> None:
         if self.is_mounted:
             node = self.table.row
-            note = OVER_NOTE if node is not None and node.run in self._past_runs else ""
+            is_past = node is not None and node.run in self._past_runs
+            note = OVER_NOTE if is_past else self._counted
             self.query_one(ArrayPane).show(node, self._ink, note)
 
     def on_table_moved(self, message: Table.Moved) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from jaxtop.cluster import EMPTY_HOST, memory_history
+from jaxtop.cluster import memory_history
 from jaxtop.tui.moment import Selection
-from jaxtop.tui.renderables.reading import OVER, PAST
+from jaxtop.tui.renderables.reading import PAST
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.widget import Widget
 
     from jaxtop.cluster import DeviceView
@@ -36,7 +38,7 @@ class DeviceScene:
         return any(device.limit_bytes for device in self.moment.devices)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DeviceRow:
     """A device among the others."""
 
@@ -61,21 +63,6 @@ class DeviceRow:
 AnyRow = TypeVar("AnyRow", bound=DeviceRow)
 
 
-def present(device: DeviceView) -> DeviceView:
-    """The device with its figures; what one of a process that is no more last said is no longer true."""
-    if device.state not in OVER:
-        return device
-    return replace(
-        device,
-        used_bytes=None,
-        peak_bytes=None,
-        utilization=None,
-        power_w=None,
-        temperature_c=None,
-        pulse=EMPTY_HOST.pulse,
-    )
-
-
 def empty(moment: Moment) -> str:
     """Why there are no devices."""
     if not moment.hosts:
@@ -86,10 +73,20 @@ def empty(moment: Moment) -> str:
 class DeviceTableView(View, Generic[AnyRow]):
     """A screen around a table of devices; Enter leads to the mesh."""
 
-    def __init__(self, columns: tuple[Column[AnyRow], ...]) -> None:
+    def __init__(
+        self,
+        columns: tuple[Column[AnyRow], ...],
+        understand: Callable[[str], Callable[[AnyRow], bool] | None] | None = None,
+    ) -> None:
         super().__init__()
         self.table: Table[AnyRow] = Table(
-            columns, lambda row: row.device.key, noun="device", pinned=2, sort="id", tone=_tone
+            columns,
+            lambda row: row.device.key,
+            noun="device",
+            pinned=2,
+            sort="id",
+            tone=_tone,
+            understand=understand,
         )
 
     def select(self, selection: Selection) -> None:

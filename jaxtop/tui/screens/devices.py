@@ -6,21 +6,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from jaxtop.cluster import present
 from jaxtop.cluster.thresholds import Level, errors, judged, slowed
 from jaxtop.tui import text
+from jaxtop.tui.figure_filter import OF_DEVICES, of_axes, understand
 from jaxtop.tui.figures import FIGURES
 from jaxtop.tui.moment import EMPTY, Moment
 from jaxtop.tui.palette import SIGN
 from jaxtop.tui.renderables.reading import PAST
 from jaxtop.tui.renderables.table import NOTHING, Column, figure, ordinal, words
-from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty, present
+from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty
 from jaxtop.tui.screens.host_columns import state_column
 from jaxtop.tui.screens.measured import HISTORY_KEY, measured, past
 from jaxtop.tui.screens.reported import Reported
-from jaxtop.tui.widgets.filter import FilteredTable
+from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from textual.app import ComposeResult
 
@@ -67,7 +69,7 @@ class Scene(DeviceScene):
         return any(device.coords is not None for device in self.moment.devices)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Row(DeviceRow):
     """A device among the others, and in the mesh."""
 
@@ -248,7 +250,7 @@ class DevicesView(DeviceTableView[Row]):
     TITLE: ClassVar[str] = "Devices"
 
     def __init__(self) -> None:
-        super().__init__(columns_for(Scene(EMPTY, Axes([]))))
+        super().__init__(columns_for(Scene(EMPTY, Axes([]))), self._understand)
         self._axes = Axes([])
         self._shape: tuple[object, ...] = ()
         self._reported = Reported()
@@ -256,7 +258,10 @@ class DevicesView(DeviceTableView[Row]):
         self._followed: str | None = None
 
     def compose(self) -> ComposeResult:
-        yield FilteredTable(self.table)
+        yield FilteredTable(self.table, CONDITIONS.format("temperature>=80 & data=3 | memory>60G"))
+
+    def _understand(self, typed: str) -> Callable[[Row], bool] | None:
+        return understand(typed, OF_DEVICES | of_axes(self._axes.sizes), self.table.columns)
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
         """The recent past is that of the figure that is sorted by."""

@@ -161,6 +161,8 @@ class DifferenceScreen(ModalScreen[Outcome]):
     def on_table_chosen(self, message: Table.Chosen) -> None:
         """Where such things are shown."""
         message.stop()
+        if not self.is_current:
+            return  # the second Enter of two came before the screen had gone
         change: Change = message.row
         self.dismiss(Outcome(key=_SCREENS[change.kind], agent=change.agent))
 

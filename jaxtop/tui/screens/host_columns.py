@@ -42,7 +42,7 @@ class KnownSteps:
         return known[1]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HostRow:
     """A host at a moment."""
 
@@ -100,6 +100,12 @@ class HostRow:
     @property
     def step(self) -> int | None:
         return self.host.pulse.step.index if self.host.pulse.step else None
+
+    @property
+    def still(self) -> float | None:
+        """For how long it has launched nothing, where that is far longer than usual."""
+        stall = None if self.state in PAST else self.host.pulse.stall
+        return None if stall is None else self.moment.ago(self.host, stall.since_ms)
 
     @property
     def compiling(self) -> tuple[float, str] | None:
@@ -194,6 +200,11 @@ def _idle_colour(row: HostRow, palette: Palette) -> str | None:
     return None if idle is None or idle < IDLE.reach else palette.of_level(IDLE.level)
 
 
+def _of_before(row: HostRow, palette: Palette) -> str | None:
+    """How long steps took says nothing of now where nothing is launched any more."""
+    return None if row.still is None else palette.muted
+
+
 def _estimated(value: float | None) -> str:
     return text.NA if value is None else f"~{text.share(value)}"
 
@@ -212,9 +223,12 @@ _OF_STEP = (
     _of_step("joules", "J a step", 8, joules, lambda step: step.joules_per_step),
     _of_step("joules_token", "J a token", 9, joules, lambda step: step.joules_per_token),
 )
-_TIMES = (
-    _of_step("p50", "p50", 6, seconds, lambda step: step.p50_s),
-    _of_step("p99", "p99", 6, seconds, lambda step: step.p99_s),
+_TIMES = tuple(
+    replace(each, style=_of_before)
+    for each in (
+        _of_step("p50", "p50", 6, seconds, lambda step: step.p50_s),
+        _of_step("p99", "p99", 6, seconds, lambda step: step.p99_s),
+    )
 )
 # So many hosts are asked whether they know a figure of the step: what one knows the others know.
 ASKED = 16
@@ -315,7 +329,7 @@ def columns_for(
         *((history,) if has_times else ()),
         *(each for each in _OF_STEP if each.key in told),
         figure("heard", "heard", 6, lambda row: row.age, text.age),
-        figure("step", "step", 7, lambda row: row.step, text.number),
+        figure("index", "at step", 7, lambda row: row.step, text.number),
         _CPU,
         _compiling(20),
         *(() if has_times else (history,)),

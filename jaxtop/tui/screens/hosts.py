@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 
 from jaxtop.cluster import STEP_TIME, recent
+from jaxtop.tui.figure_filter import OF_HOSTS, understand
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.hardware import LONGEST_TREND
@@ -18,7 +19,7 @@ from jaxtop.tui.screens.host_columns import FOLLOWED, PINNED, HostRow, KnownStep
 from jaxtop.tui.screens.measured import HISTORY_KEY
 from jaxtop.tui.screens.reported import Reported
 from jaxtop.tui.widgets.detail import Detail
-from jaxtop.tui.widgets.filter import FilteredTable
+from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class HostsView(View):
             pinned=PINNED,
             sort="process",
             tone=tone,
+            understand=lambda typed: understand(typed, OF_HOSTS, self.table.columns),
         )
         self._steps = KnownSteps()
         self._reported = Reported()
@@ -73,7 +75,7 @@ class HostsView(View):
         self._pane = Detail(id="host-pane")
 
     def compose(self) -> ComposeResult:
-        yield FilteredTable(self.table)
+        yield FilteredTable(self.table, CONDITIONS.format("cpu>80 & step>1.2 | state!=live"))
         yield self._pane
 
     def on_resize(self, event: events.Resize) -> None:
@@ -102,7 +104,7 @@ class HostsView(View):
             self._pane.show(lambda _width, _height: Text())
             return
         past = recent(self.moment.cluster, row.host.agent, STEP_TIME, 0, LONGEST_TREND)
-        subject = HostSubject(row.host, row.state, row.present, row.rhythm, past)
+        subject = HostSubject(row.host, row.state, row.present, row.rhythm, past, row.still)
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 
     def on_table_sorted(self, message: Table.Sorted) -> None:

@@ -18,13 +18,14 @@ from jaxtop.cluster import (
     growers,
     memory,
     memory_total,
+    present,
 )
 from jaxtop.tui import text
 from jaxtop.tui.moment import EMPTY
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.stacked import bar, legend, stacked
 from jaxtop.tui.renderables.table import Column, figure, words
-from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty, present
+from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty
 from jaxtop.tui.screens.host_columns import state_column
 from jaxtop.tui.screens.measured import curve
 from jaxtop.tui.widgets.filter import FilteredTable
@@ -70,7 +71,7 @@ class Scene(DeviceScene):
         return max((max(sum(view.bytes), view.device.used_bytes or 0) for view in self.views), default=0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Row(DeviceRow):
     """A device among the others, and what takes its memory."""
 
@@ -137,7 +138,7 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
         return Text()
     total, used = memory_total(views), sum(view.device.used_bytes or 0 for view in views)
     fullest = max(views, key=lambda view: view.device.used_bytes or 0).device
-    held = f"{len(views):,} devices hold {text.size(used)}"
+    held = f"{len(views):,} {'device holds' if len(views) == 1 else 'devices hold'} {text.size(used)}"
     most = f"most device {fullest.id}: {text.size(fullest.used_bytes)}"
     if scene.has_limits:
         end = sum(view.device.limit_bytes or 0 for view in views)
@@ -146,6 +147,8 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
     else:
         end = sum(total)
         said = f"{held}, {most}; no allocator: live arrays alone"
+    if (ago := scene.moment.counted_ago) is not None:
+        said += f"; arrays counted {text.age(ago)} ago"
     head = Text(text.printable(said), no_wrap=True, overflow="ellipsis", end="")
     head.truncate(width, overflow="ellipsis")
     return Text("\n").join([head, bar(total, end, width, palette), *legend(total, width, palette)])

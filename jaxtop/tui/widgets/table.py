@@ -86,7 +86,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         sort: str | None = None,
         tone: Callable[[Row, Palette], str | None] | None = None,
         follows_top: bool = False,
-        understand: Callable[[str], Callable[[Any], bool]] | None = None,
+        understand: Callable[[str], Callable[[Any], bool] | None] | None = None,
     ) -> None:
         """A table without rows.
 
@@ -98,8 +98,8 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
             sort: The key of the column to sort by; otherwise the order is that of the rows given.
             tone: The colour of a row's cells that have none of their own.
             follows_top: On the first row the cursor stays on the first row, whichever it is.
-            understand: Makes a test of a row from what is typed as a filter, or raises Wrong; otherwise
-                words are looked for in what is written.
+            understand: Makes a test of a row from what is typed as a filter, or raises Wrong; without a
+                test words are looked for in what is written.
         """
         super().__init__()
         self._columns = tuple(columns)
@@ -143,6 +143,11 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._sort = self._column(self._sort.key if self._sort else None)
         self._lay_out()
         self._touch()
+
+    @property
+    def columns(self) -> tuple[Column[Row], ...]:
+        """All columns, whether they fit or not."""
+        return self._columns
 
     @property
     def words(self) -> str:
@@ -217,6 +222,10 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._shown = self._ordered()
         was_visible = self._is_visible(self._cursor)
         is_placed = self._place_cursor()
+        counted = self._tally()
+        if counted != self._counted:
+            self._counted = counted
+            self.post_message(self.Counted(*counted))
         if self.is_attached:
             self.virtual_size = Size(self._width, len(self._shown) + 1)
             if was_visible or (self._reveal and is_placed):
@@ -225,17 +234,13 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
                 self._scroll(int(self.max_scroll_y))
             self._reveal = self._reveal and not is_placed
             self._repaint()
-        counted = self._tally()
-        if counted != self._counted:
-            self._counted = counted
-            self.post_message(self.Counted(*counted))
 
     def _ordered(self) -> list[Row]:
         """The rows to show, from top to bottom."""
         rows, test = self._rows, self._test
         if test is not None:
             rows = [row for row in rows if test(row)]
-        elif self._understand is None and self._filter.strip():
+        elif self._filter.strip():
             rows = draw.matching(rows, self._columns, self._filter)
         return draw.in_order(rows, self._sort, descending=self._descending)
 

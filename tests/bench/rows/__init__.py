@@ -22,7 +22,7 @@ from tests.bench.rows import (
 ROWS = (
     Row(
         name="cpu",
-        what="CPU of the agent's threads in a training process of 8 devices, in % of one core",
+        what="CPU of the agent's threads in a training process of 8 devices, in % of a core, in the long run",
         control="the agent's own account of it (Pulse.cost.cpu_ppm)",
         spread="none of one long reading; of the control, 95 % bootstrap interval of the mean pulse",
         measure=cpu.measure,
@@ -31,7 +31,7 @@ ROWS = (
         name="costs",
         what="CPU of each thread of the agent, and of each collector, with everything on, in % of one core",
         control="of all threads, their clocks as the measuring side reads them",
-        spread="none: one long reading, after the first looks",
+        spread="none: one long reading, after the first minute",
         measure=costs.measure,
     ),
     Row(

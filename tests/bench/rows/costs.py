@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.bench.frame import Figure, one
 from tests.bench.processes import Trainer, Viewer
+from tests.bench.rows.cpu import BUDGET, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,24 +23,24 @@ def measure(setting: Setting) -> Iterator[Figure]:
             trainer.do("start")
             with Viewer():
                 trainer.do("await_viewers", viewers=1)
-                trainer.do(
-                    "train", seconds=setting.pick(5, 1)
-                )  # the first looks cost more than those that follow
+                first = trainer.do("train", seconds=setting.pick(60, 2))
                 before = trainer.do("costs")
-                trained = trainer.do("train", seconds=setting.pick(60, 4))
+                trained = trainer.do("train", seconds=setting.pick(120, 4))
                 after = trainer.do("costs")
+        yield Figure(f"{arrays:,} live arrays: all threads, the first minute", one(share(first)), "%")
         threads, collectors = (
             _percent(before[kind], after[kind], trained["elapsed"])
             for kind in ("threads_us", "collectors_us")
         )
         yield Figure(
-            f"{arrays:,} live arrays: all threads",
+            f"{arrays:,} live arrays: all threads, from then on",
             one(sum(threads.values())),
             "%",
-            control=one(trained["cpu"] / trained["elapsed"] * 100),
+            control=one(share(trained)),
+            budget=BUDGET,
         )
-        for name, share in sorted(threads.items(), key=lambda each: -each[1]):
-            yield Figure(f"  {name}", one(share), "%")
+        for name, taken in sorted(threads.items(), key=lambda each: -each[1]):
+            yield Figure(f"  {name}", one(taken), "%")
             if name == "sampler":
                 yield from (Figure(f"    {each}", one(of), "%") for each, of in collectors.items())
 

@@ -15,10 +15,14 @@ from jaxtop_agent.windows.traces.parts import Op, Seen, Span, Wanted, breathing,
 
 PLANE = re.compile(r"/device:GPU:(\d+)")
 HOST = "/host:CPU"
-# The driver's calls that put work on a stream.
-CALL = re.compile(r"(cu|cuda|hip)[A-Z]\w*(Launch|Mem)\w*|(cu|cuda|hip)(Graph)?Launch\w*")
+# The driver's calls that put work on a stream; XLA adds the graph to the name of those that launch one.
+CALL = re.compile(r"(cu|cuda|hip)([A-Z]\w*)?(Launch|Mem)\w*( \(CudaGraph:\d+\))?")
 # Where PJRT says which launch it is about: its run id, or the number that a newer one gives it.
-LAUNCH = re.compile(r"\w*::(EnqueueExecution|ExecuteHelper|ExecuteOnLocalDevice|LaunchOnDevice)\b.*")
+LAUNCH = re.compile(
+    # Before JAX 0.10 · since then, on the caller's thread and on that of a device.
+    r"\w*::(EnqueueExecution|ExecuteHelper|ExecuteOnLocalDevice|LaunchOnDevice)\b.*"
+    r"|(\[\d+\] )?CommonPjRtLoadedExecutable::Execute \(.*\)"
+)
 PJRT_CONTEXT = 5
 COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*", re.IGNORECASE)
 
@@ -83,6 +87,7 @@ def _device(plane: Any, device: int, runs: dict[int, int], wanted: Wanted, seen:
             run = runs.get(said.get("correlation_id", -1))
             module = said.get("hlo_module")
             if run is None or module is None:
+                seen.strays += module is not None
                 continue
             start, end = int(event.start_ns), int(event.start_ns + event.duration_ns)
             _, first, last = extents.get(run, ("", start, end))

@@ -59,6 +59,7 @@ class Seen:
     flights: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
     cut: set[tuple[str, int]] = field(default_factory=set)  # (module, run) that the window's edges cut
     events: int = 0
+    strays: int = 0  # of a program, but of which launch the trace does not say
 
     def work(self, run: int, device: int, start: int, end: int) -> None:
         self.busy.setdefault((run, device), []).append((start, end))

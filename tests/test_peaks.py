@@ -1,0 +1,84 @@
+"""What devices can compute at most: by the names that JAX has for them, and never more than is their own."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from jaxtop.cluster.peaks import TOLD, peak_of
+from jaxtop.wire import Device
+from tests.stage import hello
+
+HELLO = hello(0)
+
+
+def tera(kind):
+    peak = peak_of(HELLO, Device(0, kind, "gpu"))
+    return None if peak is None else peak.flops / 1e12
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("NVIDIA GB200", 2500),
+        ("NVIDIA GB300", 2500),
+        ("NVIDIA B200", 2250),
+        ("NVIDIA B300 SXM6 AC", 2250),
+        ("NVIDIA GH200 480GB", 989),
+        ("NVIDIA H200", 989),
+        ("NVIDIA H200 NVL", 835),
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 NVL", 835),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA H800 PCIe", 756),
+        ("NVIDIA H20", 148),
+        ("NVIDIA A100-SXM4-40GB", 312),
+        ("NVIDIA A100 80GB PCIe", 312),
+        ("NVIDIA L40S", 362),
+        ("NVIDIA L4", 121),
+        ("Tesla V100-SXM2-16GB", 125),
+        ("Tesla V100S-PCIE-32GB", 130),
+        ("Tesla V100-PCIE-16GB", 112),
+        ("Tesla T4", 65),
+        ("TPU7x", 2307 / 2),  # a device is a core
+        ("TPU v3", 123 / 2),
+        ("TPU v6 lite", 918),
+        ("TPU v5 lite", 197),
+        ("TPU v5", 459),
+        ("TPU v5p", 459),
+        ("TPU v4", 275),
+        ("AMD Instinct MI300X", 1307),
+        ("AMD Instinct MI250X", 191.5),
+    ],
+)
+def test_the_peak_is_the_makers_for_dense_matrices(kind, expected):
+    assert tera(kind) == expected
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "NVIDIA A100-SXM4-40GB MIG 1g.5gb",  # a seventh of it
+        "NVIDIA H100 80GB HBM3 MIG 3g.40gb",
+        "NVIDIA RTX A1000",
+        "NVIDIA GB10",
+        "NVIDIA GeForce RTX 4090",
+        "TPU v4 lite",
+        "AMD Instinct MI250X / MI250",
+        "cpu",
+    ],
+)
+def test_what_is_only_called_alike_has_no_peak(kind):
+    assert tera(kind) is None
+
+
+def test_what_the_runs_owner_says_goes_before_the_table():
+    hello = msgspec.structs.replace(HELLO, peak_flops=5e13)
+    peak = peak_of(hello, Device(0, "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "gpu"))
+    assert (peak.flops, peak.source) == (5e13, TOLD)
+
+
+def test_devices_that_share_a_chip_share_its_peak():
+    cores = tuple(Device(i, "TPU v4", "tpu", coords=(i // 2, 0, 0), core_on_chip=i % 2) for i in range(4))
+    hello = msgspec.structs.replace(HELLO, devices=cores)
+    assert [peak_of(hello, each).flops for each in cores] == [275e12 / 2] * 4
