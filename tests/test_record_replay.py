@@ -192,11 +192,18 @@ def test_a_disk_that_fills_ends_the_recording_and_says_what_there_is(tmp_path):
     if run("mount", "-t", "tmpfs", "-o", "size=70m", "tmpfs", full).returncode:
         pytest.skip("no file system can be mounted here")
     try:
-        (full / "other").write_bytes(b"\1" * (10 << 20))  # what is left is less than what is left to the run
         with agents(hosts=2) as (address, _):
+            words = [*JAXTOP, "record", address, "-o", full / "run.mcap", "--duration", "30"]
+            with processes(words, stdout=PIPE, stderr=PIPE) as (recording,):
+                eventually((full / "run.mcap").exists)
+                (full / "other").write_bytes(b"\1" * (10 << 20))  # what is left is less than what is left to the run
+                said = recording.communicate(timeout=60)[1]
+                assert recording.returncode == 1 and is_one_line(said)
+                assert "no space left" in said and "run.mcap" in said
+            (full / "run.mcap").unlink()
             done = jaxtop("record", address, "-o", full / "run.mcap", "--duration", "30")
-        assert done.returncode == 1 and is_one_line(done.stderr)
-        assert "no space left" in done.stderr and "run.mcap" in done.stderr
+            assert done.returncode == 2 and is_one_line(done.stderr) and "no space left" in done.stderr
+            assert [each.name for each in full.iterdir()] == ["other"]
     finally:
         run("umount", full)
 

@@ -187,7 +187,8 @@ class Tape:
             self._opened.set()
 
     def _serve(self) -> None:
-        flush_due = look_due = time.monotonic()
+        flush_due = time.monotonic()
+        look_due = flush_due + LOOK_AT_DISK_EVERY
         while not self._is_ending and self.failure is None:
             self._bell.wait(max(0.0, flush_due - time.monotonic()))
             self._bell.clear()
@@ -199,7 +200,9 @@ class Tape:
                 flush_due = now + self._flush_every
             if now >= look_due:
                 look_due = now + LOOK_AT_DISK_EVERY
-                self._look_at_disk()
+                self._look_for_room()
+                if not self._is_unnamed:
+                    self._files[-1].stat()  # a folder that was taken away
             if synced is not None:
                 synced.set()
 
@@ -229,6 +232,7 @@ class Tape:
         path = self._path
         if self._number > 1:
             path = path.with_name(f"{path.stem}-{self._number:03}{path.suffix}")
+        self._look_for_room()
         self._writer = Writer(path, self._about)
         self._begun = time.monotonic()
         self._files.append(path)
@@ -256,12 +260,10 @@ class Tape:
     def _advance(self, part: float) -> None:
         self.progress = part
 
-    def _look_at_disk(self) -> None:
+    def _look_for_room(self) -> None:
         folder = Path(tempfile.gettempdir()) if self._is_unnamed else self._path.parent
         if shutil.disk_usage(folder).free < LEAST_FREE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if not self._is_unnamed:
-            self._files[-1].stat()  # a folder that was taken away
 
     def _fail(self, why: str) -> None:
         if self.failure is None:
