@@ -196,7 +196,7 @@ def test_a_disk_that_fills_ends_the_recording_and_says_what_there_is(tmp_path):
             words = [*JAXTOP, "record", address, "-o", full / "run.mcap", "--duration", "30"]
             with processes(words, stdout=PIPE, stderr=PIPE) as (recording,):
                 eventually((full / "run.mcap").exists)
-                (full / "other").write_bytes(b"\1" * (10 << 20))  # what is left is less than what is left to the run
+                (full / "other").write_bytes(b"\1" * (10 << 20))  # leaves less than is left to the run
                 said = recording.communicate(timeout=60)[1]
                 assert recording.returncode == 1 and is_one_line(said)
                 assert "no space left" in said and "run.mcap" in said
