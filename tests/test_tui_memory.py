@@ -139,3 +139,20 @@ def test_where_there_is_little_room_the_devices_have_it():
 def test_it_fits_every_size(told, size):
     shown = seen(*told, keys=("5",), size=size)
     assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("typed", "ids"),
+    [
+        ("used>=14G & host~node", [4, 5, 6, 7]),
+        ("id<3 & optimizer>1G", [0, 1, 2]),
+        ("temps>0 & !(process=0)", [4, 5, 6, 7]),
+        ("memory>14.6g | peak<14.1G", [0, 7]),
+        ("free>1P", []),
+    ],
+)
+def test_devices_are_filtered_by_what_holds_their_memory(typed, ids):
+    shown = seen(*staged.held(), keys=("5", "slash", *typed, "enter"))
+    rows = (row.lstrip("▌").split() for row in shown.splitlines())
+    assert [int(row[0]) for row in rows if row[1:2] in (["node00"], ["node01"])] == ids
+    assert f"{len(ids)} of 8" in shown

@@ -199,7 +199,7 @@ class Cluster:
             pulse=pulse,
             pulse_at=at,
             launches=launches,
-            counted_at=at if host.counted_at is None and pulse.launches else host.counted_at,
+            launches_since=at if host.launches_since is None and pulse.launches else host.launches_since,
             past_launches=_remember_launches(host.past_launches, Launches(pulse.at_ms, launches)),
             steps=_advance(host.steps, pulse),
         )
@@ -274,7 +274,7 @@ class Cluster:
         return host.but(
             heard_at=past.heard_at,
             launches=MappingProxyType(past.counted) if past.counted else host.launches,
-            counted_at=past.counted_at,
+            launches_since=past.launches_since,
             past_launches=keyframe.launches_of(past.launches),
             steps=keyframe.steps_of(past.steps),
         )

@@ -69,7 +69,7 @@ class Host:
     pulse_at: float | None = None
     launches: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     # When launches were told for the first time: what came before that was not counted.
-    counted_at: float | None = None
+    launches_since: float | None = None
     steps: Rate | None = None
     # The older of the two is what rates are taken from.
     past_launches: tuple[Launches, ...] = ()

@@ -73,7 +73,7 @@ def _past(cluster: Cluster, host: Host) -> wire.Past:
         tuple(wire.PastLaunches(each.at_ms, dict(each.launches)) for each in host.past_launches),
         None if steps is None else wire.PastSteps(steps.first_ms, steps.first, steps.last_ms, steps.last),
         dict(host.launches),
-        host.counted_at,
+        host.launches_since,
     )
 
 

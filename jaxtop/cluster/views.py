@@ -206,7 +206,7 @@ def present(device: DeviceView) -> DeviceView:
 def launch_rate(cluster: Cluster, agent: str) -> float | None:
     """Launches per second of a host, of late; None while they were not counted twice."""
     host = cluster.hosts.get(agent)
-    since = None if host is None else host.counted_at
+    since = None if host is None else host.launches_since
     samples = cluster.history.get(agent, ())
     if since is None or not samples:
         return None

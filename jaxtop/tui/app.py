@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.cluster import Cluster
-from jaxtop.tui import headline, pace
-from jaxtop.tui.asking import NOBODY, Question, processes
+from jaxtop.tui import headline
+from jaxtop.tui.asking import Desk
 from jaxtop.tui.deck import Deck
 from jaxtop.tui.help import Help
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from jaxtop.cluster import Probe
-    from jaxtop.tui.asking import Ask, What
+    from jaxtop.tui.asking import Ask, Outcome, What
     from jaxtop.tui.deck import Start
     from jaxtop.tui.reel import Recorder, Reel
 
@@ -133,10 +133,7 @@ class JaxtopApp(TimedApp):
         self._feed: Feed = _Silence() if feed is None else feed
         self._clock = clock
         self._deck.tick(clock())
-        self._ask = ask
-        self._questions: list[Question] = []
-        # The interval that is wanted, until it can be asked for.
-        self._pace: int | None = None
+        self._desk = Desk(ask)
         # What was drawn last: a moment that does not change is not drawn again.
         self._drawn: Moment | None = None
         self._selection: Selection = NOTHING
@@ -206,7 +203,6 @@ class JaxtopApp(TimedApp):
             return
         self._deck.tick(self._clock())
         self._tell_outcomes()
-        self._put_pace()
         self._paint_time()
         moment = self.moment
         self._paint_lines(moment)
@@ -219,7 +215,7 @@ class JaxtopApp(TimedApp):
         stand = headline.Stand(self._word, clock, self._deck.is_live, self._recording)
         width = self.size.width
         self._header.read(headline.header(moment, stand, width, self.palette))
-        asking = [question.progress for question in self._questions]
+        asking = self._desk.progress
         self._facts.read(headline.facts(moment, self._feed.rejected(), width, self.palette, asking))
 
     def on_click(self, event: events.Click) -> None:
@@ -285,24 +281,10 @@ class JaxtopApp(TimedApp):
             self.action_screen("9")
 
     def action_pace(self, by: int) -> None:
-        """Have all processes tell of themselves less often, or oftener: from that which tells most often."""
+        """Have all processes tell of themselves less often, or oftener."""
         hellos = (self._cluster.hosts[agent].hello for agent in self._agents)
-        told = min((hello.interval_ms for hello in hellos if hello), default=pace.USUAL)
-        asked = (question.interval_ms for question in self._questions)
-        now = self._pace or next(filter(None, asked), told)
-        stop = pace.stop_after(now, by)
-        if stop is None:
-            than = "longer" if by > 0 else "shorter"
-            self.notify(f"{than} than {now / 1000:g}s is not on offer", timeout=2)
-        else:
-            self._pace = stop
-            self._put_pace()
-
-    def _put_pace(self) -> None:
-        """What is wanted last is asked for once all have answered what was asked before."""
-        if self._pace is not None and not any(question.what == "pace" for question in self._questions):
-            wanted, self._pace = self._pace, None
-            self._put("pace", wanted)
+        self._say(self._desk.want_pace((hello.interval_ms for hello in hellos if hello), by))
+        self._put_pace()
 
     @property
     def _agents(self) -> list[str]:
@@ -310,24 +292,25 @@ class JaxtopApp(TimedApp):
         states = Moment(self._cluster, self._clock()).states
         return [agent for agent, state in states.items() if state not in OVER]
 
-    def _put(self, what: What, interval_ms: int | None = None) -> None:
-        """Ask whoever may be there, once at a time."""
-        agents = self._agents
-        if self._ask is None:
-            self.notify(NOBODY, severity="warning")
-        elif not agents:
-            self.notify("there is no process to ask", severity="warning")
-        elif not any(question.what == what for question in self._questions):
-            self._questions.append(Question(what, self._ask(what, agents, interval_ms), interval_ms))
-            self.notify(f"asking {processes(len(agents))}", timeout=2)
+    def _put(self, what: What) -> None:
+        """Ask whoever may be there."""
+        self._say(self._desk.put(what, self._agents))
+
+    def _put_pace(self) -> None:
+        if self._desk.can_put_pace:
+            self._say(self._desk.put_pace(self._agents))
+
+    def _say(self, outcome: Outcome | None) -> None:
+        """For a moment what is asked; longer what there is to mind."""
+        if outcome is not None:
+            self.notify(outcome.text, severity=outcome.severity, timeout=2 if outcome.is_good else None)
             self._paint_lines(self.moment)
 
     def _tell_outcomes(self) -> None:
-        for question in [each for each in self._questions if not each.is_open]:
-            self._questions.remove(question)
-            said, is_good = question.outcome
+        for outcome in self._desk.outcomes():
             paused = "" if self._deck.is_live else "; the view is paused"
-            self.notify(said + paused, severity="information" if is_good else "warning")
+            self.notify(outcome.text + paused, severity=outcome.severity)
+        self._put_pace()
 
     def action_help(self) -> None:
         """Show the keys that work here."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from jaxtop.tui.pace import every
+from jaxtop.tui.pace import USUAL, every, stop_after
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 What = Literal["capture", "stacks", "pace"]
 # What is asked for, and what is said of those who did as asked.
@@ -52,6 +52,10 @@ class Outcome(NamedTuple):
     text: str
     is_good: bool
 
+    @property
+    def severity(self) -> Literal["information", "warning"]:
+        return "information" if self.is_good else "warning"
+
 
 @dataclass(frozen=True)
 class Question:
@@ -86,6 +90,65 @@ class Question:
     @property
     def _for(self) -> str:
         return _FOR[self.what] + ("" if self.interval_ms is None else f" {every([self.interval_ms])}")
+
+
+class Desk:
+    """Where questions are put: of each kind one at a time."""
+
+    def __init__(self, ask: Ask | None) -> None:
+        """A desk that asks by this; None where there is nobody to ask."""
+        self._ask = ask
+        self._open: list[Question] = []
+        # The interval that is wanted, until it can be asked for.
+        self._pace: int | None = None
+
+    @property
+    def progress(self) -> list[str]:
+        """A line for each question that is under way."""
+        return [question.progress for question in self._open]
+
+    def put(self, what: What, agents: Sequence[str], interval_ms: int | None = None) -> Outcome | None:
+        """Ask these; what is to be said of it, None if that is asked already."""
+        if self._ask is None:
+            return Outcome(NOBODY, False)
+        if not agents:
+            return Outcome("there is no process to ask", False)
+        if self._is_asked(what):
+            return None
+        self._open.append(Question(what, self._ask(what, agents, interval_ms), interval_ms))
+        return Outcome(f"asking {processes(len(agents))}", True)
+
+    def want_pace(self, told_ms: Iterable[int], by: int) -> Outcome | None:
+        """Want the next longer interval, or the next shorter one; what is to be said if there is none.
+
+        It counts from what was wanted last, else from that of the process that tells most often.
+        """
+        asked = (question.interval_ms for question in self._open)
+        now = self._pace or next(filter(None, asked), None) or min(told_ms, default=USUAL)
+        stop = stop_after(now, by)
+        if stop is None:
+            return Outcome(f"{'longer' if by > 0 else 'shorter'} than {now / 1000:g}s is not on offer", True)
+        self._pace = stop
+        return None
+
+    @property
+    def can_put_pace(self) -> bool:
+        """Whether an interval is wanted, and all have answered what was asked before."""
+        return self._pace is not None and not self._is_asked("pace")
+
+    def put_pace(self, agents: Sequence[str]) -> Outcome | None:
+        """Ask for the interval that was wanted last."""
+        wanted, self._pace = self._pace, None
+        return self.put("pace", agents, wanted)
+
+    def outcomes(self) -> list[Outcome]:
+        """Of the questions that have come to an end since the last call."""
+        over = [question for question in self._open if not question.is_open]
+        self._open = [question for question in self._open if question not in over]
+        return [question.outcome for question in over]
+
+    def _is_asked(self, what: What) -> bool:
+        return any(question.what == what for question in self._open)
 
 
 def processes(count: int) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 _OPERATOR = re.compile(r"[&|!<>=~]")
 _TOKEN = re.compile(
@@ -53,10 +54,10 @@ class Wrong(ValueError):
 
 
 @dataclass(frozen=True)
-class Field(Generic[T]):
+class Field(Generic[T_contra]):
     """Something that can be asked for: how it is read, and what an operator and a value ask of it."""
 
-    read: Callable[[T], Any]
+    read: Callable[[T_contra], Any]
     asked: Callable[[str, str], Callable[[Any], bool]]
 
 

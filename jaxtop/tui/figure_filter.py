@@ -11,11 +11,12 @@ from jaxtop.tui.expressions import Field, number, quantity, words
 from jaxtop.tui.figures import short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from jaxtop.cluster import Figure, Pulse
     from jaxtop.cluster.rhythm import StepView
     from jaxtop.tui.renderables.table import Column
+    from jaxtop.tui.screens.device_table import DeviceRow
     from jaxtop.tui.screens.devices import Row
     from jaxtop.tui.screens.host_columns import HostRow
 
@@ -83,12 +84,12 @@ OF_HOSTS: dict[str, Field[HostRow]] = {
 }
 
 
-def _slowed(row: Row) -> str | None:
+def _slowed(row: DeviceRow) -> str | None:
     found = slowed(row.device.pulse, row.device.position)
     return None if found is None else ", ".join(found[0])
 
 
-OF_DEVICES: dict[str, Field[Row]] = {
+OF_DEVICES: dict[str, Field[DeviceRow]] = {
     **_of_figures(DEVICE_FIGURES, lambda row: (row.device.pulse, row.device.position)),
     "id": Field(lambda row: row.device.id, number),
     "local": Field(lambda row: row.device.local_id, number),
@@ -116,7 +117,7 @@ def of_axes(names: Iterable[str]) -> dict[str, Field[Row]]:
 
 
 def understand(
-    typed: str, fields: dict[str, Field[T]], columns: Sequence[Column[T]]
+    typed: str, fields: Mapping[str, Field[T]], columns: Sequence[Column[T]]
 ) -> Callable[[T], bool] | None:
     """What was typed, as a test of a row; None if it is but words, which are looked for in these columns.
 

@@ -43,7 +43,7 @@ class Past(Struct, frozen=True, array_like=True, tag="past"):
     launches: tuple[PastLaunches, ...] = ()
     steps: PastSteps | None = None
     counted: dict[str, int] = {}  # all launch counters: a pulse has those that moved
-    counted_at: float | None = None  # when the first of them was told
+    launches_since: float | None = None  # when the first of them was told
 
 
 class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):

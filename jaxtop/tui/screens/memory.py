@@ -21,6 +21,8 @@ from jaxtop.cluster import (
     present,
 )
 from jaxtop.tui import text
+from jaxtop.tui.expressions import Field, number
+from jaxtop.tui.figure_filter import OF_DEVICES, understand
 from jaxtop.tui.moment import EMPTY
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.stacked import bar, legend, stacked
@@ -28,10 +30,10 @@ from jaxtop.tui.renderables.table import Column, figure, words
 from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty
 from jaxtop.tui.screens.host_columns import state_column
 from jaxtop.tui.screens.measured import curve
-from jaxtop.tui.widgets.filter import FilteredTable
+from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual import events
     from textual.app import ComposeResult
@@ -131,6 +133,27 @@ def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
     )
 
 
+def _of_parts() -> dict[str, Field[Row]]:
+    """The parts by their names and by the titles of their columns."""
+
+    def field(part: Part) -> Field[Row]:
+        return Field(lambda row: row.view.of(part), number)
+
+    return {
+        name.rstrip("~").replace(" ", "_"): field(part)
+        for part in PARTS
+        for name in (part, _TITLES.get(part, part))
+    }
+
+
+_ASKED: dict[str, Field[Row]] = {
+    **OF_DEVICES,
+    **_of_parts(),
+    "used": OF_DEVICES["memory"],
+    "largest": Field(lambda row: row.view.largest_free_bytes, number),
+}
+
+
 def summary(scene: Scene, width: int, palette: Palette) -> Text:
     """The cluster as one bar, what it says in words, and the legend."""
     views = [view for view in scene.views if view.device.used_bytes is not None]
@@ -204,7 +227,7 @@ class MemoryScreenView(DeviceTableView[Row]):
     """
 
     def __init__(self) -> None:
-        super().__init__(columns_for(Scene(EMPTY, []), 0))
+        super().__init__(columns_for(Scene(EMPTY, []), 0), self._understand)
         self._known = KnownMemory()
         self._shape: tuple[object, ...] = ()
         self._summary = Static(id="summary")
@@ -215,10 +238,13 @@ class MemoryScreenView(DeviceTableView[Row]):
 
     def compose(self) -> ComposeResult:
         yield self._summary
-        yield FilteredTable(self.table)
+        yield FilteredTable(self.table, CONDITIONS.format("memory>60G & optimizer>20G | host~node1"))
         with Horizontal(id="below"):
             yield self._growing
             yield self._headroom
+
+    def _understand(self, typed: str) -> Callable[[Row], bool] | None:
+        return understand(typed, _ASKED, self.table.columns)
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
