@@ -101,6 +101,27 @@ class TestWhatTheFrameSays:
 
         play(act, *told)
 
+    def test_of_several_runs_hosts_and_devices_are_called_by_their_run_too(self):
+        other = structs.replace(staging.hello(0, 1), agent="f" * 16, run="r2", name="eval")
+        pulse = staging.pulse(0, launches=20)
+        most = structs.replace(pulse, devices=wire.DeviceSample(used_bytes=(1 << 30, 1, 1, 1)))
+        told = [*staging.well(), staging.frame(other.agent, other), staging.frame(other.agent, most)]
+
+        async def act(stage: Stage) -> None:
+            assert "most memory on eval device 0: 1.0G" in stage.line("facts")
+            await stage.press("G")
+            assert "eval process 0 on node00" in stage.text
+            await stage.press("2")
+            assert "eval process 0 on node00" in stage.text
+
+        play(act, *told)
+        dead = staging.frame(other.agent, wire.Link("died", "10.0.0.9:7411"), sequence=9)
+
+        async def act_later(stage: Stage) -> None:
+            assert "eval process 0 on node00" in stage.line("facts")
+
+        play(act_later, *told, dead)
+
     def test_a_fact_that_does_not_fit_is_cut_and_not_left_out(self):
         async def act(stage: Stage) -> None:
             assert stage.line("facts").startswith("● all hosts live, mesh data 4 × model 2, most memory")

@@ -28,6 +28,7 @@ from jaxtop.cluster.views import (
     memory_history,
     meshes,
     present,
+    run_of,
     runs,
     scaled,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "programs",
     "recent",
     "reported",
+    "run_of",
     "runs",
     "scaled",
     "series",

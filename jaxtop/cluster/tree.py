@@ -155,7 +155,7 @@ def _natural(label: str) -> tuple[str | int, ...]:
     return tuple(int(piece) if i % 2 else piece for i, piece in enumerate(pieces))
 
 
-def grow(views: Iterable[ArrayView], run_names: Mapping[str, str | None]) -> Sequence[Node]:
+def grow(views: Iterable[ArrayView], run_names: Mapping[str, str]) -> Sequence[Node]:
     """The top of the tree: the runs, or what is in the only one."""
     members = [(way_to(view.run, view.function, view.name, view.created), view) for view in views]
     if len(run_names) > 1:
@@ -163,13 +163,10 @@ def grow(views: Iterable[ArrayView], run_names: Mapping[str, str | None]) -> Seq
     return _branches(members, (members[0][1].run,), 0) if members else ()
 
 
-def _labels(run_names: Mapping[str, str | None]) -> dict[str, str]:
+def _labels(run_names: Mapping[str, str]) -> dict[str, str]:
     """What each run is called; runs of one name have their ids beside it."""
     often = Counter(run_names.values())
-    return {
-        run: run if name is None else (f"{name} {run}" if often[name] > 1 else name)
-        for run, name in run_names.items()
-    }
+    return {run: f"{name} {run}" if often[name] > 1 else name for run, name in run_names.items()}
 
 
 def _branches(

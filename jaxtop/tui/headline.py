@@ -82,7 +82,7 @@ def header(moment: Moment, stand: Stand, width: int, palette: Palette) -> Text:
 
 
 def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
-    names = [run.name or run.id for run in moment.runs]
+    names = list(moment.run_names.values())
     live = sum(state is State.LIVE for state in moment.states.values())
     expected = sum(max(run.process_count or 0, len(run.hosts)) for run in moment.runs)
     if not moment.hosts:
@@ -157,7 +157,7 @@ def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
         members = [view.host for view in moment.hosts if moment.states[view.host.agent] is state]
         if not members:
             continue
-        who = members[0].label if len(members) == 1 else f"{len(members)} hosts"
+        who = moment.label(members[0]) if len(members) == 1 else f"{len(members)} hosts"
         ago = ""
         if state is State.DIED:
             times = {text.age(moment.now - host.heard_at) for host in members if host.heard_at}
@@ -183,7 +183,8 @@ def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     for late in latecomers(moment.cluster):
         host = moment.host(late.agent)
         if host is not None and moment.states.get(late.agent) is State.LIVE:
-            who = host.label if host.process_index is None else f"process {host.process_index}"
+            is_known = host.process_index is not None and len(moment.runs) == 1
+            who = f"process {host.process_index}" if is_known else moment.label(host)
             words = f"{who} comes late: others wait {text.micros(late.late_us)}"
             found.append(("!", f"{words} in {late.program}", palette.warning))
     return found
@@ -195,7 +196,7 @@ def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     for difference in moment.differences:
         others = [agent for agents in difference.agents[1:] for agent in agents]
         host = moment.host(others[0])
-        who = host.label if host and len(others) == 1 else f"{len(others)} hosts"
+        who = moment.label(host) if host and len(others) == 1 else f"{len(others)} hosts"
         found.append(("≠", f"{difference.name}: {who} compiled another program", palette.bad))
     storms = {name for view in moment.hosts for name in view.host.programs.recompiling}
     found += [("!", f"{name} is compiled over and over", palette.warning) for name in sorted(storms)]
@@ -228,7 +229,7 @@ def _all_well(moment: Moment, palette: Palette) -> tuple[str, str, str]:
         most = text.size(largest)
         # From where on sizes read the same is found by halving: there may be thousands of them.
         least = bisect_left(range(largest), True, key=lambda size: text.size(size) == most)
-        alike = [device.id for device in holders if (device.used_bytes or 0) >= least]
+        alike = [device for device in holders if (device.used_bytes or 0) >= least]
         more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
-        words.append(f"most memory on device {alike[0]}: {most}{more}")
+        words.append(f"most memory on {moment.label_of(alike[0])}: {most}{more}")
     return "●", ", ".join(words), palette.good

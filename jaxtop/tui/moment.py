@@ -55,6 +55,22 @@ class Moment:
         return model.runs(self.cluster)
 
     @cached_property
+    def run_names(self) -> dict[str, str]:
+        """What a person calls each run, by its id."""
+        return {run.id: run.name or run.id for run in self.runs}
+
+    def label(self, host: Host) -> str:
+        """How a person would call a host, among those of several runs too."""
+        return self._of_run(model.run_of(host), host.label)
+
+    def label_of(self, device: DeviceView) -> str:
+        """How a person would call a device, among those of several runs too."""
+        return self._of_run(device.run, f"device {device.id}")
+
+    def _of_run(self, run: str, name: str) -> str:
+        return f"{self.run_names.get(run, run)} {name}" if len(self.runs) > 1 else name
+
+    @cached_property
     def hosts(self) -> list[HostView]:
         return [view for run in self.runs for view in run.hosts]
 

@@ -219,9 +219,8 @@ class TimedApp(App[str]):
         else:
             deck.is_playing = False
             moment = deck.moment
-            names = {run.id: run.name or run.id for run in moment.runs}
             here = Then(moment.now, moment.cluster)
-            self.push_screen(DifferenceScreen(deck.mark, here, names), self._compared)
+            self.push_screen(DifferenceScreen(deck.mark, here, moment.run_names), self._compared)
         self._moved()
 
     def _compared(self, outcome: Outcome | None) -> None:

@@ -35,6 +35,7 @@ class Subject:
 
     device: DeviceView
     host: Host
+    host_label: str
     meshes: tuple[Grid, ...] = ()
     marked: tuple[Grid, int] | None = None
     history: tuple[int | None, ...] = ()
@@ -85,7 +86,7 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
     kind = device.platform if device.kind.lower() == device.platform.lower() else device.kind
     platform = "" if kind == device.platform else f"{device.platform}, "
     local = "" if device.local_id is None else f", local id {device.local_id}"
-    lines = [head, Text(f"{platform}{kind}{local}"), Text(host.label)]
+    lines = [head, Text(f"{platform}{kind}{local}"), Text(subject.host_label)]
     if device.coords is not None:
         lines.append(pairs([("coords", " ".join(map(str, device.coords)))], ink))
     step = None if device.state in OVER else step_of(host)

@@ -171,7 +171,7 @@ class ArraysView(View):
         ago = moment.counted_ago
         self._counted = "" if ago is None else f"counted {text.age(ago)} ago"
         self._past_runs = frozenset(run.id for run in moment.runs if _is_past(run, moment))
-        self.table.update_views(self._views, {run.id: run.name for run in moment.runs}, empty(moment))
+        self.table.update_views(self._views, moment.run_names, empty(moment))
         self._show_pane()
 
     @property

@@ -94,8 +94,8 @@ def columns_for(moment: Moment) -> tuple[Column[CollectiveView], ...]:
     """Where there are several runs, a collective says which one it belongs to."""
     if len(moment.runs) < 2:
         return COLUMNS
-    names = {run.id: run.name for run in moment.runs}
-    return (*COLUMNS[:1], words("run", "run", 12, lambda view: names.get(view.run) or view.run), *COLUMNS[1:])
+    names = moment.run_names
+    return (*COLUMNS[:1], words("run", "run", 12, lambda view: names.get(view.run, view.run)), *COLUMNS[1:])
 
 
 def _sources(moment: Moment, name: str) -> list[str]:

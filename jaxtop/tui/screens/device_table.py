@@ -30,10 +30,6 @@ class DeviceScene:
     moment: Moment
 
     @cached_property
-    def run_names(self) -> dict[str, str | None]:
-        return {run.id: run.name for run in self.moment.runs}
-
-    @cached_property
     def has_limits(self) -> bool:
         return any(device.limit_bytes for device in self.moment.devices)
 
@@ -52,7 +48,7 @@ class DeviceRow:
 
     @property
     def run(self) -> str:
-        return self.scene.run_names.get(self.device.run) or self.device.run
+        return self.scene.moment.run_names.get(self.device.run, self.device.run)
 
     @property
     def history(self) -> list[int | None]:

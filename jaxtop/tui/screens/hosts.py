@@ -104,7 +104,9 @@ class HostsView(View):
             self._pane.show(lambda _width, _height: Text())
             return
         past = recent(self.moment.cluster, row.host.agent, STEP_TIME, 0, LONGEST_TREND)
-        subject = HostSubject(row.host, row.state, row.present, row.rhythm, past, row.still)
+        subject = HostSubject(
+            row.host, self.moment.label(row.host), row.state, row.present, row.rhythm, past, row.still
+        )
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 
     def on_table_sorted(self, message: Table.Sorted) -> None:

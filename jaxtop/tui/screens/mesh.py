@@ -341,7 +341,9 @@ class MeshScreenView(View):
     def _nobody(self) -> str:
         """What is said where no device is selected."""
         host = None if self.selection.agent is None else self.moment.host(self.selection.agent)
-        return "no device yet" if host is None else f"{host.label}: its devices are not known yet"
+        return (
+            "no device yet" if host is None else f"{self.moment.label(host)}: its devices are not known yet"
+        )
 
     def _subject(self) -> Subject | None:
         device, moment = self._device, self.moment
@@ -358,6 +360,7 @@ class MeshScreenView(View):
         return Subject(
             device,
             host,
+            moment.label(host),
             tuple(_ids(mesh) for mesh in meshes),
             None if group is None else (_ids(group[0]), group[1]),
             tuple(self._history_of(device)),

@@ -57,8 +57,7 @@ class ProgramRow(NamedTuple):
 
     @property
     def run(self) -> str | None:
-        names = {run.id: run.name for run in self.moment.runs}
-        return names.get(self.view.run) or self.view.run
+        return self.moment.run_names.get(self.view.run, self.view.run)
 
     @property
     def fingerprint(self) -> str | None:
@@ -70,7 +69,7 @@ class ProgramRow(NamedTuple):
         if len(agents) > MOST_NAMED:
             return f"{len(agents)} processes"
         hosts = [self.moment.host(agent) for agent in agents]
-        return ", ".join(host.label for host in hosts if host)
+        return ", ".join(self.moment.label(host) for host in hosts if host)
 
 
 def _name_colour(row: ProgramRow, palette: Palette) -> str | None:

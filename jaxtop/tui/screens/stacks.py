@@ -104,7 +104,7 @@ class StackTable(FoldingTable[StackNode]):
     def _top(self) -> Sequence[StackNode]:
         """Grouped anew only when somebody's stacks have come."""
         moment = self._moment
-        names = {run.id: run.name or run.id for run in moment.runs}
+        names = moment.run_names
         told = (
             self._test,
             *names.items(),

@@ -23,13 +23,11 @@ class TreeTable(FoldingTable[Node]):
     """Arrays as a tree. With a filter on, its sums are those of the arrays that match."""
 
     _views: Sequence[ArrayView] = ()
-    _run_names: Mapping[str, str | None] = MappingProxyType({})
+    _run_names: Mapping[str, str] = MappingProxyType({})
     _grown: Sequence[Node] | None = None
     _matching = 0
 
-    def update_views(
-        self, views: Sequence[ArrayView], run_names: Mapping[str, str | None], empty: str
-    ) -> None:
+    def update_views(self, views: Sequence[ArrayView], run_names: Mapping[str, str], empty: str) -> None:
         """These are the arrays now. The tree grows anew only from other arrays."""
         if views is not self._views or run_names != self._run_names:
             self._views, self._run_names = views, run_names
