@@ -109,10 +109,10 @@ class TestWhatTheFrameSays:
 
         async def act(stage: Stage) -> None:
             assert "most memory on eval device 0: 1.0G" in stage.line("facts")
-            await stage.press("G")
-            assert "eval process 0 on node00" in stage.text
-            await stage.press("2")
-            assert "eval process 0 on node00" in stage.text
+            await stage.press("g")
+            assert stage.text.count("eval process 0 on node00") == 2  # its block, and the device's facts
+            await stage.press("2", "g")
+            assert "● eval process 0 on node00" in stage.text
 
         play(act, *told)
         dead = staging.frame(other.agent, wire.Link("died", "10.0.0.9:7411"), sequence=9)
