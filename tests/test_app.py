@@ -115,12 +115,12 @@ class TestWhatTheFrameSays:
             assert "● eval process 0 on node00" in stage.text
 
         play(act, *told)
-        dead = staging.frame(other.agent, wire.Link("died", "10.0.0.9:7411"), sequence=9)
+        lost = staging.frame(other.agent, wire.Link("unreachable", "10.0.0.9:7411"), sequence=9)
 
         async def act_later(stage: Stage) -> None:
-            assert "eval process 0 on node00" in stage.line("facts")
+            assert "eval process 0 on node00 unreachable" in stage.line("facts")
 
-        play(act_later, *told, dead)
+        play(act_later, *told, lost)
 
     def test_a_fact_that_does_not_fit_is_cut_and_not_left_out(self):
         async def act(stage: Stage) -> None:
