@@ -119,6 +119,9 @@ class TestWhatTheFrameSays:
 
         async def act_later(stage: Stage) -> None:
             assert "eval process 0 on node00 unreachable" in stage.line("facts")
+            await stage.press("8")
+            (event,) = [line.split() for line in stage.text.splitlines() if "cannot be reached" in line]
+            assert event[-9:-6] == ["eval", "0", "node00"]
 
         play(act_later, *told, lost)
 

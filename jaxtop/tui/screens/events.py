@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.widgets import Static
 
+from jaxtop.cluster import run_of
 from jaxtop.tui import text
-from jaxtop.tui.moment import Moment, Selection
+from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.renderables.table import Column, fit, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.filter import FilteredTable
@@ -27,10 +28,11 @@ _SIGNS = {"info": " ·", "warning": " !", "critical": "!!"}
 
 
 class EventRow(NamedTuple):
-    """An event, and the host that it is about."""
+    """An event, and the host that it is about, with what its run is called."""
 
     event: LoggedEvent
     host: Host | None
+    run: str | None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -53,6 +55,11 @@ class EventRow(NamedTuple):
                 if name and self.event.text.startswith(name + end):
                     return self.event.text[len(name + end) :]
         return self.event.text
+
+
+def _row(event: LoggedEvent, moment: Moment) -> EventRow:
+    host = moment.cluster.hosts.get(event.agent)
+    return EventRow(event, host, None if host is None else moment.run_names.get(run_of(host)))
 
 
 def _clock(row: EventRow) -> str:
@@ -79,13 +86,16 @@ def _text_colour(row: EventRow, palette: Palette) -> str | None:
     return palette.bad if row.event.severity == "critical" else None
 
 
-COLUMNS: tuple[Column[EventRow], ...] = (
-    Column("time", "time", 8, "left", lambda row: row.event.at, _clock, _time_colour, largest_first=True),
-    Column("severity", "severity", 11, "left", _rank, _severity, _severity_colour, largest_first=True),
-    words("kind", "kind", 11, lambda row: row.event.kind),
-    words("host", "host", 12, lambda row: row.who),
-    words("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True),
-)
+def columns_for(moment: Moment) -> tuple[Column[EventRow], ...]:
+    """Where there are several runs, an event says which one it belongs to."""
+    return (
+        Column("time", "time", 8, "left", lambda row: row.event.at, _clock, _time_colour, largest_first=True),
+        Column("severity", "severity", 11, "left", _rank, _severity, _severity_colour, largest_first=True),
+        words("kind", "kind", 11, lambda row: row.event.kind),
+        *((words("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
+        words("host", "host", 12, lambda row: row.who),
+        words("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True),
+    )
 
 
 class EventsView(View):
@@ -102,8 +112,9 @@ class EventsView(View):
     def __init__(self) -> None:
         super().__init__()
         self._whole = Static(id="whole", markup=False)
+        self._tells_runs = False
         self.table: Table[EventRow] = Table(
-            COLUMNS, lambda row: row.key, noun="event", pinned=2, sort="time", follows_top=True
+            columns_for(EMPTY), lambda row: row.key, noun="event", pinned=2, sort="time", follows_top=True
         )
 
     def compose(self) -> ComposeResult:
@@ -112,8 +123,10 @@ class EventsView(View):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        hosts = moment.cluster.hosts
-        rows = [EventRow(event, hosts.get(event.agent)) for event in reversed(moment.cluster.events)]
+        if self._tells_runs != (len(moment.runs) > 1):
+            self._tells_runs = not self._tells_runs
+            self.table.update_columns(columns_for(moment))
+        rows = [_row(event, moment) for event in reversed(moment.cluster.events)]
         self.table.update_rows(rows, "no events yet: what begins, ends or goes wrong will stand here")
         self._show_whole()
 
