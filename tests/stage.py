@@ -198,8 +198,10 @@ class Stage:
         await self.paint()
 
     async def paint(self) -> None:
-        self.app._paint()
+        self.app._tick()
         await self.pilot.pause()
+        while self.app._is_taking_in:
+            await self.pilot.pause(0.01)
 
     def line(self, name: str) -> str:
         return str(self.app.query_one(f"#{name}", Static).content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding
@@ -15,6 +15,7 @@ from jaxtop.tui import headline
 from jaxtop.tui.asking import Desk
 from jaxtop.tui.deck import Deck
 from jaxtop.tui.help import Help
+from jaxtop.tui.intake import Intake, Silence
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette
 from jaxtop.tui.renderables.reading import OVER
@@ -24,7 +25,7 @@ from jaxtop.tui.timed import LOW, TimedApp
 from jaxtop.tui.widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from rich.text import Text
     from textual import events
@@ -35,44 +36,15 @@ if TYPE_CHECKING:
     from jaxtop.cluster import Probe
     from jaxtop.tui.asking import Ask, Outcome, What
     from jaxtop.tui.deck import Start
+    from jaxtop.tui.intake import Feed
     from jaxtop.tui.reel import Recorder, Reel
 
 PAINTS_PER_SECOND = 4
+# Between two slices of what arrives, for keys and what they paint.
+GAP_SECONDS = 0.005
 SMALLEST = (60, 16)
 # What Textual binds by itself, and nobody needs here.
 NOT_TOLD = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "screen.copy_text"})
-
-
-class Feed(Protocol):
-    """Where frames come from: filled by a thread of its own, emptied by the app."""
-
-    def drain(self) -> list[Any]:
-        """The frames that have arrived since the last call."""
-
-    def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
-        """These frames were taken in by the cluster: for whoever keeps them."""
-
-    def failure(self) -> str | None:
-        """Why there will be no frames any more, in one line."""
-
-    def rejected(self) -> dict[str, int]:
-        """What was received and could not be read, with how often."""
-
-
-class _Silence:
-    """A feed of which nothing ever comes."""
-
-    def drain(self) -> list[Any]:
-        return []
-
-    def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
-        pass
-
-    def failure(self) -> str | None:
-        return None
-
-    def rejected(self) -> dict[str, int]:
-        return {}
 
 
 class _Line(Static):
@@ -130,7 +102,9 @@ class JaxtopApp(TimedApp):
         """
         self._cluster = Cluster()
         super().__init__(Deck(self._cluster if feed is not None else None, reel, replay, probe), recorder)
-        self._feed: Feed = _Silence() if feed is None else feed
+        self._feed: Feed = Silence() if feed is None else feed
+        self._intake = Intake(self._feed, self._cluster)
+        self._is_taking_in = False
         self._clock = clock
         self._deck.tick(clock())
         self._desk = Desk(ask)
@@ -165,8 +139,8 @@ class JaxtopApp(TimedApp):
             self.bind(view.KEY, f"screen('{view.KEY}')", description=view.TITLE)
         self._view.first_focus.focus()
         self._keys.draw(self._view.KEY)
-        self._paint()
-        self.set_interval(1 / PAINTS_PER_SECOND, self._paint)
+        self._tick()
+        self.set_interval(1 / PAINTS_PER_SECOND, self._tick)
 
     # Painting
 
@@ -189,14 +163,25 @@ class JaxtopApp(TimedApp):
     def _now(self) -> float:
         return self._clock()
 
+    def _tick(self) -> None:
+        """Take in what arrived, also while it is paused, and show it; or what there is of it by now."""
+        self._intake.fetch()
+        if self._is_taking_in:
+            self._paint()
+        else:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        self._is_taking_in = not self._intake.take()
+        if self._is_taking_in:
+            self.set_timer(GAP_SECONDS, self._take_in)
+        else:
+            self._paint()
+
     def _paint(self) -> None:
-        """Take in what arrived, and show it; while it is paused only the taking in goes on."""
+        """Show what was taken in, of the time that is to be shown."""
         if not self.is_running:  # the timer may ring while the screens are being taken down
             return
-        frames = self._feed.drain()
-        for frame in frames:
-            self._cluster.feed(frame)
-        self._feed.folded(frames, self._cluster)
         failure = self._feed.failure()
         if failure is not None:
             self.exit(failure)

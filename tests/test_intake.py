@@ -1,0 +1,62 @@
+"""What arrives is taken in by slices: in order, whole, and with room for keys between."""
+
+from __future__ import annotations
+
+import time
+
+from jaxtop.tui import intake
+from jaxtop.tui.intake import Intake
+from tests.stage import Feed, frame, play, pulse, well
+
+
+class Slow:
+    """A cluster that takes ten milliseconds for a frame."""
+
+    def __init__(self) -> None:
+        self.fed: list[int] = []
+
+    def feed(self, frame: int) -> None:
+        time.sleep(0.01)
+        self.fed.append(frame)
+
+
+class Many(Feed):
+    def __init__(self, *frames) -> None:
+        super().__init__(*frames)
+        self.kept: list[list[int]] = []
+
+    def folded(self, frames, cluster) -> None:
+        assert cluster.fed[len(cluster.fed) - len(frames) :] == list(frames)
+        self.kept.append(list(frames))
+
+
+def test_many_frames_are_taken_in_by_slices_and_in_order():
+    cluster, feed = Slow(), Many(*range(20))
+    taking = Intake(feed, cluster)
+    taking.fetch()
+    assert not taking.take()
+    feed.frames = [20]
+    taking.fetch()
+    while not taking.take():
+        pass
+    assert cluster.fed == list(range(21))
+    assert len(feed.kept) > 3 and [frame for kept in feed.kept for frame in kept] == cluster.fed
+
+
+def test_where_nothing_arrived_keepers_are_told_all_the_same():
+    feed = Many()
+    assert Intake(feed, Slow()).take() and feed.kept == [[]]
+
+
+def test_a_key_is_answered_while_much_is_taken_in(monkeypatch):
+    monkeypatch.setattr(intake, "SLICE_SECONDS", 0)  # one frame at a time
+
+    async def act(stage):
+        stage.feed.frames = [frame("0" * 16, pulse(0, launches=30 + i), sequence=3 + i) for i in range(400)]
+        stage.app._tick()
+        await stage.pilot.press("2")
+        assert stage.app._is_taking_in and stage.screen_shown == "screen-2"
+        await stage.paint()
+        assert stage.app.moment.cluster.hosts["0" * 16].launches == {"train_step": 429}
+
+    play(act, *well())
