@@ -3,9 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 OLDEST_JAX := 0.8.0
 BIN := $(VENV)/bin
-# So many tests with JAX at a time; 0: one after the other. With 2 they take about two thirds of the time, but on
-# two cores that are busy some look before what they look for is there.
-JOBS ?= 0
+# So many tests at a time, but for the quiet ones; 0: one after the other.
+JOBS ?= 2
 SIDE_BY_SIDE := --numprocesses $(JOBS) --dist loadgroup
 # Real processes on a machine that others use, too: what fails is tried once more, and listed at the end either way.
 ONCE_MORE := --reruns 1 -rR
@@ -24,8 +23,8 @@ check: $(VENV)/.ready                ## lint, types, floors
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test-newest: $(VENV)/.ready          ## those without JAX side by side; with JAX by JOBS, but for the quiet ones
-	$(BIN)/python -m pytest -m 'not jax' --numprocesses 2
+test-newest: $(VENV)/.ready          ## on the newest JAX, those without it first
+	$(BIN)/python -m pytest -m 'not jax' $(SIDE_BY_SIDE) $(ONCE_MORE)
 	$(BIN)/python -m pytest -m 'jax and not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
 	$(BIN)/python -m pytest -m 'jax and quiet' $(ONCE_MORE)
 
