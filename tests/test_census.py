@@ -127,9 +127,10 @@ def test_a_message_stays_within_what_may_be_sent():
 
 def test_of_very_many_arrays_some_are_counted_at_a_time_and_none_twice(monkeypatch):
     """The list that JAX gives keeps them alive: it is dropped, and asked for again; new ones come first."""
-    there = [object() for _ in range(3 * collector.MANY)]
+    there = [object() for _ in range(15_000)]
     counted: list[object] = []
     monkeypatch.setattr(collector, "HOLD_S", 0.0)
+    monkeypatch.setattr(collector, "LEAST_HOLD_S", 0.0)
     monkeypatch.setattr(collector.jaxprivate, "live_arrays", there.copy)
     census = collector.ArrayCensus(Watched())
     census._census = SimpleNamespace(count=lambda arrays, _: counted.extend(arrays))

@@ -103,6 +103,14 @@ def test_an_average_of_the_power_goes_before_what_it_is_right_now(machine):
     assert machine.opened(0).read(0)[0]["power_mw"] == 300_000
 
 
+@pytest.mark.parametrize("said", ["CPX", "DPX", "SPX"])
+def test_a_part_that_is_alone_in_its_container_is_not_taken_for_the_whole(machine, said):
+    machine.have({"current_compute_partition": said})
+    reader = machine.opened(0)
+    assert reader.read(0) == [ALL if said == "SPX" else {}]
+    assert bool(reader.remarks()) == (said != "SPX")
+
+
 @pytest.mark.parametrize("said", [None, "", "N/A", "-1"])
 def test_what_a_gpu_does_not_have_is_unknown_and_said(machine, said):
     machine.have({"hwmon/hwmon7/power1_input": said, "pp_dpm_sclk": said}, {})

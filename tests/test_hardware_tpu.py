@@ -147,8 +147,12 @@ class TestWhichDeviceIsWhich:
         with serving() as other:
             monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", f"{service.port},{other.port}")
             self.used(service, (0,))
-            self.used(other, (0,))
+            other.metrics = {USED: [gauge(5000, 0)]}
             assert Tpu(chips(1, local=(0,))).read(0) == [{}]
+            self.used(service, (0, 1))
+            other.metrics = {USED: [gauge(5000, 0), gauge(5001, 1)]}
+            assert Tpu(chips(2, 3, local=(0, 1))).read(0) == [{}, {}]
+            assert Tpu(chips(0, 1, local=(0, 1))).read(0) == [{}, {}]
 
     def test_a_value_without_a_device_is_nobodys(self, service):
         service.metrics = {QUEUE: [gauge(5, {"core_type": "TensorCore"}, ""), gauge(5, "one", "")]}

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import wire
-from jaxtop_agent import collectors, jaxprivate
+from jaxtop_agent import budget, collectors, jaxprivate
 from jaxtop_agent.board import Board, reason
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.waiting import wait
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 STRIKES = 3
-WARM_UP_TURNS, WARM_UP_PAUSE = 3, 3.0
 # With nobody watching there is only this left to do: see whether the backends came up, and keep our hooks.
 IDLE_INTERVAL = 2.0
 
@@ -27,14 +26,19 @@ class _Turn:
 
     def __init__(self, collector: collectors.Collector) -> None:
         self.collector = collector
+        self.pace = budget.Pace(collector.share)
         self.asked_at = -math.inf
+        self.asked_ms: int | None = None
         self.pause = 0.0
         self.strikes = 0
-        self.warm_up = WARM_UP_TURNS
 
     @property
     def is_off(self) -> bool:
         return self.strikes >= STRIKES
+
+    @property
+    def is_told_as_of_now(self) -> bool:
+        return self.collector.share.longest < math.inf
 
 
 class Sampler:
@@ -87,7 +91,9 @@ class Sampler:
                 self._ask(turn, client, self._interval(watched))
         if watched:
             is_first = self._board.sampled_ms is None
-            self._board.sampled_ms = now_ms()
+            # Each has its pauses: all is as old as the oldest of it, but for arrays, which say their own age.
+            asked = [turn.asked_ms for turn in self._turns if not turn.is_off and turn.is_told_as_of_now]
+            self._board.sampled_ms = min(filter(None, asked), default=now_ms())
             if is_first:
                 self._board.pulse_now = True
                 self._board.publisher_bell.ring()
@@ -121,11 +127,7 @@ class Sampler:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
         self._board.costs[turn.collector.name] += cost
-        pause = cost / turn.collector.share
-        if turn.warm_up:  # the first times cost most, and who has just come waits for what changes at first
-            turn.warm_up -= 1
-            pause = min(pause, WARM_UP_PAUSE)
-        turn.asked_at, turn.pause = started, pause
+        turn.asked_at, turn.asked_ms, turn.pause = started, now_ms(), turn.pace.after(cost)
 
     def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
         why = reason(error)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import NamedTuple
 
 # When windows of the profiler are taken for the timings of collectives.
 POLICIES = ("auto", "sampled", "on request", "off")
 
-SHORTEST_INTERVAL = 0.1
-LONGEST_INTERVAL = 60.0
+SHORTEST_INTERVAL, USUAL_INTERVAL, LONGEST_INTERVAL = 0.1, 1.0, 60.0
 # Of what an agent records itself so many minutes are kept; 0: all.
 MINUTES = 10
 
@@ -40,7 +40,7 @@ def read(
         on=os.environ.get("JAXTOP", "1").strip().lower() not in {"0", "off", "false", "no"},
         name=name or os.environ.get("JAXTOP_NAME") or None,
         bind=bind or os.environ.get("JAXTOP_BIND") or "auto",
-        interval=bounded(interval if interval is not None else _number("JAXTOP_INTERVAL", 1.0)),
+        interval=bounded(interval if interval is not None else _number("JAXTOP_INTERVAL", USUAL_INTERVAL)),
         collectives=_policy(collectives or os.environ.get("JAXTOP_COLLECTIVES", "")),
         record=record or os.environ.get("JAXTOP_RECORD") or None,
         record_minutes=max(0, round(_number("JAXTOP_RECORD_MINUTES", MINUTES))),
@@ -50,7 +50,8 @@ def read(
 
 def bounded(interval: float) -> float:
     """The nearest interval that is neither a burden nor a silence."""
-    return min(max(float(interval), SHORTEST_INTERVAL), LONGEST_INTERVAL)
+    known = float(interval) if math.isfinite(interval) else USUAL_INTERVAL
+    return min(max(known, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
 def _policy(asked: object) -> str:

@@ -16,7 +16,8 @@ LONGEST_NAME = 60
 
 def plain(name: str) -> str:
     """A part of a file name, whatever the name is: nothing that a shell or a file system takes amiss."""
-    return "".join(each if each in _PLAIN else "_" for each in name[:LONGEST_NAME])
+    found = "".join(each if each in _PLAIN else "_" for each in name[:LONGEST_NAME])
+    return f"_{found[1:]}" if found[:1] in ("-", ".") else found  # an option, a hidden file
 
 
 class AppendedFile:

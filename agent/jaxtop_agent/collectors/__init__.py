@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.arrays.watched import Watched
     from jaxtop_agent.board import Board
+    from jaxtop_agent.budget import Share
     from jaxtop_agent.collectors.steps import Launched
     from jaxtop_agent.progress import Progress
 
@@ -29,7 +30,7 @@ class Collector(Protocol):
 
     name: str
     # What it may take of a core, on average.
-    share: float
+    share: Share
     # Whether it runs also while nobody watches: what the roster needs, and rates that need a reading before.
     also_unwatched: bool
 

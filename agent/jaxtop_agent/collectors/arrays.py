@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
 # The training script waits for the GIL at most so long while we look at its arrays one by one.
 BREATHE_AFTER_S = 0.003
 LOOKS_AT_ONCE = 100
-# The list of arrays keeps them alive: after so long it is dropped, and asked for again.
-HOLD_S = 0.014
-# Fewer are looked at within that time anyway.
-MANY = 5_000
+# The list of arrays keeps them alive: after so long it is dropped, and asked for again; so it is before a
+# breath that may last longer, until the script's threads give the GIL back. Some are looked at in any case.
+HOLD_S, LEAST_HOLD_S = 0.018, 0.008
 # A script may make arrays as fast as we look at them.
 MOST_PASSES = 100
 
@@ -113,19 +113,21 @@ class ArrayCensus:
     def _count_some(self, places: dict[int, Any], counted: int) -> tuple[int, bool]:
         """Count more arrays, for as long as they may be held; how many were counted, and whether all."""
         self._breath()
-        arrays = jaxprivate.live_arrays()
         drop_at = time.monotonic() + HOLD_S
+        arrays = jaxprivate.live_arrays()
+        drop_at = max(drop_at, time.monotonic() + LEAST_HOLD_S)
         self._breathe_at = 0.0  # at once: that call was one long hold of the GIL
         # JAX lists the newest first: at the end are those that were counted before, but for a few.
         del arrays[max(0, len(arrays) - counted) :]
-        is_long = len(arrays) > MANY or counted > 0
         while arrays:
             self._breathe()
             some = arrays[-LOOKS_AT_ONCE:]
             del arrays[-LOOKS_AT_ONCE:]
             counted += len(some)
             self._census.count(some, places)
-            if is_long and arrays and time.monotonic() > drop_at:
+            del some
+            longest_breath = sys.getswitchinterval() if self._is_time_to_breathe() else 0.0
+            if arrays and time.monotonic() + longest_breath > drop_at:
                 return counted, False
         return counted, True
 

@@ -21,10 +21,10 @@ class AllocatorMemory:
     also_unwatched = False
 
     def collect(self, board: Board, client: Any) -> None:
-        if client is None:
-            return
-        stats = [jaxprivate.memory_stats(device) for device in jaxprivate.local_devices(client)]
+        devices = [] if client is None else jaxprivate.local_devices(client)
+        stats = [jaxprivate.memory_stats(device) for device in devices]
         if not any(stats):
+            self.forget(board)  # what there was before may be gone: backends can be cleared
             return
         board.devices = msgspec.structs.replace(
             board.devices,

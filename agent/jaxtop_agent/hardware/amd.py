@@ -74,6 +74,10 @@ class Gpu(NamedTuple):
         return text(f"{self.folder}/{name.replace('hwmon', self.sensors)}")
 
 
+# The compute partition of a GPU that is not cut into parts.
+WHOLE = "SPX"
+
+
 class Amd:
     """Reads the GPUs that JAX's devices are."""
 
@@ -129,6 +133,8 @@ def gpus(root: str = "/") -> list[Gpu]:
 
 def _gpu(root: str, render: str, *, is_whole: bool) -> Gpu:
     folder = f"{root}/sys/class/drm/{render}/device"
+    # Of a GPU that is cut into parts a container may see but one.
+    is_whole = is_whole and (text(f"{folder}/current_compute_partition") or WHOLE).strip() == WHOLE
     sensors = next((each.name for each in Path(folder, "hwmon").glob("hwmon*")), "")
     name = (text(f"{folder}/unique_id") or "").strip()
     return Gpu(folder if is_whole else None, f"hwmon/{sensors}", f"GPU-{name}" if name else "")

@@ -65,6 +65,8 @@ class Tpu:
 
     def _list(self, port: int) -> frozenset[str]:
         (answer,) = self._grpc.call(port, SERVICE + "ListSupportedMetrics", [b""], SECONDS)
+        if answer.message is None and answer.status != self._grpc.UNIMPLEMENTED:
+            raise self._grpc.Failed(answer.text or f"status {answer.status}")
         if answer.message is None:  # older runtimes cannot list what they have
             return frozenset({name for name, _ in GAUGES.values()} | {TRANSFERS})
         names = (each.text(1) for each in protobuf.read(answer.message).messages(1))
@@ -75,10 +77,10 @@ class Tpu:
         metrics = self._fetch()
         unmapped = []
         for column, (name, scale) in GAUGES.items():
-            by_id = _by_id(metrics.get(name, []), scale)
+            by_id, is_ambiguous = _by_id(metrics.get(name, []), scale)
             if not by_id:
                 continue
-            places = self._places(by_id, of_chips=column == OF_CHIPS)
+            places = self._places(by_id, is_ambiguous=is_ambiguous, of_chips=column == OF_CHIPS)
             if places is None:
                 unmapped.append(column)
                 continue
@@ -109,13 +111,15 @@ class Tpu:
             raise Off(f"the TPU runtime's metric service does not answer ({'; '.join(failures)})")
         return found
 
-    def _places(self, by_id: Mapping[int, float], *, of_chips: bool) -> list[int] | None:
+    def _places(self, by_id: Mapping[int, float], *, is_ambiguous: bool, of_chips: bool) -> list[int] | None:
         """The metric's id for each device: JAX's, or its number on this host if no others are there."""
-        if len(by_id) < len(self._offered):
+        if is_ambiguous and len(by_id) <= len(self._devices):
             return None  # several processes that each count their own devices from 0
         ids = [device.id for device in self._devices]
         if set(ids) <= by_id.keys():
             return ids
+        if is_ambiguous:
+            return None
         local = [device.local_id for device in self._devices]
         if len(by_id) == len(local) and None not in local and set(local) == by_id.keys():
             return [each for each in local if each is not None]
@@ -155,20 +159,25 @@ def ports() -> tuple[int, ...]:
     return tuple(int(each) for each in listed if each.strip().isdecimal()) or (PORT,)
 
 
-def _by_id(points: Sequence[Message], scale: float) -> dict[int, float]:
-    """The values by device; of several kinds of cores of a device, together."""
+def _by_id(points: Sequence[Message], scale: float) -> tuple[dict[int, float], bool]:
+    """The values by device, of several kinds of cores together; whether two tell different ones of it."""
     found: dict[int, float] = {}
-    seen: set[tuple[int, tuple[str, ...]]] = set()
+    is_ambiguous = False
+    seen: dict[tuple[int, tuple[str, ...]], float] = {}
     for point in points:
         device, kinds = _device(point.message(1))
         gauge = point.message(3)
-        if device is None or gauge is None or (device, kinds) in seen:  # several ports tell of a whole host
+        if device is None or gauge is None:
             continue
-        seen.add((device, kinds))
         value = gauge.double(1) if gauge.double(1) is not None else gauge.number(2)
-        if value is not None and 0 <= value < inf:
-            found[device] = found.get(device, 0.0) + value * scale
-    return found
+        if value is None or not 0 <= value < inf:
+            continue
+        if (device, kinds) in seen:  # several ports tell of a whole host, or each of its own device 0
+            is_ambiguous = is_ambiguous or seen[device, kinds] != value
+            continue
+        seen[device, kinds] = value
+        found[device] = found.get(device, 0.0) + value * scale
+    return found, is_ambiguous
 
 
 def _device(attribute: Message | None) -> tuple[int | None, tuple[str, ...]]:

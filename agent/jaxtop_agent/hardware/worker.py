@@ -12,7 +12,7 @@ from jaxtop_agent import budget
 from jaxtop_agent.board import reason
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.hardware.reader import NOTHING, Off, Readings, columns
-from jaxtop_agent.sampler import STRIKES, WARM_UP_PAUSE, WARM_UP_TURNS
+from jaxtop_agent.sampler import STRIKES
 from jaxtop_agent.waiting import wait
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Hardware:
         self._topology: Topology | None = None
         self._reader: Reader | None = None
         self._strikes = 0
-        self._warm_up = WARM_UP_TURNS
+        self._pace = budget.Pace(budget.HARDWARE)
         board.sources[SOURCE] = "waiting: for devices"
 
     def run(self) -> None:
@@ -64,7 +64,7 @@ class Hardware:
         if topology is not self._topology:
             self._close()
             board.uuids = ()
-            self._topology, self._strikes, self._warm_up = topology, 0, WARM_UP_TURNS
+            self._topology, self._strikes, self._pace = topology, 0, budget.Pace(budget.HARDWARE)
         if topology is not None and maker(topology) is None:
             self._say(NO_HARDWARE)
         elif topology is not None and board.is_watched:
@@ -93,11 +93,7 @@ class Hardware:
         finally:
             board.hardware_asked = None
         self._strikes = 0
-        pause = (time.thread_time() - cpu) / budget.HARDWARE
-        if self._warm_up:
-            self._warm_up -= 1
-            pause = min(pause, WARM_UP_PAUSE)
-        pause = max(board.interval, pause)
+        pause = max(board.interval, self._pace.after(time.thread_time() - cpu))
         took = time.monotonic() - started
         board.hardware = Readings(started, KEPT * max(pause, took), read)
         remarks = self._reader.remarks()

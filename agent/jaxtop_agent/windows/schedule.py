@@ -110,7 +110,8 @@ class Schedule:
             wanted = min(wanted, REQUESTED_S if requested else LONGEST_FIRST_S)
         most = LONGEST_S
         if self._events_per_s:
-            events = MOST_EVENTS_ASKED if requested else self._events_for(STEPS * (step or 0))
+            least = max(STEPS * (step or 0.0), self._guess_s)
+            events = MOST_EVENTS_ASKED if requested else self._events_for(least)
             most = min(most, events / self._events_per_s)
         return min(max(SHORTEST_S, wanted), max(most, SHORTEST_S / 4))
 

@@ -1,0 +1,88 @@
+"""What parts of the agent may take: how long each waits after its turns, and how old what it says may be."""
+
+from __future__ import annotations
+
+import math
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from jaxtop_agent import budget, settings
+from jaxtop_agent.board import Board
+from jaxtop_agent.budget import WARM_UP_PAUSE, WARM_UP_TURNS, Pace, Share
+from jaxtop_agent.clock import now_ms
+from jaxtop_agent.collectors import memory
+from jaxtop_agent.identity import identify
+from jaxtop_agent.sampler import Sampler
+
+
+def paced(share: Share, *costs: float) -> list[float]:
+    pace = Pace(share)
+    for _ in range(WARM_UP_TURNS):
+        pace.after(0.0)
+    return [pace.after(cost) for cost in costs]
+
+
+def test_a_part_waits_until_its_share_is_earned():
+    assert paced(Share(0.001), 0.002, 0.002, 0.002)[-1] == pytest.approx(2.0)
+
+
+def test_one_turn_that_was_dear_by_chance_changes_nothing():
+    assert paced(Share(0.001), 0.002, 0.002, 0.3, 0.002)[2:] == [pytest.approx(2.0)] * 2
+
+
+def test_what_says_no_age_waits_no_longer_than_it_may():
+    assert paced(Share(0.001, 10.0), 0.5, 0.5, 0.5)[-1] == 10.0
+
+
+def test_the_first_turns_are_close_together():
+    assert Pace(Share(0.001)).after(0.5) == WARM_UP_PAUSE
+
+
+class Figures:
+    """A collector that takes as long as it is told to."""
+
+    name = "figures"
+    share = budget.COLLECTOR
+    also_unwatched = False
+
+    def __init__(self) -> None:
+        self.cost = 0.0
+
+    def collect(self, _board, _client) -> None:
+        end = time.thread_time() + self.cost
+        while time.thread_time() < end:
+            pass
+
+    def forget(self, board) -> None:
+        """Nothing is on it."""
+
+
+def test_figures_are_as_old_as_the_oldest_of_them():
+    dear, cheap, board = Figures(), Figures(), Board(identify("test"), interval=0.001)
+    dear.cost = 0.01
+    sampler = Sampler(board, [dear, cheap])
+    sampler._tick(watched=True)
+    first = board.sampled_ms
+    assert abs(now_ms() - first) < 1000
+    for _ in range(3):
+        time.sleep(0.01)
+        sampler._tick(watched=True)
+    assert board.sampled_ms == first
+
+
+def test_what_an_allocator_said_is_forgotten_with_its_backend(monkeypatch):
+    board, collector = Board(identify("test")), memory.AllocatorMemory()
+    stats = {"bytes_in_use": 7}
+    monkeypatch.setattr(memory.jaxprivate, "local_devices", lambda client: [client])
+    monkeypatch.setattr(memory.jaxprivate, "memory_stats", lambda device: device.stats)
+    collector.collect(board, SimpleNamespace(stats=stats))
+    assert (board.devices.used_bytes, board.memory_source) == ((7,), "allocator")
+    collector.collect(board, SimpleNamespace(stats=None))
+    assert (board.devices.used_bytes, board.memory_source) == (None, None)
+
+
+@pytest.mark.parametrize("interval", [math.nan, math.inf, -math.inf])
+def test_an_interval_that_is_no_number_is_as_good_as_none(interval):
+    assert settings.bounded(interval) == settings.USUAL_INTERVAL
