@@ -115,6 +115,12 @@ class TestWhatTheFrameSays:
             assert "● eval process 0 on node00" in stage.text
 
         play(act, *told)
+        alike = structs.replace(other, name="train")
+
+        async def act_alike(stage: Stage) -> None:
+            assert "most memory on train r2 device 0" in stage.line("facts")
+
+        play(act_alike, *staging.well(), *(staging.frame(other.agent, each) for each in (alike, most)))
         lost = staging.frame(other.agent, wire.Link("unreachable", "10.0.0.9:7411"), sequence=9)
 
         async def act_later(stage: Stage) -> None:

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
+from typing import NamedTuple
 
 from jaxtop.tui import intake
 from jaxtop.tui.intake import Intake
 from tests.stage import Feed, frame, play, pulse, well
 
 
+class Arrived(NamedTuple):
+    """A frame by its number; five come at once."""
+
+    number: int
+
+    @property
+    def at(self) -> float:
+        return self.number // 5
+
+
 class Slow:
     """A cluster that takes ten milliseconds for a frame."""
 
     def __init__(self) -> None:
-        self.fed: list[int] = []
+        self.fed: list[Arrived] = []
 
-    def feed(self, frame: int) -> None:
+    def feed(self, frame: Arrived) -> None:
         time.sleep(0.01)
         self.fed.append(frame)
 
@@ -23,7 +35,7 @@ class Slow:
 class Many(Feed):
     def __init__(self, *frames) -> None:
         super().__init__(*frames)
-        self.kept: list[list[int]] = []
+        self.kept: list[list[Arrived]] = []
 
     def folded(self, frames, cluster) -> None:
         assert cluster.fed[len(cluster.fed) - len(frames) :] == list(frames)
@@ -31,16 +43,28 @@ class Many(Feed):
 
 
 def test_many_frames_are_taken_in_by_slices_and_in_order():
-    cluster, feed = Slow(), Many(*range(20))
+    cluster, feed = Slow(), Many(*map(Arrived, range(20)))
     taking = Intake(feed, cluster)
     taking.fetch()
-    assert not taking.take()
-    feed.frames = [20]
+    assert not taking.take() and taking.behind_at is not None
+    feed.frames = [Arrived(20)]
     taking.fetch()
     while not taking.take():
         pass
-    assert cluster.fed == list(range(21))
-    assert len(feed.kept) > 3 and [frame for kept in feed.kept for frame in kept] == cluster.fed
+    assert taking.behind_at is None
+    assert cluster.fed == list(map(Arrived, range(21)))
+    assert len(feed.kept) > 2 and [frame for kept in feed.kept for frame in kept] == cluster.fed
+    assert all(before[-1].at < after[0].at for before, after in pairwise(feed.kept))
+
+
+def test_what_cannot_be_taken_in_for_long_waits_where_it_is_bounded(monkeypatch):
+    monkeypatch.setattr(intake, "MOST_WAITING", 3)
+    feed = Many(*map(Arrived, range(5)))
+    taking = Intake(feed, Slow())
+    taking.fetch()
+    feed.frames = [Arrived(5)]
+    taking.fetch()
+    assert feed.frames == [Arrived(5)]
 
 
 def test_where_nothing_arrived_keepers_are_told_all_the_same():

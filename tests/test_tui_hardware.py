@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.cluster.thresholds import THRESHOLDS, Level, judged, slowed
-from jaxtop.tui.figure_filter import OF_DEVICES, OF_HOSTS
+from jaxtop.tui.expressions import words
+from jaxtop.tui.figure_filter import OF_DEVICES, OF_HOSTS, count, percent, seconds
 from jaxtop.tui.figures import joules, short, writer
 from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.palette import DARK
@@ -44,6 +45,15 @@ async def filtered(stage: Stage, typed: str) -> list:
 
 
 class TestFilters:
+    def test_a_figure_is_found_by_what_is_read_of_it(self):
+        """Percent and milliseconds to the last bit; a thousand is a thousand where no bytes are counted."""
+        for permille in range(1001):
+            exact = f"{permille / 10:g}%"
+            assert all(percent(by, exact)(permille / 1000) for by in ("=", ">=", "<=")), exact
+            assert seconds("=", f"{permille}ms")(permille * 1000 / 1e6)
+        assert count(">=", "1K")(1000) and not count(">", "1K")(1000)
+        assert words("=", "n/a")(None) and not words("=", "n/a")("")
+
     def test_hosts_are_found_by_their_figures(self):
         async def act(stage: Stage) -> None:
             await stage.press("2")
@@ -212,10 +222,13 @@ class TestHosts:
                 assert "last step 42s ago" in stage.text.split("process 0 on node00")[1]
             stage.feed.frames = [frame(agent_id(0), staged_hardware.pulse(0, 0), sequence=900)]
             await stage.paint()
-            assert "last" not in stage.line("header")
+            assert "last" not in stage.line("header") and "step 410ms" in stage.line("header")
 
         stall = wire.Stall("train_step", int((NOW - 42) * 1000), 400)
-        told = [frame(agent_id(0), replace(staged_hardware.pulse(0, 0), stall=stall), sequence=899)]
+        told = [
+            frame(agent_id(i), replace(staged_hardware.pulse(i, 0), stall=stall), sequence=899)
+            for i in range(2)
+        ]
         play(act, *working(4), *told, size=size)
 
     def test_a_step_of_several_launches_says_of_how_many(self):

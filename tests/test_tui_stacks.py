@@ -123,7 +123,7 @@ def asking(act, *frames) -> None:
 
     async def steps(stage: Stage) -> None:
         asker = Asker()
-        stage.app._ask = asker
+        stage.app._desk._ask = asker
         await act(stage, asker)
 
     play(steps, *frames)
@@ -299,4 +299,4 @@ class TestTheLastLine:
 
 
 def test_the_app_asks_nobody_unless_it_is_given_a_way():
-    assert JaxtopApp(staging.Feed())._ask is None
+    assert JaxtopApp(staging.Feed())._desk._ask is None

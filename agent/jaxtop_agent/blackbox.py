@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # A file each minute, of which the last ones are kept.
 SECONDS, LARGEST = 60.0, 8 << 20
-# A pulse is on its way to the system before the next one comes: SIGKILL costs at most the one between.
+# Less than the usual interval: SIGKILL costs at most the pulse that came last.
 FLUSH_EVERY = 0.75
 MOST_WAITING = 4 << 20
 SOURCE = "recording"

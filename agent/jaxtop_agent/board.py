@@ -57,7 +57,6 @@ class Board:
     # Written by the sampler.
     topology: Topology | None = None
     sampled_ms: int | None = None
-    pulse_now: bool = False
     memory_source: str | None = None
     # The whole census, for viewers that come new; changes go out as messages.
     arrays: Arrays | None = None
@@ -78,6 +77,8 @@ class Board:
     roster: Roster | None = None
     clock_offset: float = 0.0
     clock_error: float | None = None  # None: it was not compared
+    # Set by whoever has something that cannot wait; taken back by the publisher.
+    pulse_now: bool = False
     # Written by the publisher.
     viewers: int = 0
     is_recording: bool = False

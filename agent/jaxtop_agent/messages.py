@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Installed(Protocol):
-    """What the publisher reads of the collectors that JAX calls."""
+    """What is told of the collectors that JAX calls."""
 
     def launches(self) -> dict[str, int]: ...
     def compiling(self) -> tuple[wire.Compiling, ...]: ...

@@ -138,7 +138,9 @@ class OnRequest:
         if taping is not None:
             self._taping = None
             said = f"recorded {size(taping.tape.size)} to {taping.tape.path}"
-            ending = threading.Thread(target=taping.finish, args=(cluster,), name="jaxtop recording's end")
+            # As it is now: the app goes on to fold.
+            now = (cluster.frozen(),)
+            ending = threading.Thread(target=taping.finish, args=now, name="jaxtop recording's end")
             ending.start()
             self._ending.append(ending)
             return said

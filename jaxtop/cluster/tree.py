@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -159,14 +158,8 @@ def grow(views: Iterable[ArrayView], run_names: Mapping[str, str]) -> Sequence[N
     """The top of the tree: the runs, or what is in the only one."""
     members = [(way_to(view.run, view.function, view.name, view.created), view) for view in views]
     if len(run_names) > 1:
-        return _branches(members, (), 0, _labels(run_names))
+        return _branches(members, (), 0, run_names)
     return _branches(members, (members[0][1].run,), 0) if members else ()
-
-
-def _labels(run_names: Mapping[str, str]) -> dict[str, str]:
-    """What each run is called; runs of one name have their ids beside it."""
-    often = Counter(run_names.values())
-    return {run: f"{name} {run}" if often[name] > 1 else name for run, name in run_names.items()}
 
 
 def _branches(

@@ -154,11 +154,12 @@ def _members(cluster: Cluster) -> dict[str, list[Host]]:
 
 
 def _lack(members: list[Host], host: Host) -> bool:
-    """Whether the run of these has room for one more, and for this one."""
+    """Whether the run of these has room for one more, and for this one; those that are over leave theirs."""
     count = members[0].process_count or host.process_count
     index = host.process_index
-    is_free = index is None or all(each.process_index != index for each in members)
-    return is_free and (count is None or len(members) < count)
+    there = [each for each in members if not is_over(each)]
+    is_free = index is None or all(each.process_index != index for each in there)
+    return is_free and (count is None or len(there) < count)
 
 
 def hosts(cluster: Cluster) -> list[Host]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster, State, hosts, state_of
+from jaxtop.cluster import Cluster, State, state_of
 from jaxtop.cluster.fold import HISTORY, LoggedEvent
 from jaxtop.cluster.overview import Bin, Observer, Overview
 from jaxtop.recordings import Recording
@@ -74,15 +74,21 @@ class Session:
             return None
         first = to_ns(span[0])
         cluster, starts = _begun(self._tracks, first)
-        spoke: set[str] = set()
+        known: set[str] = set()
+        awaited: list[str] = []
         for _, frame in _frames(self._tracks, starts, None, first + SETTLES_WITHIN_NS):
             if frame.kind not in _OF_STATES:
                 continue
             cluster.feed(frame)
-            if frame.kind == "pulse" and frame.agent not in spoke:
-                spoke.add(frame.agent)
-                if all(state_of(each, frame.at) is not State.CONNECTING for each in hosts(cluster)):
-                    return frame.at
+            if len(cluster.hosts) > len(known):
+                awaited += cluster.hosts.keys() - known
+                known.update(awaited)
+            if frame.kind != "pulse":
+                continue
+            while awaited and state_of(cluster.hosts[awaited[-1]], frame.at) is not State.CONNECTING:
+                awaited.pop()
+            if not awaited:
+                return frame.at
         return span[0]
 
     @property

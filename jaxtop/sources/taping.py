@@ -34,7 +34,8 @@ class Taping:
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
         """Record frames that the cluster has just taken in."""
         if self._last is None and self._at is None and cluster.changes > len(frames):
-            self._put_keyframe(cluster, now)  # it has taken in others before; these are in it, too
+            # It has taken in others before; these are in it, too. What waits to be taken in is later.
+            self._put_keyframe(cluster, frames[-1].at if frames else now)
         elif frames:
             self.tape.write(frames)
             self._at = frames[-1].at
@@ -46,9 +47,11 @@ class Taping:
 
     def finish(self, cluster: Cluster) -> None:
         """End the recording; one more keyframe tells what happened since, in whichever file is the last."""
-        if self._at is not None:
-            self._put_keyframe(cluster, self._at)
-        self.tape.finish()
+        try:
+            if self._at is not None:
+                self._put_keyframe(cluster, self._at)
+        finally:
+            self.tape.finish()
 
     def _is_due(self, now: float) -> bool:
         if self.tape.wants_keyframe:

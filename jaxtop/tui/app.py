@@ -18,7 +18,7 @@ from jaxtop.tui.help import Help
 from jaxtop.tui.intake import Intake, Silence
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette
-from jaxtop.tui.renderables.reading import OVER
+from jaxtop.tui.renderables.reading import OVER, PAST
 from jaxtop.tui.screens import all_screens
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.timed import LOW, TimedApp
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.screen import Screen
 
-    from jaxtop.cluster import Probe
+    from jaxtop.cluster import Probe, State
     from jaxtop.tui.asking import Ask, Outcome, What
     from jaxtop.tui.deck import Start
     from jaxtop.tui.intake import Feed
@@ -161,7 +161,9 @@ class JaxtopApp(TimedApp):
         return self._deck.moment
 
     def _now(self) -> float:
-        return self._clock()
+        """The time up to which all is known; later a host that spoke since would seem to be silent."""
+        behind = self._intake.behind_at
+        return self._clock() if behind is None else min(behind, self._clock())
 
     def _tick(self) -> None:
         """Take in what arrived, also while it is paused, and show it; or what there is of it by now."""
@@ -186,7 +188,7 @@ class JaxtopApp(TimedApp):
         if failure is not None:
             self.exit(failure)
             return
-        self._deck.tick(self._clock())
+        self._deck.tick(self._now())
         self._tell_outcomes()
         self._paint_time()
         moment = self.moment
@@ -267,15 +269,21 @@ class JaxtopApp(TimedApp):
 
     def action_pace(self, by: int) -> None:
         """Have all processes tell of themselves less often, or oftener."""
-        hellos = (self._cluster.hosts[agent].hello for agent in self._agents)
+        # Who does not answer keeps the interval that it had.
+        present = [agent for agent, state in self._states.items() if state not in PAST]
+        hellos = (self._cluster.hosts[agent].hello for agent in present)
         self._say(self._desk.want_pace((hello.interval_ms for hello in hellos if hello), by))
         self._put_pace()
 
     @property
+    def _states(self) -> dict[str, State]:
+        """Of now, whatever time is shown."""
+        return Moment(self._cluster, self._now()).states
+
+    @property
     def _agents(self) -> list[str]:
-        """Those who may be there now, whatever time is shown."""
-        states = Moment(self._cluster, self._clock()).states
-        return [agent for agent, state in states.items() if state not in OVER]
+        """Those who may be there now."""
+        return [agent for agent, state in self._states.items() if state not in OVER]
 
     def _put(self, what: What) -> None:
         """Ask whoever may be there."""

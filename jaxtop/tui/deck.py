@@ -209,14 +209,14 @@ class Deck:
             self._play(self._at + passed * self.speed)
 
     def _play(self, to: float) -> None:
-        start, end = self.span
+        end = self.span[1]
         if to < end:
             self._move(to)
         elif self._live is not None:
             self.to_end()
         elif self._grows:
             self._move(end)
-        elif self.is_looped and end > start:
+        elif self.is_looped and end > (start := self._start):
             self._move(start + (to - end) % (end - start))
         else:
             self._move(end)

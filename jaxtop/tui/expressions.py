@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
@@ -79,7 +80,8 @@ def quantity(units: Mapping[str, float]) -> Callable[[str, str], Callable[[Any],
         scale = units.get(found[2].lower())
         if scale is None:
             raise Wrong(f"{found[2]} is no unit of it, but {', '.join(filter(None, units))}")
-        return _compared(operator, float(found[1]) * scale)
+        # As people reckon: 70 * 0.01 is 0.7.
+        return _compared(operator, float(Decimal(found[1]) * Decimal(str(scale))))
 
     return asked
 
@@ -95,14 +97,18 @@ def words(operator: str, value: str) -> Callable[[Any], bool]:
     """Names, in any case: `=` is the whole name, `~` a part of it."""
     wanted = value.lower()
     if operator in ("=", "=="):
-        return lambda read: (read or NA).lower() == wanted
+        return lambda read: _word(read) == wanted
     if operator == "!=":
-        return lambda read: (read or NA).lower() != wanted
+        return lambda read: _word(read) != wanted
     if operator == "~":
-        return lambda read: wanted in (read or NA).lower()
+        return lambda read: wanted in _word(read)
     if operator == "!~":
-        return lambda read: wanted not in (read or NA).lower()
+        return lambda read: wanted not in _word(read)
     raise Wrong(f"{operator} does not go with names")
+
+
+def _word(read: str | None) -> str:
+    return (NA if read is None else read).lower()
 
 
 def sizes(operator: str, value: str) -> Callable[[Any], bool]:

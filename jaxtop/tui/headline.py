@@ -10,11 +10,12 @@ from rich.text import Text
 from jaxtop.cluster import State, launch_rate, pace_of, step_of_run
 from jaxtop.cluster.collectives import latecomers
 from jaxtop.tui import pace, text
-from jaxtop.tui.renderables.reading import PAST
+from jaxtop.tui.renderables.reading import OVER, PAST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtop.cluster import Host
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
@@ -91,31 +92,43 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     parts.append(
         (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
     )
-    present = [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
+    present = _present(moment)
     intervals = {host.hello.interval_ms for host in present if host.hello}
     if intervals - {pace.USUAL}:
         parts.append((pace.every(intervals), ""))
     count = len(moment.devices)
     parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
     # First what a person comes for: on a narrow screen there is no room for the rest.
-    step = step_of_run(present)
-    if step is not None and len(moment.runs) == 1:
-        # Where nothing is launched any more it says nothing of now how long steps took.
-        still = [moment.ago(host, host.pulse.stall.since_ms) for host in present if host.pulse.stall]
-        if still:
-            parts.append((f"last step {text.age(min(still))} ago", palette.warning))
-        else:
-            parts.append((f"step {text.micros(step.p50_s * 1e6)}", ""))
-        if step.slowest_s > SLOWER * step.p50_s and not still:
-            who = step.slowest.process_index
-            parts.append((f"process {who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
-    known = [steps for host in present if (steps := pace_of(host)) is not None]
-    if known and len(moment.runs) == 1:
-        # The hosts of a run step together: the slowest says how fast the run is.
-        parts.append((f"steps {text.rate(min(known))}", ""))
+    if len(moment.runs) == 1:
+        parts += _steps(moment, present, palette)
     rates = [rate for host in present if (rate := launch_rate(moment.cluster, host.agent)) is not None]
     parts.append((f"launches {text.rate(sum(rates) if rates else None)}", ""))
     return parts
+
+
+def _steps(moment: Moment, present: list[Host], palette: Palette) -> list[tuple[str, str]]:
+    step = step_of_run(present)
+    rhythmic = [host for host in present if host.pulse.rhythm]
+    still = [moment.ago(host, host.pulse.stall.since_ms) for host in rhythmic if host.pulse.stall]
+    if step is not None and still and len(still) == len(rhythmic):
+        # Where nobody launches any more it says nothing of now how long steps took, and how many they were.
+        return [(f"last step {text.age(min(still))} ago", palette.warning)]
+    parts = []
+    if step is not None:
+        parts.append((f"step {text.micros(step.p50_s * 1e6)}", ""))
+        if step.slowest_s > SLOWER * step.p50_s:
+            who = step.slowest.process_index
+            parts.append((f"process {who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
+    known = [steps for host in present if (steps := pace_of(host)) is not None]
+    if known:
+        # The hosts of a run step together: the slowest says how fast the run is.
+        parts.append((f"steps {text.rate(min(known))}", ""))
+    return parts
+
+
+def _present(moment: Moment) -> list[Host]:
+    """Those whose figures are of now."""
+    return [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
 
 
 def facts(
@@ -198,7 +211,8 @@ def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
         host = moment.host(others[0])
         who = moment.label(host) if host and len(others) == 1 else f"{len(others)} hosts"
         found.append(("≠", f"{difference.name}: {who} compiled another program", palette.bad))
-    storms = {name for view in moment.hosts for name in view.host.programs.recompiling}
+    here = (view.host for view in moment.hosts if moment.states[view.host.agent] not in OVER)
+    storms = {name for host in here for name in host.programs.recompiling}
     found += [("!", f"{name} is compiled over and over", palette.warning) for name in sorted(storms)]
     return found
 
@@ -206,8 +220,7 @@ def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 def _compiling(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     running = [
         (host.pulse.at_ms - each.since_ms, each.function)
-        for view in moment.hosts
-        for host in (view.host,)
+        for host in _present(moment)
         for each in host.pulse.compiling
     ]
     if not running:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from jaxtop.cluster import Cluster
 
 SLICE_SECONDS = 0.02
+# What a terminal that stood still has not taken waits where it is bounded: in the feed.
+MOST_WAITING = 20_000
 
 
 class Feed(Protocol):
@@ -53,20 +55,39 @@ class Intake:
         self._feed = feed
         self._cluster = cluster
         self._waiting: deque[Any] = deque()
+        self._taken: list[Any] = []
 
     def fetch(self) -> None:
         """Have what arrived wait here, behind what waits already."""
-        self._waiting.extend(self._feed.drain())
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.extend(self._feed.drain())
+
+    @property
+    def behind_at(self) -> float | None:
+        """The time of the oldest frame that waits: of what came since nothing is known yet."""
+        return self._waiting[0].at if self._waiting else None
 
     def take(self) -> bool:
-        """Fold some of what waits; whether that was all."""
+        """Fold some of what waits; whether that was all.
+
+        What was folded is handed on up to where the time changes: whoever keeps it can tell by the time alone
+        what is in the cluster and what is not.
+        """
         until = time.perf_counter() + SLICE_SECONDS
-        taken = []
-        while self._waiting:
+        is_late = bool(self._taken)
+        is_time_up = False
+        while self._waiting and not is_time_up:
             frame = self._waiting.popleft()
             self._cluster.feed(frame)
-            taken.append(frame)
-            if time.perf_counter() >= until:
-                break
-        self._feed.folded(taken, self._cluster)
+            self._taken.append(frame)
+            is_time_up = time.perf_counter() >= until
+            if self._waiting and (is_time_up or is_late) and self._waiting[0].at != frame.at:
+                self._hand_on()
+                is_late = False
+        if not self._waiting:
+            self._hand_on()
         return not self._waiting
+
+    def _hand_on(self) -> None:
+        taken, self._taken = self._taken, []
+        self._feed.folded(taken, self._cluster)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +11,7 @@ from jaxtop import cluster as model
 from jaxtop.cluster import collectives as of_collectives
 from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives
-from jaxtop.cluster.states import OVER
+from jaxtop.cluster.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         ProbedDevice,
         ProgramView,
         Run,
-        State,
     )
     from jaxtop.cluster.collectives import CollectiveView
     from jaxtop.cluster.views import Known
@@ -56,12 +56,28 @@ class Moment:
 
     @cached_property
     def run_names(self) -> dict[str, str]:
-        """What a person calls each run, by its id."""
-        return {run.id: run.name or run.id for run in self.runs}
+        """What a person calls each run, by its id; runs of one name have their ids beside it."""
+        often = Counter(run.name for run in self.runs)
+        return {
+            run.id: run.id
+            if run.name is None
+            else f"{run.name} {run.id}"
+            if often[run.name] > 1
+            else run.name
+            for run in self.runs
+        }
+
+    @cached_property
+    def _run_of(self) -> dict[str, str]:
+        return {view.host.agent: run.id for run in self.runs for view in run.hosts}
+
+    def run_of(self, host: Host) -> str:
+        """The run that a host is shown with; one that does not know it yet may be counted with others."""
+        return self._run_of.get(host.agent) or model.run_of(host)
 
     def label(self, host: Host) -> str:
         """How a person would call a host, among those of several runs too."""
-        return self._of_run(model.run_of(host), host.label)
+        return self._of_run(self.run_of(host), host.label)
 
     def label_of(self, device: DeviceView) -> str:
         """How a person would call a device, among those of several runs too."""
@@ -129,11 +145,14 @@ class Moment:
 
     @property
     def counted_ago(self) -> float | None:
-        """How many seconds ago the first process counted its arrays; None where all did so just now."""
+        """How many seconds ago the first process counted its arrays; None where all did so just now.
+
+        Those that cannot tell any more have a state that says so.
+        """
         counted = [
             self.ago(view.host, view.host.pulse.counted_ms)
             for view in self.hosts
-            if view.host.pulse.counted_ms and self.states[view.host.agent] not in OVER
+            if view.host.pulse.counted_ms and self.states[view.host.agent] in (State.LIVE, State.QUIET)
         ]
         ago = max(counted, default=0.0)
         return ago if ago > COUNTED_NOW else None

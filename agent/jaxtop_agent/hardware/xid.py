@@ -45,7 +45,7 @@ WORDS = {
     149: "NVLink error",
     154: "the GPU wants to be recovered",
 }
-# What the driver did by itself, or what ended with an application: nothing is lost.
+# What the driver did by itself, or what came of the end of a process.
 MILD = frozenset({45, 63, 121})
 # More in one turn than this, and the rest comes with the next.
 AT_ONCE = 16

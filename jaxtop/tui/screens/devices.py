@@ -261,7 +261,7 @@ class DevicesView(DeviceTableView[Row]):
         yield FilteredTable(self.table, CONDITIONS.format("temperature>=80 & data=3 | memory>60G"))
 
     def _understand(self, typed: str) -> Callable[[Row], bool] | None:
-        return understand(typed, {**OF_DEVICES, **of_axes(self._axes.sizes)}, self.table.columns)
+        return understand(typed, {**of_axes(self._axes.sizes), **OF_DEVICES}, self.table.columns)
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
         """The recent past is that of the figure that is sorted by."""

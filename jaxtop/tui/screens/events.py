@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.widgets import Static
 
-from jaxtop.cluster import run_of
 from jaxtop.tui import text
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.renderables.table import Column, fit, words
@@ -59,7 +58,7 @@ class EventRow(NamedTuple):
 
 def _row(event: LoggedEvent, moment: Moment) -> EventRow:
     host = moment.cluster.hosts.get(event.agent)
-    return EventRow(event, host, None if host is None else moment.run_names.get(run_of(host)))
+    return EventRow(event, host, None if host is None else moment.run_names.get(moment.run_of(host)))
 
 
 def _clock(row: EventRow) -> str:

@@ -60,7 +60,9 @@ class HostRow:
 
     @property
     def run(self) -> str:
-        return self.host.run_name or self.host.run or text.NA
+        if self.host.run is None and self.host.run_name is None:
+            return text.NA
+        return self.moment.run_names[self.moment.run_of(self.host)]
 
     @property
     def place(self) -> tuple[str, int] | None:
