@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import pytest
+
+# Whoever is started in the background of a shell ignores Ctrl+C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

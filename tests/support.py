@@ -93,7 +93,6 @@ def eventually(check: Any, timeout: float = 60, every: float = 0.2) -> Any:
 
 def _die_with_tests() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background of a shell ignore it
 
 
 @contextmanager
