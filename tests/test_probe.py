@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -99,7 +100,7 @@ def test_a_stopped_process_is_silent_however_often_one_asks():
     with processes([PYTHON, "-c", SERVER, free_port()], stdout=subprocess.PIPE) as (process,):
         port = process.stdout.readline().split()[0]
         assert outcome_of(local(port)) == probe.GREETS
-        process.send_signal(signal.SIGSTOP)
+        stop(process)
         for _ in range(KNOCKS):
             socket.create_connection(("127.0.0.1", int(port)), timeout=30).close()
         assert outcome_of(local(port)) == probe.SILENT
@@ -113,7 +114,7 @@ def test_what_failed_while_a_process_stood_still_says_nothing_of_its_python():
     with processes([PYTHON, "-c", SERVER, free_port()], stdout=subprocess.PIPE) as (process,):
         connection = Connection(local(process.stdout.readline().split()[0]))
         connection.become("up")
-        process.send_signal(signal.SIGSTOP)
+        stop(process)
         connection.change(client.NO_ANSWER, now=0)
         assert learned(connection, now=0) == "silent"
         connection.change(client.NO_ANSWER, now=10)
@@ -122,6 +123,18 @@ def test_what_failed_while_a_process_stood_still_says_nothing_of_its_python():
         connection.change(client.NO_ANSWER, now=20)
         assert learned(connection, now=20) == "deaf"
         connection.close()
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Stop it, and wait until none of its threads can greet any more."""
+    process.send_signal(signal.SIGSTOP)
+    threads = Path(f"/proc/{process.pid}/task")
+    assert eventually(
+        lambda: all(
+            (each / "stat").read_text().rpartition(")")[2].split()[0] == "T" for each in threads.iterdir()
+        ),
+        every=0.01,
+    )
 
 
 def learned(connection: Connection, now: float) -> str | None:
