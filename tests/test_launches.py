@@ -29,7 +29,7 @@ PROGRAM = """
         jax.nn.logsumexp(x)  # outside of jit, too, and before each launch
         plain(x)
     {more}
-    counted = jaxtop_agent._agent.launches()
+    counted = jaxtop_agent._agent._hooks.launches()
     agent.stop()
     print(json.dumps({{"step": counted.get("step"), "plain": counted.get("plain")}}))
 """

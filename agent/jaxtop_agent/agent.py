@@ -13,11 +13,9 @@ from jaxtop_agent.arrival import when_imported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.wire import Compiling
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.board import Board
-    from jaxtop_agent.collectors.compiles import Compiles
-    from jaxtop_agent.collectors.launches import Launches
+    from jaxtop_agent.hooks import Hooks
     from jaxtop_agent.publisher import Publisher
     from jaxtop_agent.settings import Settings
     from jaxtop_agent.threads import Worker
@@ -36,8 +34,7 @@ class Agent:
         self._workers: list[Worker] = []
         self._board: Board | None = None
         self._publisher: Publisher | None = None
-        self._launches: Launches | None = None
-        self._compiles: Compiles | None = None
+        self._hooks: Hooks | None = None
         self._windows: Windows | None = None
         self._black_box: BlackBox | None = None
         self._call_off: Callable[[], None] = lambda: None
@@ -72,6 +69,7 @@ class Agent:
         from jaxtop_agent import collectors
         from jaxtop_agent.board import Board
         from jaxtop_agent.hardware import worker as hardware
+        from jaxtop_agent.hooks import Hooks
         from jaxtop_agent.identity import identify
         from jaxtop_agent.messages import Messages
         from jaxtop_agent.publisher import Publisher
@@ -87,22 +85,23 @@ class Agent:
         board = self._board = Board(
             identity, interval=self._settings.interval, peak_flops=self._settings.peak_flops
         )
-        self._install(board)
+        hooks = self._hooks = Hooks(board)
+        hooks.install()
         black_box = self._black_box = self._recorder(board)
-        stalls = Stalls(board, self, self.progress, self._own_idents)
+        stalls = Stalls(board, hooks, self.progress, self._own_idents)
         publisher = self._publisher = Publisher(
             board,
-            Messages(board, self, self.progress, self._own_threads, stalls),
+            Messages(board, hooks, self.progress, self._own_threads, stalls),
             stalls,
             self._own_threads,
             bind=self._settings.bind,
             read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
             black_box=black_box,
         )
-        sampled = collectors.sampled(self.watched, self._launches, self.progress, self._own_threads)
-        sampler = Sampler(board, sampled, lambda: self._keep_hooks(board), self.progress.gather)
+        sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
+        sampler = Sampler(board, sampled, hooks.keep, self.progress.gather)
         registrar = Registrar(board, identity.agent, identity.name, ClockOffset())
-        windows = self._windows = Windows(board, self.launches, self._settings.collectives)
+        windows = self._windows = Windows(board, hooks.launches, self._settings.collectives)
         # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
         # at exit, and none of our threads may be inside one by then.
         atexit.register(self._end)
@@ -138,26 +137,6 @@ class Agent:
             board.sources["recording"] = reason(error)
             return None
 
-    def _install(self, board: Board) -> None:
-        """Put our hooks into JAX; each that this JAX does not have is switched off by itself."""
-        from jaxtop_agent.board import reason
-        from jaxtop_agent.collectors.compiles import Compiles
-        from jaxtop_agent.collectors.launches import Launches
-
-        try:
-            launches = Launches()
-            board.sources["launches"] = launches.install()
-            self._launches = launches
-        except Exception as error:
-            board.sources["launches"] = reason(error)
-        try:
-            compiles = Compiles(board)
-            compiles.install()
-            self._compiles = compiles
-            board.sources["compiles"] = "on"
-        except Exception as error:
-            board.sources["compiles"] = reason(error)
-
     def _failure(self, name: str) -> Callable[[BaseException], None]:
         from jaxtop_agent.board import reason
 
@@ -174,10 +153,6 @@ class Agent:
 
         return note
 
-    def _keep_hooks(self, board: Board) -> None:
-        if self._launches is not None:
-            board.sources["launches"] = self._launches.keep()
-
     def _own_threads(self) -> dict[int, str]:
         """What each of our threads is called, by its native id; those of ZeroMQ are the network."""
         server = self._publisher.server if self._publisher else None
@@ -187,25 +162,6 @@ class Agent:
 
     def _own_idents(self) -> frozenset[int]:
         return frozenset(worker.ident for worker in self._workers if worker.ident is not None)
-
-    # What the publisher reads of the installed collectors.
-
-    def launches(self) -> dict[str, int]:
-        return self._launches.totals() if self._launches else {}
-
-    def compiling(self) -> tuple[Compiling, ...]:
-        return self._compiles.running() if self._compiles else ()
-
-    def compiled_at(self) -> float:
-        return self._compiles.last_ended if self._compiles else 0.0
-
-    def uncounted(self) -> str | None:
-        return self._compiles.uncounted if self._compiles else None
-
-    def jax_versions(self) -> tuple[str | None, str | None]:
-        from jaxtop_agent import jaxprivate
-
-        return jaxprivate.versions()
 
     def _end(self) -> None:
         """The script is over. What its signal handlers raise now must not keep our threads alive."""
@@ -233,10 +189,8 @@ class Agent:
             for bell in board.bells():
                 bell.close()
         self.progress.close()
-        for hook in (self._launches, self._compiles):
-            if hook is not None:
-                with suppress(Exception):  # where this JAX cannot, the hook of a stopped agent only counts
-                    hook.uninstall()
+        if self._hooks is not None:
+            self._hooks.uninstall()
 
     def forsake(self) -> None:
         """In a forked child: the agent stays with the parent, the child keeps none of its connections."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from jaxtop import __version__, wire
+from jaxtop_agent import jaxprivate
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.hardware import shown
 from jaxtop_agent.threads import cpu_seconds
@@ -14,16 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop_agent.board import Board
+    from jaxtop_agent.hooks import Hooks
     from jaxtop_agent.progress import Progress
     from jaxtop_agent.stalls import Stalls
-
-
-class Installed(Protocol):
-    """What is told of the collectors that JAX calls."""
-
-    def launches(self) -> dict[str, int]: ...
-    def compiling(self) -> tuple[wire.Compiling, ...]: ...
-    def jax_versions(self) -> tuple[str | None, str | None]: ...
 
 
 class Messages:
@@ -32,13 +26,13 @@ class Messages:
     def __init__(
         self,
         board: Board,
-        installed: Installed,
+        hooks: Hooks,
         progress: Progress,
         own_threads: Callable[[], dict[int, str]],
         stalls: Stalls,
     ) -> None:
         self._board = board
-        self._installed = installed
+        self._hooks = hooks
         self._progress = progress
         self._own_threads = own_threads
         self._stalls = stalls
@@ -54,7 +48,7 @@ class Messages:
         """Who this is, and how its parts stand."""
         board, identity = self._board, self._board.identity
         topology, roster = board.topology, board.roster
-        jax, jaxlib = self._installed.jax_versions()
+        jax, jaxlib = jaxprivate.versions()
         return wire.Hello(
             agent=identity.agent,
             hostname=identity.hostname,
@@ -84,7 +78,7 @@ class Messages:
     def pulse(self, dropped: int) -> wire.Pulse:
         """The figures as they are now; so many messages could not be sent."""
         board = self._board
-        totals = self._installed.launches()
+        totals = self._hooks.launches()
         moved = {name: count for name, count in totals.items() if self._launches.get(name) != count}
         self._launches = totals
         return wire.Pulse(
@@ -94,7 +88,7 @@ class Messages:
             devices=shown.sample(board, time.monotonic()),
             host=board.host,
             launches=moved,
-            compiling=self._installed.compiling(),
+            compiling=self._hooks.compiling(),
             step=self._progress.read(),
             cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + dropped, board.viewers),
             stall=self._stalls.stall,

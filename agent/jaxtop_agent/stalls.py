@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.names import program_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop_agent.board import Board
+    from jaxtop_agent.hooks import Hooks
     from jaxtop_agent.progress import Progress
 
 # Looks that follow each other faster would take every second launch for a rhythm of its own.
@@ -27,23 +28,14 @@ INTERACTIVE = "off: a person may be typing (interactive interpreter)"
 UNSEEN = "off: launches of {} cannot be counted (it has host callbacks)"
 
 
-class Watched(Protocol):
-    """What is read of the collectors that JAX calls."""
-
-    def launches(self) -> dict[str, int]: ...
-    def compiling(self) -> tuple[wire.Compiling, ...]: ...
-    def compiled_at(self) -> float: ...
-    def uncounted(self) -> str | None: ...
-
-
 class Stalls:
     """Belongs to the publisher's thread. Whatever fails here switches itself off, and nothing else."""
 
     def __init__(
-        self, board: Board, watched: Watched, progress: Progress, own_threads: Callable[[], frozenset[int]]
+        self, board: Board, hooks: Hooks, progress: Progress, own_threads: Callable[[], frozenset[int]]
     ) -> None:
         self._board = board
-        self._watched = watched
+        self._hooks = hooks
         self._progress = progress
         self._own_threads = own_threads
         self._rhythm = Rhythm()
@@ -76,16 +68,16 @@ class Stalls:
 
     def _functions(self) -> set[str]:
         compiled = self._board.compiled.copy().values()
-        return {*self._watched.launches(), *(each.function for each in compiled)}
+        return {*self._hooks.launches(), *(each.function for each in compiled)}
 
     def _look(self, now: float) -> wire.Stacks | None:
-        counts = self._watched.launches()
+        counts = self._hooks.launches()
         counts[STEPS] = self._progress.calls
         standstill = self._rhythm.look(
             now,
             counts,
-            compiling=bool(self._watched.compiling()),
-            compiled_at=self._watched.compiled_at(),
+            compiling=bool(self._hooks.compiling()),
+            compiled_at=self._hooks.compiled_at(),
         )
         self._note(standstill if self._can_tell() else None, now)
         if self.stall is None or not self._board.is_watched:
@@ -102,7 +94,7 @@ class Stalls:
 
     def _can_tell(self) -> bool:
         """Whether a pause means anything here."""
-        uncounted = self._watched.uncounted()
+        uncounted = self._hooks.uncounted()
         if hasattr(sys, "ps1") or "ipykernel" in sys.modules:
             state = INTERACTIVE
         elif uncounted is not None:
@@ -126,7 +118,7 @@ class Stalls:
 
     def _carrier(self) -> str:
         """What was launched last: of what belongs to the rhythm, what took longest to compile."""
-        names = self._watched.launches()
+        names = self._hooks.launches()
         compiled = self._board.compiled.copy()
         known = {name: compiled.get(program_of(name)) for name in names}
         weights = {name: each.last_ms for name, each in known.items() if each is not None}

@@ -1,0 +1,70 @@
+"""What JAX calls on the user's threads: put in once, kept, and taken out at the end.
+
+A hook that this JAX does not have is off by itself; the figures of the others go on.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from jaxtop_agent.board import reason
+from jaxtop_agent.collectors.compiles import Compiles
+from jaxtop_agent.collectors.launches import Launches
+
+if TYPE_CHECKING:
+    from jaxtop.wire import Compiling
+    from jaxtop_agent.board import Board
+
+
+class Hooks:
+    """Their counts are read from any thread."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._compiles: Compiles | None = None
+        self.launched: Launches | None = None
+
+    def install(self) -> None:
+        """Put them into JAX; on the user's thread."""
+        sources = self._board.sources
+        try:
+            launches = Launches()
+            sources[Launches.name] = launches.install()
+            self.launched = launches
+        except Exception as error:
+            sources[Launches.name] = reason(error)
+        try:
+            compiles = Compiles(self._board)
+            compiles.install()
+            self._compiles = compiles
+            sources[Compiles.name] = "on"
+        except Exception as error:
+            sources[Compiles.name] = reason(error)
+
+    def keep(self) -> None:
+        """Put back what JAX itself took out."""
+        if self.launched is not None:
+            self._board.sources[Launches.name] = self.launched.keep()
+
+    def uninstall(self) -> None:
+        for hook in (self.launched, self._compiles):
+            if hook is not None:
+                with suppress(Exception):  # where this JAX cannot, the hook of a stopped agent only counts
+                    hook.uninstall()
+
+    def launches(self) -> dict[str, int]:
+        """Launches by function name since the start."""
+        return self.launched.totals() if self.launched else {}
+
+    def compiling(self) -> tuple[Compiling, ...]:
+        """What is being compiled now."""
+        return self._compiles.running() if self._compiles else ()
+
+    def compiled_at(self) -> float:
+        """When a compilation last ended, by the monotonic clock."""
+        return self._compiles.last_ended if self._compiles else 0.0
+
+    def uncounted(self) -> str | None:
+        """A function of which no launch is ever counted, if one was compiled."""
+        return self._compiles.uncounted if self._compiles else None
