@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 OLDEST_JAX := 0.8.0
 BIN := $(VENV)/bin
-# So many tests at a time, but for the quiet ones; 0: one after the other.
+# So many tests with JAX at a time, but for the quiet ones; of those without, which mostly wait, twice as many.
+# 0: one after the other.
 JOBS ?= 2
-SIDE_BY_SIDE := --numprocesses $(JOBS) --dist loadgroup
+SIDE_BY_SIDE := --dist loadgroup --numprocesses
 # Real processes on a machine that others use, too: what fails is tried once more, and listed at the end either way.
 ONCE_MORE := --reruns 1 -rR
 INSTALL := -m pip install --quiet --disable-pip-version-check
@@ -24,16 +25,16 @@ check: $(VENV)/.ready                ## lint, types, floors
 	$(BIN)/lint-imports
 
 test-newest: $(VENV)/.ready          ## on the newest JAX, those without it first
-	$(BIN)/python -m pytest -m 'not jax' $(SIDE_BY_SIDE) $(ONCE_MORE)
-	$(BIN)/python -m pytest -m 'jax and not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'not jax' $(SIDE_BY_SIDE) $$((2 * $(JOBS))) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'jax and not quiet' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
 	$(BIN)/python -m pytest -m 'jax and quiet' $(ONCE_MORE)
 
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
 	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet' $(ONCE_MORE)
 
 soak: $(VENV)/.ready                 ## the long repetitions of which CI runs a sample
-	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m jax --timeout 3600
+	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600
 
 bench: $(VENV)/.ready                ## what jaxtop costs, as figures beside their controls
 	$(BIN)/python -m tests.bench

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from jaxtop.cluster import Host
     from jaxtop.wire import Hello
 
+# Long repetitions and loads instead of a sample of each: `make soak`.
+SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 PYTHON = sys.executable
 JAXTOP = [PYTHON, "-m", "jaxtop"]
 ROOT = Path(__file__).parent.parent

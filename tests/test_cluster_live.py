@@ -11,11 +11,10 @@ import pytest
 
 from jaxtop import keys, runfiles
 from jaxtop.transport import Server
-from tests.support import PYTHON, eventually, jaxtop, loopback_address, snapshot, training, viewer
+from tests.support import PYTHON, SOAK, eventually, jaxtop, loopback_address, snapshot, training, viewer
 
 pytestmark = [pytest.mark.jax, pytest.mark.xdist_group("cluster_live")]
 
-SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 REPEATS = range(20 if SOAK else 1)
 STALL = 60 if SOAK else 8
 HOLD = 12

@@ -16,6 +16,7 @@ from jaxtop import wire
 from tests.support import (
     PYTHON,
     ROOT,
+    SOAK,
     environment,
     eventually,
     free_port,
@@ -27,7 +28,6 @@ from tests.support import (
     viewer,
 )
 
-SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 STALL = 60 if SOAK else 8
 # What the agent may take in the training process, whatever its viewers do.
 MOST_MEMORY = 30_000_000

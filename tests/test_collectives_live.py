@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from itertools import groupby
 from statistics import median
@@ -14,12 +13,12 @@ from jaxtop.cluster import hosts
 from jaxtop.cluster.collectives import KnownCollectives, collectives
 from jaxtop.cluster.collectives.joining import arrivals_of
 from jaxtop.cluster.collectives.verdict import lateness
-from tests.support import PYTHON, ROOT, Viewer, environment, eventually, free_port, processes, snapshot
+from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
 
 pytestmark = [pytest.mark.jax, pytest.mark.quiet]
 
 SCRIPT = ROOT / "tests" / "programs" / "collectives.py"
-REPEATS = range(10 if os.environ.get("JAXTOP_SOAK") else 1)
+REPEATS = range(10 if SOAK else 1)
 # Windows without anybody late, from which what is usual is known.
 BASELINE = 8
 SPREADS, LEAST_SLEEP_S = 5, 0.05

@@ -10,12 +10,11 @@ from contextlib import contextmanager
 import pytest
 
 from jaxtop import runfiles
-from tests.support import eventually, group, in_a_group, jaxtop, snapshot, viewer
+from tests.support import SOAK, eventually, group, in_a_group, jaxtop, snapshot, viewer
 
 # The demo compiles a real model, which takes its time on a busy machine.
 pytestmark = [pytest.mark.jax, pytest.mark.timeout(400), pytest.mark.quiet]
 
-SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 REPEATS = range(10 if SOAK else 1)
 DURATION = 60 if SOAK else 15
 

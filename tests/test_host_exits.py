@@ -10,8 +10,8 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop import runfiles
-from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, free_port, processes, script
-from tests.unharmed import SOAK, START_HOT, Watch
+from tests.support import JAXTOP, PYTHON, ROOT, SOAK, environment, eventually, free_port, processes, script
+from tests.unharmed import START_HOT, Watch
 
 pytestmark = pytest.mark.jax
 

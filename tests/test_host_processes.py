@@ -7,8 +7,8 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop import runfiles
-from tests.support import PYTHON, environment, eventually, processes, run, script, snapshot
-from tests.unharmed import PLAIN, SOAK, START_HOT, WAYS, Watch, outcome, some
+from tests.support import PYTHON, SOAK, environment, eventually, processes, run, script, snapshot
+from tests.unharmed import PLAIN, START_HOT, WAYS, Watch, outcome, some
 
 pytestmark = pytest.mark.jax
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import JAXTOP, PYTHON, environment, run, script
-from tests.unharmed import PLAIN, SOAK, WAYS, Watch, outcome
+from tests.support import JAXTOP, PYTHON, SOAK, environment, run, script
+from tests.unharmed import PLAIN, WAYS, Watch, outcome
 
 pytestmark = pytest.mark.jax
 

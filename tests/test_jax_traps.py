@@ -6,8 +6,8 @@ from subprocess import PIPE
 
 import pytest
 
-from tests.support import PYTHON, environment, eventually, free_port, processes, script
-from tests.unharmed import PLAIN, SOAK, START_HOT, Watch, outcome
+from tests.support import PYTHON, SOAK, environment, eventually, free_port, processes, script
+from tests.unharmed import PLAIN, START_HOT, Watch, outcome
 
 pytestmark = pytest.mark.jax
 

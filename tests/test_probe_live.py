@@ -15,13 +15,12 @@ import psutil
 import pytest
 
 from jaxtop import probes, processes, runfiles, wire
-from tests.support import JAXTOP, PYTHON, environment, eventually, free_port, group, in_a_group, jaxtop
+from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, group, in_a_group, jaxtop
 from tests.support import processes as side_by_side
 
 # They compile, and the machine may be busy.
 pytestmark = [pytest.mark.jax, pytest.mark.quiet, pytest.mark.timeout(400)]
 
-SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 REPEATS = range(10 if SOAK else 1)
 CPUS = ("--hosts", 2, "--devices", 4)
 FIGURES = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import struct
 import time
@@ -17,8 +16,10 @@ from jaxtop.recordings import NotARecording, Recording, compact, layout
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import read, session_of, written
+from tests.support import SOAK
 
-SOAK = bool(os.environ.get("JAXTOP_SOAK"))
+pytestmark = pytest.mark.long
+
 CUTS, HARMS = (3_000, 3_000) if SOAK else (300, 60)
 TINY = 8
 MAGIC = b"\x89MCAP0\r\n"

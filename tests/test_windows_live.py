@@ -10,17 +10,8 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop import wire
-from tests.support import (
-    PYTHON,
-    Viewer,
-    environment,
-    eventually,
-    free_port,
-    jax_run,
-    processes,
-    script,
-)
-from tests.unharmed import SOAK, Watch
+from tests.support import PYTHON, SOAK, Viewer, environment, eventually, free_port, jax_run, processes, script
+from tests.unharmed import Watch
 
 pytestmark = pytest.mark.jax
 

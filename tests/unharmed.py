@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import threading
 from contextlib import suppress
 from subprocess import PIPE
@@ -11,13 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from jaxtop import runfiles
 from jaxtop.discovery import NoTarget
-from tests.support import JAXTOP, PYTHON, Viewer, eventually, processes, script
+from tests.support import JAXTOP, PYTHON, SOAK, Viewer, eventually, processes, script
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-
-SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 
 
 def some(cases: Iterable[Any], count: int) -> list[Any]:

@@ -25,7 +25,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
         seconds = told["seconds"]
         yield Figure(f"{what}: CPU of a census", median([1000 * each for each in seconds]), "ms")
         # The sampler leaves so much time between two that they take this share of a core.
-        pace = max(1.0, statistics.median(seconds) / budget.CENSUS)
+        pace = max(1.0, statistics.median(seconds) / budget.CENSUS.of_core)
         yield Figure(f"{what}: seconds from one to the next", one(pace), "s")
         yield Figure(f"{what}: memory", one(told["grown_mb"]), "MB", budget=MEMORY_BUDGET_MB)
         for change, size in told["bytes"].items():
