@@ -7,6 +7,7 @@ What a version lacks raises `Missing`, which switches off what needs it, and onl
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ def clients() -> tuple[Any, ...]:
 
 def live_arrays() -> list[Any]:
     """Every live array of this process. Drop the list at once: it keeps device memory alive."""
-    return [array for client in clients() for array in client.live_arrays()]
+    return list(chain.from_iterable(client.live_arrays() for client in clients()))
 
 
 def array_type() -> type:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 BREATHE_AFTER_S = 0.003
 LOOKS_AT_ONCE = 100
 # The list of arrays keeps them alive: after so long it is dropped, and asked for again; so it is before a
-# breath that may last longer, until the script's threads give the GIL back. Some are looked at in any case.
-HOLD_S, LEAST_HOLD_S = 0.018, 0.008
+# breath that may last longer, until the script's threads give the GIL back. Some are looked at in any case,
+# and in a list of very many for longer than it took to make: else there would be no end of lists.
+HOLD_S, LEAST_HOLD_S, LISTINGS_HELD = 0.018, 0.008, 2
 # A script may make arrays as fast as we look at them.
 MOST_PASSES = 100
 
@@ -113,9 +114,10 @@ class ArrayCensus:
     def _count_some(self, places: dict[int, Any], counted: int) -> tuple[int, bool]:
         """Count more arrays, for as long as they may be held; how many were counted, and whether all."""
         self._breath()
-        drop_at = time.monotonic() + HOLD_S
+        drop_at, cpu = time.monotonic() + HOLD_S, time.thread_time()
         arrays = jaxprivate.live_arrays()
-        drop_at = max(drop_at, time.monotonic() + LEAST_HOLD_S)
+        least = max(LEAST_HOLD_S, LISTINGS_HELD * (time.thread_time() - cpu))
+        drop_at = max(drop_at, time.monotonic() + least)
         self._breathe_at = 0.0  # at once: that call was one long hold of the GIL
         # JAX lists the newest first: at the end are those that were counted before, but for a few.
         del arrays[max(0, len(arrays) - counted) :]
