@@ -52,7 +52,8 @@ def signed(change: Change) -> str:
     if grown is None:
         return NOTHING if change.how in _ONE_SIDED else text.NA
     amount = text.number(abs(grown)) if change.kind is Kind.LAUNCHES else text.size(abs(grown))
-    return f"{'+' if grown >= 0 else '-'}{amount}"
+    sign = "+" if grown > 0 else "-" if grown < 0 else ""
+    return f"{sign}{amount}"
 
 
 def _figure(change: Change, value: int | None) -> str:
