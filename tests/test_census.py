@@ -9,6 +9,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.cluster import arrays
+from jaxtop_agent.arrays import census
 from jaxtop_agent.arrays import table as tables
 from jaxtop_agent.arrays.census import Group, Kind
 from jaxtop_agent.arrays.paths import root
@@ -74,8 +75,8 @@ def take(table: Table, present: list[Group]):
 
 
 def _said(cluster):
-    census = cluster.hosts[AGENT].arrays
-    return census.serial, census.number, census.meshes, census.shardings, census.groups, census.counts
+    held = cluster.hosts[AGENT].arrays
+    return held.serial, held.number, held.meshes, held.shardings, held.groups, held.counts
 
 
 def _size(each: Group) -> int:
@@ -132,16 +133,44 @@ def test_of_very_many_arrays_some_are_counted_at_a_time_and_none_twice(monkeypat
     monkeypatch.setattr(collector, "HOLD_S", 0.0)
     monkeypatch.setattr(collector, "LEAST_HOLD_S", 0.0)
     monkeypatch.setattr(collector.jaxprivate, "live_arrays", there.copy)
-    census = collector.ArrayCensus(Watched())
-    census._census = SimpleNamespace(count=lambda arrays, _: counted.extend(arrays))
+    looking = collector.ArrayCensus(Watched())
+    looking._census = SimpleNamespace(count=lambda arrays, _: counted.extend(arrays))
     so_far, is_all = 0, False
     for _ in range(10_000):
-        so_far, is_all = census._count_some({}, so_far)
+        so_far, is_all = looking._count_some({}, so_far)
         if is_all:
             break
         if so_far < 1000:
             there.insert(0, object())
     assert is_all and len(counted) == len(set(map(id, counted))) == len(there)
+
+
+def test_what_was_made_anew_while_we_looked_has_its_name_and_the_line_that_made_it(monkeypatch):
+    """Between the walk and the count a step ended, and the next one has its results already."""
+    monkeypatch.setattr(census.origins, "created", lambda traceback: traceback)
+    one_device = SimpleNamespace(number=lambda _: 0, device_counts=[1], forget_objects=lambda: None)
+    counting, place = census.Census(one_device), root("params", "fit")
+    first, second, third = Made("t.py:1 init"), Made("t.py:9 fit"), Made("t.py:9 fit")
+    place.kind = counting.kind_of(first)
+    for there in ([first], [second, third]):
+        counting.begin()
+        left_over = {id(first): place}
+        counting.count(there, left_over)
+        present = counting.end(left_over, bool)
+    assert [(each.path, each.created, each.count) for each in present] == [(place, "t.py:9 fit", 2)]
+
+
+class Made:
+    """An array of 8 bytes that some line made."""
+
+    aval = SimpleNamespace(shape=(8,), dtype="int8")
+    sharding, shape, dtype, nbytes = object(), (8,), "int8", 8
+
+    def __init__(self, line: str) -> None:
+        self.traceback = line
+
+    def on_device_size_in_bytes(self) -> int:
+        return self.nbytes
 
 
 def change(number: int, **more) -> wire.ArraysChange:

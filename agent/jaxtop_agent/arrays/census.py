@@ -220,6 +220,8 @@ class Census:
             taker = kind.groups.get(path)
             if taker is None:
                 taker = kind.groups[path] = Group(kind, path, made, created)
+            elif created is not None:  # another generation by now, which may be made by another line
+                taker.made, taker.created = made, created
             if taker.census != census:
                 taker.census, taker.count = census, 0
                 self._present.append(taker)
