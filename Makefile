@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 SIDE_BY_SIDE := --dist loadgroup --numprocesses
 # Real processes on a machine that others use, too: what fails is tried once more, and listed at the end either way.
-ONCE_MORE := --reruns 1 -rR
+ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check test-newest test-oldest soak bench screenshots clean
