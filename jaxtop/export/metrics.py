@@ -79,12 +79,12 @@ OF_STEPS = (
     OfStep("jitter", "step_jitter_ratio", "What p90 has more than p50.", "ratio", lambda of: of.jitter),
     OfStep("idle", "step_idle_ratio", "Time in which no program ran.", "ratio", lambda of: of.idle),
     OfStep("launches_per_step", "step_launches", "Launches of a step.", "", lambda of: of.launches),
-    OfStep("flops", "step_flops", "Operations of a step, by the compiler.", "", lambda of: of.flops),
+    OfStep("flops", "step_flops", "Operations of a step, by the compiler.", "flops", lambda of: of.flops),
     OfStep(
         "flops_per_second",
         "step_flops_per_second",
         "Operations a second, by the compiler.",
-        "",
+        "flops_per_second",
         lambda of: of.flops_per_second,
     ),
     OfStep(
@@ -94,7 +94,13 @@ OF_STEPS = (
         "ratio",
         lambda of: of.utilization,
     ),
-    OfStep("tokens_per_second", "tokens_per_second", "Tokens.", "", lambda of: of.tokens_per_second),
+    OfStep(
+        "tokens_per_second",
+        "tokens_per_second",
+        "Tokens a second.",
+        "tokens_per_second",
+        lambda of: of.tokens_per_second,
+    ),
     OfStep("joules_per_step", "step_joules", "Energy of a step.", "joules", lambda of: of.joules_per_step),
     OfStep(
         "joules_per_token", "token_joules", "Energy of a token.", "joules", lambda of: of.joules_per_token

@@ -138,7 +138,8 @@ def _figure(each: Named) -> _Family:
 
 def _of_programs(document: dict[str, Any]) -> list[_Family]:
     compiles = _Family("jaxtop_compiles", "counter", "Compilations of a function.")
-    flops = _Family("jaxtop_program_flops", "gauge", "Operations of a launch on a device, by the compiler.")
+    by_compiler = "Operations of a launch on a device, by the compiler."
+    flops = _Family("jaxtop_program_flops", "gauge", by_compiler, "flops")
     needs = _Family("jaxtop_program_memory_bytes", "gauge", "What a program needs of a device.", "bytes")
     differs = _Family("jaxtop_program_differs", "gauge", "Processes with another program of this name.")
     within = _Family(
@@ -170,7 +171,8 @@ def _of_collectives(document: dict[str, Any]) -> list[_Family]:
     size = _Family("jaxtop_collective_bytes", "gauge", "Bytes, as nccl-tests count them.", "bytes")
     rate = _Family("jaxtop_collective_rate", "gauge", "How often a second it runs.")
     samples = _Family("jaxtop_collective_samples", "gauge", "Instances that were measured.")
-    lasts = _Family("jaxtop_collective_seconds", "gauge", "Duration for who came first.", "seconds")
+    # Quantiles without count and sum: only some launches are measured.
+    lasts = _Family("jaxtop_collective_seconds", "summary", "Duration for who came first.", "seconds")
     transfer = _Family("jaxtop_collective_transfer_seconds", "gauge", "Duration without waiting.", "seconds")
     wait = _Family("jaxtop_collective_wait_seconds", "gauge", "Longest wait in a group, median.", "seconds")
     bus = _Family(

@@ -45,12 +45,16 @@ if TYPE_CHECKING:
 
 
 class Metric(NamedTuple):
-    """What a metric is: its kind and unit as OpenMetrics has them, the labels that `name` stands for."""
+    """What a metric is: its kind and unit as OpenMetrics has them, the labels that `name` stands for.
+
+    `fixed` are labels that all its samples have in OpenMetrics.
+    """
 
     help: str
     unit: str = ""
     labels: tuple[str, ...] = ()
     kind: str = "gauge"
+    fixed: tuple[tuple[str, str], ...] = ()
 
 
 _COLLECTIVE = ("program", "op", "axes")
@@ -75,7 +79,9 @@ METRICS = {
     "arrays": Metric("Live arrays, each counted once.", "", ("role",)),
     "arrays_bytes": Metric("Bytes of live arrays, each counted once.", "bytes", ("role",)),
     "collective_rate": Metric("How often a second it runs.", "", _COLLECTIVE),
-    "collective_seconds": Metric("Duration for who came first, median.", "seconds", _COLLECTIVE),
+    "collective_seconds": Metric(
+        "Duration for who came first.", "seconds", _COLLECTIVE, "summary", (("quantile", "0.5"),)
+    ),
     "collective_transfer_seconds": Metric("Duration without waiting.", "seconds", _COLLECTIVE),
     "collective_wait_seconds": Metric("Longest wait in a group, median.", "seconds", _COLLECTIVE),
     "collective_bus_bytes_per_second": Metric(
@@ -192,7 +198,9 @@ def _labels(row: Row) -> str:
         ("process_index", row.process),
         ("device", row.device),
     ]
-    given += zip(METRICS[row.metric].labels, row.names, strict=True)
+    metric = METRICS[row.metric]
+    given += zip(metric.labels, row.names, strict=True)
+    given += metric.fixed
     return (
         "{" + ",".join(f'{name}="{escaped(str(value))}"' for name, value in given if value is not None) + "}"
     )
