@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from pathlib import Path
 from typing import NamedTuple
+
+from jaxtop import private
 
 Z85 = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
@@ -77,9 +78,9 @@ def _is_missing(path: Path) -> bool:
 def _make(path: Path) -> None:
     pair = throwaway()
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = path.with_name(f".key-{secrets.token_hex(6)}")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        private.make(path.parent)
+        draft = path.with_name(private.draft_of(path.name))
+        with os.fdopen(private.create(draft), "wb") as file:
             file.write(pair.secret + b"\n")
         try:
             os.link(draft, path)  # whoever comes first wins; all others read the winner's

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from jaxtop import private
 from jaxtop.wire.probing import SCHEMA, Probe
 
 
@@ -40,12 +41,8 @@ def keep(probe: Probe) -> Path | None:
     file = path()
     if file is None:
         return None
-    draft = file.with_name(f".probe-{os.getpid()}")
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as drafted:
-            drafted.write(msgspec.json.encode(probe))
-        draft.replace(file)  # at once: a reader never sees half a file
+        private.write(file.parent, file.name, msgspec.json.encode(probe))
     except OSError:
         return None
     return file

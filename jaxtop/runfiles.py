@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from jaxtop import processes, wire
+from jaxtop import private, processes, wire
 from jaxtop.wire import Hello
 
 
@@ -33,21 +34,30 @@ def folders() -> list[Path]:
     return found
 
 
-def write(hello: Hello) -> None:
-    """Write or renew the run file of this agent; without a folder to write to, only the address helps."""
+def write(hello: Hello) -> str | None:
+    """Write or renew the run file of this agent; why not, if no folder could be used."""
     # By way of the wire, which has an answer to text that is no Unicode.
     text = msgspec.json.encode(msgspec.msgpack.decode(wire.encode(hello)))
+    why = "there is no home folder"
     for folder in folders():
-        path = folder / f"{hello.agent}.json"
-        draft = path.with_suffix(".draft")
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(text)
-            draft.replace(path)  # at once: a reader never sees half a file
-        except OSError:
+            secure(folder)
+            private.write(folder, f"{hello.agent}.json", text)
+        except OSError as error:
+            why = f"{folder} cannot be used: {(error.strerror or str(error)).lower()}"
             continue
-        return
+        return None
+    return why
+
+
+def secure(folder: Path) -> None:
+    """Create this folder of run files, for its user alone; OSError if it cannot be used."""
+    if folder.name == "runs":  # the one above is ours, too
+        with private.opened(folder.parent):
+            pass
+    with private.opened(folder):
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, "it cannot be written", str(folder))
 
 
 def remove(agent: str) -> None:
@@ -62,9 +72,7 @@ def remove(agent: str) -> None:
 def read(path: Path) -> RunFile | None:
     """The run file at this path; None if it is none, or of another user."""
     try:
-        if path.stat().st_uid != os.getuid():
-            return None
-        hello = msgspec.json.decode(path.read_bytes(), type=Hello)
+        hello = msgspec.json.decode(private.read(path), type=Hello)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
     place = processes.Place(hello.boot, hello.pid_namespace)
@@ -73,7 +81,7 @@ def read(path: Path) -> RunFile | None:
 
 def find() -> list[RunFile]:
     """All run files of this user, newest first."""
-    paths = {path for folder in folders() if folder.is_dir() for path in folder.glob("*.json")}
+    paths = {path for folder in folders() if private.is_ours(folder) for path in folder.glob("*.json")}
     found = [run_file for path in paths if (run_file := read(path)) is not None]
     return sorted(found, key=lambda run_file: (-run_file.hello.started_ms, run_file.hello.agent))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import processes, wire
+from jaxtop import private, processes, wire
 from jaxtop.clock import steady
 from jaxtop.recordings import Keyframe, Limits, Tape, plain
 
@@ -54,7 +54,7 @@ class BlackBox:
     def run(self) -> None:
         """Write until told to end; whatever a disk does stays in here."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            private.make(self._folder)
         except OSError as error:
             self._tape.failure = error.strerror or str(error)
             return

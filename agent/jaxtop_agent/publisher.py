@@ -185,7 +185,8 @@ class Publisher:
         if payload == self._state.get("hello"):
             return
         self._state["hello"] = payload
-        runfiles.write(hello)
+        if why_not := runfiles.write(hello):
+            self._board.sources["run file"] = f"off: {why_not}"
         self._publish(server, "hello", payload)
 
     def _answer(self, server: transport.Server, question: transport.Asked) -> None:

@@ -104,21 +104,18 @@ def _key() -> Iterator[Finding]:
 
 
 def _run_files() -> Iterator[Finding]:
-    folder = next(iter(runfiles.folders()), None)
-    if folder is None:
-        yield Finding(
-            "run files", BAD, "there is no home folder for them: `jaxtop ls` finds nothing; set HOME"
-        )
-        return
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        probe = folder / ".doctor"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        yield Finding(
-            "run files", BAD, f"{folder} cannot be written ({error.strerror}): `jaxtop ls` finds nothing"
-        )
+    folders = runfiles.folders()
+    for folder in folders:
+        try:
+            runfiles.secure(folder)
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            yield Finding("run files", NOTE, f"{folder} cannot be used: {why}")
+        else:
+            break
+    else:
+        help_ = "set XDG_STATE_HOME to a folder of yours" if folders else "there is no home folder; set HOME"
+        yield Finding("run files", BAD, f"`jaxtop ls` finds nothing: {help_}")
         return
     living = [each for each in runfiles.find() if not each.is_stale]
     yield Finding("run files", OK, f"{folder}, {len(living)} live here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from jaxtop import private
 from jaxtop.recordings.reader import Recording
 from jaxtop.recordings.writer import Keyframe, Writer
 from jaxtop.wire.times import to_seconds
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 
 def compact(path: Path, progress: Callable[[float], object] = lambda _: None) -> None:
     """Write the file anew and put it in the place of the old one, which stays where that fails."""
-    new = path.with_name(f".{path.name}.compacting")
-    new.unlink(missing_ok=True)
+    new = path.with_name(private.draft_of(path.name))
     try:
         with Recording(path) as old:
             _copy(old, new, progress)

@@ -6,10 +6,11 @@ import os
 import string
 from typing import TYPE_CHECKING
 
+from jaxtop import private
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _PLAIN = frozenset(string.ascii_letters + string.digits + "._-")
 LONGEST_NAME = 60
 
@@ -24,7 +25,7 @@ class AppendedFile:
     """What an MCAP writer needs of a file; what was written is in the file after `flush`."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, FLAGS, 0o644)
+        self._fd = private.create(path)
         self._pending: list[bytes] = []
         self._at = 0
 
