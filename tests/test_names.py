@@ -136,6 +136,44 @@ def test_the_bytes_carry_the_names_that_the_script_gives_them(framework):
         assert attached.state(0) == "live"
 
 
+HELD: dict[str, tuple[tuple[int, ...], str | None, str]] = {
+    "weights": ((10, 64), "parameters", "holds_refs"),
+    "state['m']": ((11, 64), None, "holds_refs"),
+    "matrix.data": ((12,), None, "holds_sparse"),
+    "matrix.indices": ((12, 2), None, "holds_sparse"),
+    "step.args[0]": ((13, 64), None, "holds_partial"),
+    "step.keywords['other']": ((14, 64), None, "holds_partial"),
+    "tree.args[0]": ((15, 64), None, "holds_partial"),
+    "optimizer.model.w1": ((20, 64), "parameters", "shares_a_model"),
+    "optimizer.momentum['w1']": ((21, 64), "optimizer", "shares_a_model"),
+    "model.w1": ((22, 64), "parameters", "evaluates"),
+    "parameters": ((23, 64), "parameters", "evaluates_itself"),
+    "batches.images": ((30, 64), "batch", "loads"),
+    "batches.(inner).labels": ((31, 64), "batch", "loads"),
+    "again[0]": ((32, 64), None, "loads"),
+    "listed[0]": ((33, 64), None, "loads"),
+    "replicated_params": ((40, 64), "parameters", "has_roles"),
+    "initial_params['w']": ((41, 64), "parameters", "has_roles"),
+    "init_params": ((42, 64), "parameters", "has_roles"),
+}
+
+
+def test_arrays_have_names_wherever_scripts_hold_them():
+    """In mutable references, sparse matrices, loaders, partial functions, and beside a call of `eval`."""
+    with processes([*JAXTOP, "run", ROOT / "tests" / "programs" / "holding.py"]):
+        eventually(runfiles.find)
+        with viewer() as attached:
+
+            def shown():
+                return {
+                    view.name: (view.shape, view.role, view.function) for view in arrays(attached.cluster)
+                }
+
+            attached.until(lambda: len(shown()) >= len(HELD))
+            attached.until(lambda: None not in shown())
+            assert shown() == HELD
+
+
 @pytest.mark.newest
 def test_a_leak_is_the_top_grower_within_half_a_minute():
     """By its name, with the line that makes it, while params and batch stay what they are."""

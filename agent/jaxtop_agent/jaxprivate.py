@@ -71,6 +71,18 @@ def array_type() -> type:
     return found
 
 
+# Objects of JAX that show as the one thing they hold, by the attributes that hold it.
+BOXES: dict[str, tuple[str, ...]] = {
+    "PRNGKeyArray": ("_base_array",),
+    "Ref": ("_refs",),
+    "ArrayRef": ("_refs", "_buf"),  # the same before 0.8
+    "ArrayRefImpl": ("_buf",),
+    "MutableArray": ("_buf",),
+}
+# Classes of JAX whose attributes hold a script's arrays; and those derived from them.
+HOLDERS = frozenset({"JAXSparse", "Partial", "gaussian_kde"})
+
+
 def hlo_sharding(sharding: Any) -> Any | None:
     """The compiler's form of a sharding that has no mesh."""
     return getattr(sharding, "_hlo_sharding", None)

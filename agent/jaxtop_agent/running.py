@@ -43,6 +43,17 @@ def stack(frame: FrameType, deepest: int | None = None) -> list[FrameType]:
     return found
 
 
+def suspended(value: object, attribute: str) -> Any:
+    """The frame of a generator or coroutine, by the attribute that has it; None once it has ended."""
+    return _undisturbed(partial(getattr, value, attribute))
+
+
+def referents(value: object) -> list[Any]:
+    """What an object of one of Python's own types holds."""
+    found: list[Any] = _undisturbed(partial(gc.get_referents, value))
+    return found
+
+
 def local_variables(frame: FrameType) -> Any:
     """What `f_locals` is on this version of Python."""
     return _undisturbed(partial(getattr, frame, "f_locals"))

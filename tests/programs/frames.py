@@ -107,6 +107,24 @@ thread.join()
 names, is_kept = seen["locals again"]
 assert names == ["added", "value"] and is_kept, seen
 
+
+def suspended():
+    value = Thing()
+    yield weakref.ref(value)
+    value = Thing()  # what was there is dropped
+    kept = yield
+    yield kept is None and value is not None
+
+
+generator = suspended()
+reference = next(generator)
+values = frames.values(generator.gi_frame)
+assert type(values.pop("value")) is Thing and not any(values.values()), values
+next(generator)
+assert reference() is None, "a value that a generator dropped was kept alive"
+frames.values(generator.gi_frame)
+assert next(generator) and next(generator, "ended") == "ended"
+
 here = values_of("<module>", threading.get_ident())
 assert here["module_level"] == "Thing", here
 assert module_level is not None and "module_level" in globals()

@@ -6,14 +6,23 @@ types themselves offer, and the slots and instance dicts of objects, through Pyt
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
-from types import GetSetDescriptorType, MemberDescriptorType
+from types import (
+    AsyncGeneratorType,
+    CoroutineType,
+    GeneratorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+)
 from typing import Any, NamedTuple
 
+from jaxtop_agent import jaxprivate, running
+from jaxtop_agent.arrays import frames
 from jaxtop_agent.arrays.roles import role_of_type
 
 # How a path reads: `a['key']`, `a[0]`, `a.attribute`.
@@ -22,12 +31,26 @@ KEY, INDEX, ATTRIBUTE = range(3)
 # Objects of these hold no state of a training run, or hold it in their own ways, listed below.
 _CLOSED = frozenset({"jax", "jaxlib", "numpy", "builtins", "jaxtop", "jaxtop_agent", "zmq"})
 # Of the standard library only what people put arrays into.
-_OPEN = frozenset({"queue.Queue", "types.SimpleNamespace"})
+_OPEN = frozenset({"queue.Queue", "types.SimpleNamespace", "functools.partial"})
 _HIDDEN = ("_pytree__", "_object__", "__")
 # Mappings that wrap a dict in an attribute of this name.
 _WRAPPED = {"flax.core.frozen_dict.FrozenDict": "_dict", "flax.nnx.statelib.State": "_mapping"}
-# Attributes that are the content of a box around one value.
-_BOXED = {"flax": ("raw_value", "_raw_value", "value"), "jax": ("_base_array",)}
+# Variables of Flax NNX, and the attributes that are their content.
+_FLAX_VARIABLES = ("Variable", "HijaxVariable", "VariableState")
+_FLAX_VALUE = ("raw_value", "_raw_value", "value", "_leaves")
+
+# Functions that are suspended, and the attribute that has their frame.
+_SUSPENDED: dict[type, str] = {
+    GeneratorType: "gi_frame",
+    CoroutineType: "cr_frame",
+    AsyncGeneratorType: "ag_frame",
+}
+# Python's own iterators: what they go through, and what they keep, such as `cycle` what it has seen.
+_ITERATORS = frozenset(
+    {enumerate, zip, map, filter, reversed}
+    | {type(iter(())), type(iter([])), type(iter({})), type(iter({}.values())), type(iter({}.items()))}
+    | {each for each in vars(itertools).values() if isinstance(each, type)}
+)
 
 Part = tuple[Sequence[Any], Sequence[Any]]
 
@@ -48,18 +71,38 @@ class Container(NamedTuple):
 
 def container(kind: type) -> Container | None:
     """How to look into objects of this type; None where there is nothing to be seen."""
-    if issubclass(kind, dict):
-        return Container(KEY, dict.__len__, _entries, dict.get)
     if issubclass(kind, tuple):
         fields = next((vars(base)["_fields"] for base in kind.__mro__ if "_fields" in vars(base)), None)
         if isinstance(fields, tuple) and fields:
             return _named_tuple(fields, role_of_type(kind))
-        return Container(INDEX, tuple.__len__, _items, _item)
-    if issubclass(kind, list):
-        return Container(INDEX, list.__len__, _elements, _element)
-    if issubclass(kind, deque):
-        return Container(INDEX, deque.__len__, _queued, _in_queue)
-    return _object(kind)
+    return next((each for base, each in _BUILT_IN.items() if issubclass(kind, base)), None) or _object(kind)
+
+
+def _one(_value: Any) -> int:
+    return 1
+
+
+def _by_key(part: Callable[[Any, int, int], Part], value: Any, key: Any) -> Any:
+    return next((child for name, child in zip(*part(value, 0, 1), strict=True) if name == key), None)
+
+
+def _variables(frame_of: str, value: Any, _start: int, _stop: int) -> Part:
+    """The variables of a suspended function, and what its loops go through, which has no name of its own."""
+    frame = running.suspended(value, frame_of)
+    if frame is None:
+        return (), ()
+    found = frames.values(frame)
+    named = set(map(id, found.values()))
+    for held in running.referents(value):
+        kind = type(held)
+        if (kind in _SUSPENDED or kind in _ITERATORS) and id(held) not in named:
+            found.setdefault(f"({held.__name__ if kind in _SUSPENDED else kind.__name__})", held)
+    return tuple(found), tuple(found.values())
+
+
+def _gone_through(value: Any, _start: int, _stop: int) -> Part:
+    held = running.referents(value)
+    return range(len(held)), held
 
 
 def _entries(value: Any, start: int, stop: int) -> Part:
@@ -92,6 +135,21 @@ def _in_queue(value: Any, at: Any) -> Any:
     return deque.__getitem__(value, at) if at < deque.__len__(value) else None
 
 
+_BUILT_IN: dict[type, Container] = {
+    dict: Container(KEY, dict.__len__, _entries, dict.get),
+    tuple: Container(INDEX, tuple.__len__, _items, _item),
+    list: Container(INDEX, list.__len__, _elements, _element),
+    deque: Container(INDEX, deque.__len__, _queued, _in_queue),
+    **{
+        kind: Container(ATTRIBUTE, _one, variables, partial(_by_key, variables))
+        for kind, variables in ((kind, partial(_variables, frame)) for kind, frame in _SUSPENDED.items())
+    },
+    **dict.fromkeys(
+        _ITERATORS, Container(ATTRIBUTE, _one, _gone_through, partial(_by_key, _gone_through), is_box=True)
+    ),
+}
+
+
 def _named_tuple(names: tuple[str, ...], role: str | None) -> Container:
     def part(value: Any, start: int, stop: int) -> Part:
         return names[start:stop], tuple.__getitem__(value, slice(start, stop))
@@ -103,11 +161,7 @@ def _named_tuple(names: tuple[str, ...], role: str | None) -> Container:
 
 def _object(kind: type) -> Container | None:
     package = str(kind.__module__).partition(".")[0]
-    boxed = _BOXED.get(package, ())
-    if package == "jax":
-        if kind.__name__ != "PRNGKeyArray":
-            return None
-    elif _is_closed(kind, package):
+    if _is_closed(kind, package):
         return None
     attributes = _Attributes.of(kind)
     if attributes is None:
@@ -120,20 +174,38 @@ def _object(kind: type) -> Container | None:
             lambda value, start, stop: _entries(attributes.inner(value, wrapped), start, stop),
             lambda value, key: dict.get(attributes.inner(value, wrapped), key),
         )
-    if package == "jax" or any(base.__name__ == "Variable" for base in kind.__mro__[:-1] if boxed):
+    boxed = _boxed(kind, package)
+    if boxed:
         return Container(
             ATTRIBUTE,
-            lambda _: 1,
+            _one,
             partial(attributes.content, boxed),
             attributes.child,
             role_of_type(kind),
             is_box=True,
         )
-    return Container(ATTRIBUTE, lambda _: 1, attributes.part, attributes.child, role_of_type(kind))
+    return Container(ATTRIBUTE, _one, attributes.part, attributes.child, role_of_type(kind))
+
+
+def _boxed(kind: type, package: str) -> tuple[str, ...]:
+    """The attributes that may be the content of a box; none where the type is no box."""
+    if package == "jax":
+        return jaxprivate.BOXES.get(kind.__name__, ())
+    # A script may derive its own from that of Flax.
+    is_variable = any(
+        base.__name__ in _FLAX_VARIABLES and base.__module__.partition(".")[0] == "flax"
+        for base in kind.__mro__
+    )
+    return _FLAX_VALUE if is_variable else ()
 
 
 def _is_closed(kind: type, package: str) -> bool:
-    if issubclass(kind, type) or package in _CLOSED:
+    if issubclass(kind, type):
+        return True
+    if package == "jax":
+        names = {base.__name__ for base in kind.__mro__}
+        return kind.__name__ not in jaxprivate.BOXES and names.isdisjoint(jaxprivate.HOLDERS)
+    if package in _CLOSED:
         return True
     is_standard = package in sys.stdlib_module_names and package != "__main__"
     return is_standard and f"{kind.__module__}.{kind.__qualname__}" not in _OPEN

@@ -8,7 +8,9 @@ may hold as its `locals()`.
 from __future__ import annotations
 
 import ctypes
+import dis
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop_agent import running
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
 
 # Frames of these are not the user's: their variables are Python's, JAX's or the frameworks' own.
 _NOT_THE_USERS = LIBRARIES | {"jaxtop", "jaxtop_agent"} | (sys.stdlib_module_names - {"__main__"})
-_MAY_SHOW_ITS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir"})
+# Functions of Python that hand out the variables of the function that calls them, or may do so.
+_SHOW_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir"})
+_MODULE_OF_THESE = frozenset({"builtins", "__builtins__"})
+_LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: the variables are slots, not the entries of a dict
 
 
@@ -64,12 +69,24 @@ def _names(frame: FrameType) -> tuple[str, ...]:
     code = frame.f_code
     if not code.co_flags & _OPTIMIZED:
         return tuple(name for name in frame.f_locals.copy() if not _is_hidden(name))
-    return (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+    # Without `.0`, which is what a comprehension goes through.
+    slots = (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+    return tuple(name for name in slots if not name.startswith("."))
 
 
 def _is_hidden(name: object) -> bool:
     # What an interactive session keeps as `_`, `_1`, `__` has another name too, or is on its way out.
     return not isinstance(name, str) or (name.startswith("_") and not name.strip("_0123456789"))
+
+
+def values(frame: FrameType) -> dict[str, Any]:
+    """The variables of one function, which may be suspended; to be dropped before the script runs on."""
+    if not frame.f_code.co_flags & _OPTIMIZED:
+        return {name: value for name, value in frame.f_locals.copy().items() if not _is_hidden(name)}
+    if _get_variable is None:
+        snapshot = _snapshot(frame)
+        return {name: snapshot[name] for name in _names(frame) if name in snapshot}
+    return {name: _get_variable(frame, name) for name in _names(frame)}
 
 
 class Reader:
@@ -110,13 +127,35 @@ class Reader:
 
 def _snapshot(frame: FrameType) -> dict[str, Any]:
     """Python 3.11: a copy of the snapshot, which is then emptied, unless somebody else may hold it."""
-    code = frame.f_code
-    if frame.f_trace is not None or not _MAY_SHOW_ITS_LOCALS.isdisjoint(code.co_names):
+    if frame.f_trace is not None or _may_show_its_locals(frame):
         return {}  # a debugger's variables, or the dict that the script got from `locals()`
     snapshot: dict[str, Any] = running.local_variables(frame)
     values = snapshot.copy()
     snapshot.clear()
     return values
+
+
+def _may_show_its_locals(frame: FrameType) -> bool:
+    """Whether the function uses `locals` or the like: Python's own, no method or function of the script."""
+    code = frame.f_code
+    if _SHOW_LOCALS.isdisjoint(code.co_names):
+        return False
+    own, python = frame.f_globals, frame.f_builtins
+    return any(name not in own or own[name] is python.get(name) for name in _shows_locals(code))
+
+
+@lru_cache(maxsize=1024)
+def _shows_locals(code: CodeType) -> frozenset[str]:
+    """Which of these functions it loads by name. `model.eval` loads an attribute, which is none of them."""
+    if not _MODULE_OF_THESE.isdisjoint((*code.co_names, *code.co_varnames)):
+        return _SHOW_LOCALS.intersection(code.co_names)  # `builtins.locals` is an attribute, too
+    loaded, upper = set(), 0
+    for opcode, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        argument |= upper  # noqa: PLW2901 - the low byte of a large one
+        upper = argument << 8 if opcode == dis.EXTENDED_ARG else 0
+        if opcode == _LOAD_GLOBAL:
+            loaded.add(code.co_names[argument >> 1])  # the lowest bit says that it is called
+    return _SHOW_LOCALS.intersection(loaded)
 
 
 def _variable_getter() -> Callable[[FrameType, str], Any] | None:

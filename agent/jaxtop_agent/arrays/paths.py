@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from jaxtop_agent.arrays.containers import ATTRIBUTE, Container
-from jaxtop_agent.arrays.roles import GRADIENTS, OPTIMIZER, role_of
+from jaxtop_agent.arrays.roles import GRADIENTS, OPTIMIZER, PARAMETERS, role_of
 
 # Stands for all children where there are too many for a name each.
 ANY = ...
@@ -63,10 +63,15 @@ class Path(msgspec.Struct, gc=False, eq=False):
         return path
 
     def _role_of(self, key: Any, within: Container) -> str | None:
-        # A model-shaped tree of moments, or of gradients, is no model.
+        by_name = role_of(key)
         if self.role in (GRADIENTS, OPTIMIZER):
+            # An optimizer may hold the model: `optimizer.model`. Below its state there is none: a
+            # model-shaped tree of moments, or of gradients, is no model.
+            is_object = self.parent is None and within.access == ATTRIBUTE and within.role is None
+            if is_object and by_name == PARAMETERS:
+                return by_name
             return within.role if within.role == OPTIMIZER else self.role
-        return within.role or role_of(key) or self.role
+        return within.role or by_name or self.role
 
 
 def root(name: str, function: str) -> Path:

@@ -8,7 +8,8 @@ PARAMETERS, OPTIMIZER, GRADIENTS, BATCH, OTHER = "parameters", "optimizer", "gra
 
 # By the names that JAX's frameworks and their users give.
 _BY_NAME = {
-    PARAMETERS: ("params", "param", "parameters", "weights", "model", "net", "network"),
+    PARAMETERS: ("params", "param", "parameters", "weights", "model", "net", "network",
+                 "model_params", "net_params", "network_params"),
     OPTIMIZER: ("opt_state", "opt_states", "optimizer", "optim", "opt", "optimizer_state", "opt_params",
                 "momentum", "momenta", "velocity", "mu", "nu", "adam", "trace"),
     GRADIENTS: ("grads", "grad", "gradients", "gradient", "accumulated_grads"),
@@ -16,6 +17,11 @@ _BY_NAME = {
             "x_batch", "y_batch", "xb", "yb", "minibatch"),
     OTHER: ("batch_stats", "rng", "rngs", "key", "keys", "cache", "ema", "ema_params", "carry"),
 }  # fmt: skip
+# Words beside such a name that say which one it is, not what it is: `initial_params`, `params_replicated`.
+_WHICH_ONE = ("init", "initial", "initialized", "new", "old", "next", "last", "prev", "previous", "current",
+              "cur", "updated", "trained", "final", "best", "restored", "loaded", "replicated",
+              "unreplicated", "sharded", "distributed", "local", "global", "host", "device", "stacked",
+              "train")  # fmt: skip
 _ROLE = {name: role for role, names in _BY_NAME.items() for name in names}
 _FLAX_TYPES = {"Param": PARAMETERS, "OptState": OPTIMIZER, "OptVariable": OPTIMIZER, "OptArray": OPTIMIZER,
                "BatchStat": OTHER, "Cache": OTHER, "RngKey": OTHER, "RngCount": OTHER}  # fmt: skip
@@ -23,17 +29,24 @@ _FLAX_TYPES = {"Param": PARAMETERS, "OptState": OPTIMIZER, "OptVariable": OPTIMI
 
 def role_of(key: Any) -> str | None:
     """What this name says."""
-    return _ROLE.get(key.lower().lstrip("_")) if isinstance(key, str) else None
+    if not isinstance(key, str):
+        return None
+    name = key.lower().lstrip("_")
+    role = _ROLE.get(name)
+    if role is None:
+        words = name.rstrip("_0123456789").split("_")
+        role = _ROLE.get("_".join(word for word in words if word not in _WHICH_ONE))
+    return role
 
 
 def role_of_type(kind: type) -> str | None:
-    """What the type of a container says: a state of Optax, a variable of Flax NNX, a module of Equinox."""
-    package = kind.__module__.partition(".")[0]
-    if package == "optax":
-        return OPTIMIZER
-    if package == "flax":
-        return _FLAX_TYPES.get(kind.__name__)
-    bases = {f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in kind.__mro__}
-    if "equinox.Module" in bases:
-        return PARAMETERS
+    """What the type of a container, or one that it is derived from, says: of Optax, Flax NNX or Equinox."""
+    for base in kind.__mro__:
+        package = base.__module__.partition(".")[0]
+        if package == "optax":
+            return OPTIMIZER
+        if package == "flax" and base.__name__ in _FLAX_TYPES:
+            return _FLAX_TYPES[base.__name__]
+        if package == "equinox" and base.__name__ == "Module":
+            return PARAMETERS
     return None
