@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jaxtop import private
 
 Z85 = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+_LONGEST = 1024  # bytes of a key file
 
 
 class NoKey(Exception):
@@ -94,16 +95,29 @@ def _make(path: Path) -> None:
 
 def _read(path: Path) -> KeyPair:
     try:
-        mode = path.stat().st_mode
-        text = path.read_text("ascii")
+        with path.open("rb") as file:
+            _check(path, os.fstat(file.fileno()))
+            text = file.read(_LONGEST).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise NoKey(
             f"the key {path} cannot be read ({why}); copy the run's key file there, or set JAXTOP_KEY_FILE"
         ) from error
-    if mode & 0o077:
-        raise NoKey(f"the key {path} can be read by others; run: chmod 600 {path}")
     return _parse(text, str(path))
+
+
+def _check(path: Path, found: os.stat_result) -> None:
+    """Refuse a key that others can read, or change.
+
+    The rule is that of libpq for private keys: 0600 at most; 0640 at most where root owns the file. So
+    root decides which group is trusted, as with a Kubernetes Secret in a pod that has an fsGroup.
+    """
+    if found.st_uid == 0:
+        allowed, remedy = 0o640, f"chmod 440 {path} (of a Kubernetes Secret: defaultMode: 0400)"
+    else:
+        allowed, remedy = 0o600, f"chmod 600 {path}"
+    if found.st_mode & 0o077 & ~allowed:
+        raise NoKey(f"the key {path} is open to others; run: {remedy}")
 
 
 def _parse(text: str, source: str) -> KeyPair:

@@ -6,9 +6,12 @@ import os
 import pickle
 import stat
 import subprocess
+import tempfile
 import textwrap
 import time
 import traceback
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import zmq
@@ -18,6 +21,7 @@ from tests.support import PYTHON, run
 
 GARBAGE = ["x", "#" * 40, "0" * 39, "0" * 41, "0" * 20 + "\n" + "0" * 20, "0" * 39 + "'", " "]
 RACERS, ROUNDS = 6, 100
+USER, FS_GROUP = 54321, 54333
 
 
 def mode(path) -> int:
@@ -89,15 +93,66 @@ def test_the_settings_folder_may_be_elsewhere(home, monkeypatch):
     assert not (home / ".config").exists()
 
 
-@pytest.mark.parametrize("bits", [0o644, 0o640, 0o604, 0o660, 0o777])
+@pytest.mark.parametrize("bits", [0o644, 0o640, 0o440, 0o604, 0o660, 0o777])
 def test_a_key_that_others_can_read_is_not_used(home, bits):
     keys.load()
     path = home / ".config" / "jaxtop" / "key"
+    if os.getuid() == 0:
+        os.chown(path, USER, USER)  # for root's own files the rule is another one
     path.chmod(bits)
     with pytest.raises(keys.NoKey, match=f"chmod 600 {path}"):
         keys.load()
     path.chmod(0o400)
     assert keys.load()
+
+
+@contextmanager
+def secret_of_a_pod(mode):
+    """A key file as kubelet mounts a Secret for an fsGroup: root's, read by the group, behind two links."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, pair = Path(name), keys.throwaway()
+        (folder / "..2026").mkdir()
+        (folder / "..2026/key").write_bytes(pair.secret)
+        (folder / "..2026/key").chmod(mode)
+        (folder / "..data").symlink_to("..2026")
+        (folder / "key").symlink_to("..data/key")
+        os.chown(folder / "..2026/key", 0, FS_GROUP)
+        folder.chmod(0o1777)
+        yield folder / "key", pair
+
+
+def loaded(path, user, *groups):
+    """What `load` of a user says of this key file."""
+    asks = textwrap.dedent(f"""
+        import os, zmq
+        from jaxtop import keys
+        os.setgroups({[*groups]}); os.setgid({user}); os.setuid({user})
+        try:
+            print(keys.load().public.decode())
+        except keys.NoKey as error:
+            print(error)
+    """)
+    done = run(PYTHON, "-c", asks, env={**os.environ, "JAXTOP_KEY_FILE": str(path)})
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
+@pytest.mark.parametrize("bits", [0o440, 0o640])
+def test_a_secret_that_root_gave_to_a_group_is_read_by_that_group_alone(bits):
+    with secret_of_a_pod(bits) as (path, pair):
+        assert loaded(path, USER, FS_GROUP) == pair.public.decode()
+        assert loaded(path, 0, FS_GROUP) == pair.public.decode()
+        assert "Permission denied" in loaded(path, USER)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be two users")
+@pytest.mark.parametrize("bits", [0o660, 0o644, 0o444, 0o460, 0o450])
+def test_a_secret_that_is_open_to_more_is_not_used(bits):
+    """What Kubernetes does by default is 0644; the answer says what to set."""
+    with secret_of_a_pod(bits) as (path, _):
+        said = loaded(path, USER, FS_GROUP)
+        assert "chmod 440" in said and "defaultMode: 0400" in said and "\n" not in said
 
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
