@@ -337,13 +337,19 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
     def sort_by(self, column: Column[Row]) -> None:
         """Sort by this column, from its better end; bring it into view."""
         self._sort, self._descending = column, column.largest_first
-        at = self._columns.index(column)
-        if at >= self._pinned and column not in [slot.column for slot in self._layout.slots]:
-            self._skipped = min(self._skipped, at - self._pinned)
-            while column not in [slot.column for slot in self._lay_out().slots] and self._layout.after:
-                self._skipped += 1
+        self._bring_into_view(column)
         self._touch()
         self.post_message(self.Sorted())
+
+    def _bring_into_view(self, column: Column[Row]) -> None:
+        """Skip as few columns as show this one. A table without room shows it in no place, and stays."""
+        place = self._columns.index(column) - self._pinned
+        if place < 0:
+            return
+        for skipped in range(min(self._skipped, place), place + 1):
+            self._skipped = skipped
+            if any(slot.column is column for slot in self._lay_out().slots):
+                return
 
     def action_reverse(self) -> None:
         """The same order from the other end."""

@@ -1,0 +1,83 @@
+"""Every key, on every screen, in a terminal of any size: the app answers, and does not fail."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jaxtop.tui.app import JaxtopApp
+from jaxtop.tui.renderables import table as draw
+from jaxtop.tui.screens import all_screens
+from tests import stage, staged, staged_collectives
+from tests.test_tui_table import COLUMNS, drive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Too small to show anything, narrow, low, the smallest that is drawn, and the largest.
+SIZES = [(1, 1), (40, 10), (59, 20), (60, 16), (300, 90)]
+KEYS_A_SCREEN = 8
+# They end the app, or wait for a text.
+NOT_PRESSED = {"q", "ctrl+c", "ctrl+q"}
+STUCK_AFTER_SECONDS = 120
+
+
+@pytest.fixture
+def stuck_is_a_failure() -> Iterator[None]:
+    """A loop without an end fails the test instead of holding up all that follow."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the app does not answer any more")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(STUCK_AFTER_SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.usefixtures("stuck_is_a_failure")
+def test_every_key_is_answered_at_any_size(size):
+    dice = random.Random(f"{size}")
+    frames = [*staged_collectives.late(), *(f for f in staged.at_odds() if f.kind == "programs")]
+    screens = [view.KEY for view in all_screens()]
+
+    async def run() -> None:
+        app = JaxtopApp(stage.Feed(*frames), stage.Clock())
+        async with app.run_test(size=size) as pilot:
+            for screen in screens:
+                await pilot.press("escape", "escape", screen)
+                active = sorted(set(app.screen.active_bindings) - NOT_PRESSED)
+                for key in dice.choices(active, k=KEYS_A_SCREEN):
+                    app.simulate_key(key)
+                await pilot.pause()
+                assert app.is_running
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", [(1, 12), (2, 12), (8, 12)], ids=str)
+def test_sorting_by_a_column_for_which_there_is_no_room_ends(monkeypatch, size):
+    layouts = 0
+    lay_out = draw.lay_out
+
+    def counted(*arguments):
+        nonlocal layouts
+        layouts += 1
+        assert layouts < 1000, "the table looks for room without end"
+        return lay_out(*arguments)
+
+    monkeypatch.setattr(draw, "lay_out", counted)
+
+    async def steps(app, pilot):
+        for _ in range(2 * len(COLUMNS)):
+            await pilot.press("full_stop")
+        await pilot.resize_terminal(80, 12)
+        assert len(app.table._layout.slots) == len(COLUMNS)
+
+    drive(steps, sort="id", size=size)
