@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from jaxtop.wire import MAX_TELEMETRY, Collective, Inventory, Window, encode
 from jaxtop_agent import budget, settings
+from jaxtop_agent.threads import Wake
 from jaxtop_agent.windows import rows, traces
 from jaxtop_agent.windows.lock import HeldDoor
 from jaxtop_agent.windows.pace import Pace
@@ -23,6 +26,7 @@ from jaxtop_agent.windows.schedule import (
     Result,
     Schedule,
 )
+from jaxtop_agent.windows.session import Sessions
 from jaxtop_agent.windows.traces.parts import Op, Seen, Span
 from tests.xspace import Event, plane, space
 
@@ -294,14 +298,49 @@ class TestTheDoor:
             assert door is None and owner.lock is real
         assert not real.locked()
 
-    def test_a_forked_child_can_let_go(self):
-        real = threading.Lock()
-        owner = SimpleNamespace(lock=real)
-        held = HeldDoor(owner, lambda: None)
-        with held:
-            held.let_go()
-            assert owner.lock is real and not real.locked()
-        assert not real.locked()
+    @pytest.mark.parametrize("moment", ["acquire", "stop", "release"])
+    def test_a_forked_child_has_the_lock_to_itself(self, moment):
+        """Wherever the thread that takes the window was when the process forked."""
+        reached, go_on = threading.Event(), threading.Event()
+
+        class Lock:
+            real = threading.Lock()
+
+            def acquire(self, blocking=True, timeout=-1):
+                return self.real.acquire(blocking, timeout) and at("acquire")
+
+            def release(self):
+                at("release")
+                self.real.release()
+
+            __enter__ = acquire
+
+            def __exit__(self, *_):
+                self.release()
+
+        def at(place):
+            if place == moment:
+                reached.set()
+                go_on.wait(60)
+            return True
+
+        state, bell = SimpleNamespace(lock=Lock()), Wake()
+        profiler = SimpleNamespace(state=state, in_use=lambda: None, start=list, stop=lambda _: at("stop"))
+        sessions = Sessions(profiler, bell)
+        thread = threading.Thread(target=sessions.take, args=(0, lambda: True))
+        thread.start()
+        assert reached.wait(60)
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            sessions.forsake()
+            with state.lock:
+                os._exit(7)
+        go_on.set()
+        thread.join()
+        bell.close()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert type(state.lock) is Lock and not state.lock.real.locked()
 
 
 def result(seconds=0.1, cpu=0.02, events=500, launches=2, step=0.02):

@@ -43,36 +43,35 @@ class DoorLock:
 class HeldDoor:
     """The script's lock, taken for a window and put back after it: `with HeldDoor(...) as door`.
 
-    `door` is None if the lock was taken, which is then no time for a window.
+    `door` is None if the lock was taken, which is then no time for a window. While the real lock is ours, the
+    door is in its place: so a forked child sees by the door alone that there is something to undo.
     """
 
     def __init__(self, owner: Any, ring: Callable[[], None]) -> None:
         self._owner = owner
-        self._ring = ring
-        self._door: DoorLock | None = None
-        self._once = threading.Lock()
+        self._door = DoorLock(owner.lock, ring)
+        self._is_ours = False
 
     def __enter__(self) -> DoorLock | None:
-        # The door first, the lock after it: who comes between the two finds the door.
-        door = DoorLock(self._owner.lock, self._ring)
-        self._owner.lock = door
-        if door.real.acquire(blocking=False):
-            self._door = door
-        else:
-            self._put_back(door)
-        return self._door
+        self._owner.lock = self._door
+        self._is_ours = self._door.real.acquire(blocking=False)
+        if not self._is_ours:
+            self._put_back()
+        return self._door if self._is_ours else None
 
     def __exit__(self, *_: object) -> None:
-        self.let_go()
+        if self._is_ours:
+            self._door.real.release()
+            self._put_back()
 
-    def let_go(self) -> None:
-        """Put the real lock back, open; also in a forked child, whose thread for it does not exist."""
-        with self._once:
-            door, self._door = self._door, None
-        if door is not None:
-            self._put_back(door)
-            door.real.release()
+    def _put_back(self) -> None:
+        if self._owner.lock is self._door:
+            self._owner.lock = self._door.real
 
-    def _put_back(self, door: DoorLock) -> None:
-        if self._owner.lock is door:
-            self._owner.lock = door.real
+    def forsake(self) -> None:
+        """In a forked child: put a new lock in place of the door; no thread is left to open the real one.
+
+        It waits for nothing: that thread may have been anywhere in here when the process forked.
+        """
+        if self._owner.lock is self._door:
+            self._owner.lock = threading.Lock()

@@ -70,4 +70,4 @@ class Sessions:
     def forsake(self) -> None:
         """In a forked child: leave the script's lock as if no window had been open."""
         if self._held is not None:
-            self._held.let_go()
+            self._held.forsake()
