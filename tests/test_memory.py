@@ -17,6 +17,7 @@ SHARDINGS = (
     wire.Sharding("single", "", None, ((1, 1),), "device"),
     wire.Sharding("named", "P('data',)", 0, (), "pinned_host"),
     wire.Sharding("named", "P('data',)", 0, (), "unpinned_host"),
+    wire.Sharding("single", "", None, ((2, 1),), "device"),
 )
 
 
@@ -183,6 +184,12 @@ class TestGrowers:
         counts = [(1, 0, 0, 0), (1, 1, 0, 0), (1, 1, 1, 0), (1, 1, 1, 1)]
         (grower,) = self.told(*logs, counts=counts)
         assert grower.name == "logs[*]['loss']" and grower.bytes_per_device == 4 * 64 * KIB
+
+    def test_lists_on_different_devices_grow_as_the_one_that_grows_most(self):
+        """As much is missing on a device, not as much as on all devices together."""
+        logs = [group(64 * KIB, f"logs[{i}]", sharding=sharding) for i, sharding in enumerate((1, 4))]
+        (grower,) = self.told(*logs, counts=[(1, 1), (2, 2), (3, 3), (5, 4)])
+        assert (grower.name, grower.bytes_per_device) == ("logs[*]", 5 * 64 * KIB)
 
     def test_what_has_no_name_is_known_by_the_line_that_made_it(self):
         unnamed = [group(64 * KIB, created=f"train.py:{line} log") for line in (88, 99)]

@@ -147,6 +147,23 @@ def test_a_branch_adds_up_what_is_known_of_its_arrays():
     assert all(node.children == () for node in top.children)
 
 
+def test_arrays_on_different_devices_do_not_add_up_on_one():
+    """One array on each device takes no more of a device than one; what is pinned on the host takes none."""
+    views = [
+        array("hog", device_ids=(0,), bytes_per_device=40, grown_bytes=4),
+        array("hog", device_ids=(1,), bytes_per_device=50, grown_bytes=-2),
+        array("w", device_ids=(0, 1), bytes_per_device=5, grown_bytes=1),
+        array("kept", device_ids=(1,), bytes_per_device=30, memory_kind="pinned_host"),
+        array("w", run="r2", device_ids=(1,), bytes_per_device=7),
+    ]
+    (top, other) = grow(views, {"r1": "train", "r2": "again"})
+    assert (top.bytes_per_device, other.bytes_per_device) == (55, 7)
+    assert top.grown_bytes == 5
+    assert top.held_bytes == 40 + 50 + 2 * 5 + 30 == sum(node.held_bytes for node in top.children)
+    hog = next(node for node in top.children if node.label == "hog")
+    assert (hog.bytes_per_device, hog.bytes_global) == (50, sum(node.bytes_global for node in hog.children))
+
+
 def test_unasked_one_sees_down_to_what_a_variable_is_made_of():
     names = [f"state.{part}['{i}']" for part in ("params", "opt_state") for i in range(5)] + ["batch"]
     views = [*map(array, names), array(None), array(None, shape=(1,))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
@@ -13,7 +14,7 @@ from jaxtop.cluster.states import is_over
 from jaxtop.cluster.views import MeshView, hosts, mesh_view, run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from jaxtop.cluster.fold import Cluster
     from jaxtop.cluster.host import Host
@@ -60,8 +61,38 @@ class ArrayView:
     @property
     def replication(self) -> int | None:
         """How many copies of each byte the devices hold together."""
-        held = self.bytes_per_device * len(self.device_ids)
-        return round(held / self.bytes_global) if self.bytes_global else None
+        return round(self.held_bytes / self.bytes_global) if self.bytes_global else None
+
+    @property
+    def held_bytes(self) -> int:
+        """What they take on all devices together, all copies included."""
+        return self.bytes_per_device * len(self.device_ids)
+
+
+def on_fullest_device(views: Iterable[ArrayView], fact: Callable[[ArrayView], int | None]) -> int | None:
+    """The sum of what is known of a fact, on the device where it is largest; None where nothing is known.
+
+    Arrays on different devices do not add up, nor do the memory of a device and what is pinned on its host.
+    """
+    sums: dict[tuple[str, bool, int], int] = {}
+    held_by: dict[tuple[str, bool, int], tuple[int, ...]] = {}
+    for view in views:
+        value = fact(view)
+        if value is not None:
+            # By identity: most arrays are on the devices of a few meshes, which may be thousands.
+            key = view.run, (view.memory_kind or "").startswith("pinned"), id(view.device_ids)
+            sums[key] = sums.get(key, 0) + value
+            held_by[key] = view.device_ids
+    if len(sums) < 2:
+        return next(iter(sums.values()), None)
+    alike: Counter[tuple[str, bool, tuple[int, ...]]] = Counter()
+    for key, value in sums.items():
+        alike[*key[:2], held_by[key]] += value
+    held: Counter[tuple[str, bool, int]] = Counter()
+    for (run, is_pinned, device_ids), value in alike.items():
+        for device_id in device_ids:
+            held[run, is_pinned, device_id] += value
+    return max(held.values(), default=None)
 
 
 class _Entry(NamedTuple):

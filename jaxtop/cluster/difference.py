@@ -270,7 +270,7 @@ def _held(cluster: Cluster) -> dict[tuple[str, ...], _Held]:
         shape = "" if view.groups > 1 else f"{view.dtype}[{','.join(map(str, view.shape))}]"
         key = view.run, name, shape, view.sharding, view.memory_kind, None if name else view.created
         held = found.get(key, _NONE)
-        size = view.bytes_per_device * len(view.device_ids)
+        size = view.held_bytes
         found[key] = _Held(held.bytes + size, held.number + view.count)
     return found
 

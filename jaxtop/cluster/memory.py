@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
@@ -153,10 +154,10 @@ def growers(cluster: Cluster, known: KnownMemory | None = None) -> list[Grower]:
 
 def _past(cluster: Cluster, host: Host, known: KnownMemory) -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
     """The censuses that are remembered, each summed up by stem once."""
-    remembered = cluster.past_arrays.get(host.agent, ())
+    remembered, positions = cluster.past_arrays.get(host.agent, ()), _plan(host, known).positions
     summed = {id(census): sums for census, sums in known.stems.get(host.agent, ())}
     past = [
-        (census, summed[id(census)] if id(census) in summed else _by_stem(census))
+        (census, summed[id(census)] if id(census) in summed else _by_stem(census, positions))
         for census in remembered
         if census.serial == host.arrays.serial
     ]
@@ -178,13 +179,21 @@ def _made_by(host: Host, stem: _Stem) -> str | None:
     return lines.pop() if len(lines) == 1 else None
 
 
-def _by_stem(census: wire.Arrays) -> dict[_Stem, int]:
-    sums: dict[_Stem, int] = {}
+def _by_stem(census: wire.Arrays, positions: Sequence[tuple[int, ...]]) -> dict[_Stem, int]:
+    """What the device with most of a stem holds of it; `positions` has the devices of each sharding."""
+    by_devices: dict[_Stem, Counter[tuple[int, ...]]] = {}
     for group, count in zip(census.groups, census.counts, strict=True):
-        stem = _stem(group)
         size = group.bytes_per_device if group.groups > 1 and count else group.bytes_per_device * count
-        sums[stem] = sums.get(stem, 0) + size
-    return sums
+        by_devices.setdefault(_stem(group), Counter())[positions[group.sharding]] += size
+    return {stem: _on_fullest_device(sizes) for stem, sizes in by_devices.items()}
+
+
+def _on_fullest_device(sizes: Counter[tuple[int, ...]]) -> int:
+    held: Counter[int] = Counter()
+    for positions, size in sizes.items():
+        for position in positions or (-1,):  # on no device: in the memory of the host
+            held[position] += size
+    return max(held.values())
 
 
 def memory_total(views: Sequence[MemoryView]) -> tuple[int, ...]:

@@ -7,6 +7,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from jaxtop.cluster.arrays import on_fullest_device
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
@@ -102,33 +104,37 @@ class Node:
 
     @property
     def bytes_per_device(self) -> int:
-        """The sum of what each array takes on a device that holds a part of it.
-
-        A device holds as much only if it holds a part of each of them.
-        """
-        return self._sum("bytes_per_device")  # type: ignore[return-value]
+        """What the fullest device holds of these arrays."""
+        return self._on_fullest_device("bytes_per_device")  # type: ignore[return-value]
 
     @property
     def bytes_global(self) -> int:
-        return self._sum("bytes_global")  # type: ignore[return-value]
+        return self._sum("bytes_global")
+
+    @property
+    def held_bytes(self) -> int:
+        """What they take on all devices together."""
+        return self._sum("held_bytes")
 
     @property
     def count(self) -> int:
-        return self._sum("count")  # type: ignore[return-value]
+        return self._sum("count")
 
     @property
     def grown_bytes(self) -> int | None:
-        """By how much the arrays that were seen for a while grew on a device."""
-        return self._sum("grown_bytes")
+        """By how much the arrays that were seen for a while grew on the device where they grew most."""
+        return self._on_fullest_device("grown_bytes")
 
-    def _sum(self, fact: str) -> int | None:
-        """The sum of what is known."""
+    def _on_fullest_device(self, fact: str) -> int | None:
         if len(self._members) == 1:
             return getattr(self._members[0][1], fact)  # type: ignore[no-any-return]
         if fact not in self._known:
-            read: Callable[[ArrayView], int | None] = attrgetter(fact)
-            values = [value for _, view in self._members if (value := read(view)) is not None]
-            self._known[fact] = sum(values) if values else None
+            self._known[fact] = on_fullest_device(self.views, attrgetter(fact))
+        return self._known[fact]  # type: ignore[no-any-return]
+
+    def _sum(self, fact: str) -> int:
+        if fact not in self._known:
+            self._known[fact] = sum(map(attrgetter(fact), self.views))
         return self._known[fact]  # type: ignore[no-any-return]
 
     def shared(self, fact: str) -> Any:

@@ -167,7 +167,7 @@ class ArraysView(View):
         super().show(moment)
         if moment.arrays is not self._views:
             self._views = moment.arrays
-            self._total = sum([view.bytes_per_device for view in self._views])
+            self._total = sum([view.held_bytes for view in self._views])
         ago = moment.counted_ago
         self._counted = "" if ago is None else f"counted {text.age(ago)} ago"
         self._past_runs = frozenset(run.id for run in moment.runs if _is_past(run, moment))
@@ -186,8 +186,8 @@ class ArraysView(View):
         return self._tone(node, palette) or palette.theme.primary
 
     def _share(self, node: Node) -> float | None:
-        """Of the bytes per device of all arrays, added up."""
-        return node.bytes_per_device / self._total if self._total else None
+        """Of what all arrays take on all devices; these shares add up."""
+        return node.held_bytes / self._total if self._total else None
 
     @property
     def _ink(self) -> Ink:
