@@ -11,7 +11,7 @@ SIDE_BY_SIDE := --dist loadgroup --numprocesses
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check test-newest test-oldest soak bench screenshots clean
+.PHONY: demo test check test-newest test-oldest test-node soak bench screenshots clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
@@ -35,6 +35,10 @@ test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again
 
 soak: $(VENV)/.ready                 ## the long repetitions of which CI runs a sample
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600
+
+test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on files of ours
+	npm install --silent --no-save --prefix build/node '@mcap/core@^2' 'fzstd@^0.1'
+	NODE_PATH=build/node/node_modules $(BIN)/python -m pytest tests/test_recordings_elsewhere.py
 
 bench: $(VENV)/.ready                ## what jaxtop costs, as figures beside their controls
 	$(BIN)/python -m tests.bench

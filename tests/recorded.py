@@ -14,9 +14,9 @@ ABOUT = {"tape": "t1", "recorder": "test"}
 NO_LIMITS = Limits()
 
 
-def written(path, frames, keyframe_every=0):
+def written(path, frames, keyframe_every=0, *, is_indexed=False):
     """A file with these frames, a chunk for every few of them, as a writer that was killed leaves it."""
-    writer = Writer(path, ABOUT)
+    writer = Writer(path, ABOUT, is_indexed=is_indexed)
     cluster = Cluster()
     for i, frame in enumerate(frames):
         writer.write(frame)

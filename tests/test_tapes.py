@@ -195,17 +195,17 @@ def test_nothing_is_written_over(tmp_path, frames):
 
 def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path, frames, monkeypatch):
     """What waits to be written is bounded; then the recording is over, also for who wants to end it."""
-    answers, real = threading.Event(), os.write
+    answers, real = threading.Event(), os.pwrite
 
-    def stuck(fd, data):
+    def stuck(fd, data, at):
         answers.wait(60)
-        return real(fd, data)
+        return real(fd, data, at)
 
     written = Tape(tmp_path / "a.mcap", ABOUT, Limits(waiting=1 << 20), flush_every=0.05)
     written.start()
     written.write(frames)
     written.sync(60)
-    monkeypatch.setattr(files.os, "write", stuck)
+    monkeypatch.setattr(files.os, "pwrite", stuck)
     try:
         while not written.is_over:
             written.write(frames)

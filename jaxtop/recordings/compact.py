@@ -30,7 +30,7 @@ def compact(path: Path, progress: Callable[[float], object] = lambda _: None) ->
 
 def _copy(old: Recording, new: Path, progress: Callable[[float], object]) -> None:
     about = {name: value for name, value in old.about.items() if name != "version"}
-    writer = Writer(new, about, is_final=True)
+    writer = Writer(new, about, is_indexed=True)
     try:
         after, total = None, len(old.index.keyframes) + 1
         for number, keyframe in enumerate(old.index.keyframes):

@@ -13,13 +13,13 @@ import msgspec
 
 from jaxtop.recordings import chunks, layout
 from jaxtop.recordings.chunks import CHUNK_CODE, RECORD
+from jaxtop.recordings.container import MAGIC
 from jaxtop.recordings.layout import Channel
 from jaxtop.wire.times import NANOSECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MAGIC = b"\x89MCAP0\r\n"
 _FOOTER = struct.Struct("<QQI")
 _HEADER, _ATTACHMENT_INDEX, _METADATA, _DATA_END = 1, 10, 12, 15
 _KNOWN = frozenset(range(1, 16))
@@ -84,6 +84,7 @@ class Index:
     visited: int = 0  # where the last chunk that was looked at begins
     begun: KeyframeAt | None = None  # a keyframe of which the end was not seen yet
     corrupt: int = 0  # places at which records could not be followed
+    is_finished_by_word: bool = False  # the end of the data is the end of the file only where that is said
 
     def stored(self) -> bytes:
         """For the attachment at the end of the file."""
@@ -128,7 +129,7 @@ def _from_end(file: IO[bytes], size: int) -> _Stored | None:
         return None
     _, offsets_start, _ = _FOOTER.unpack_from(end, RECORD.size)
     count = size - tail - offsets_start
-    if not 0 <= count <= _LONGEST_OFFSETS:
+    if not offsets_start or not 0 <= count <= _LONGEST_OFFSETS:
         return None
     file.seek(offsets_start)
     groups = file.read(count)
@@ -179,11 +180,14 @@ def scan(path: Path, file: IO[bytes], index: Index) -> None:
 
 
 def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
-    at, size = index.scanned, len(content)
+    at = resumed = index.scanned
+    size = len(content)
     while at + RECORD.size <= size:
         code, length = RECORD.unpack_from(content, at)
         after = at + RECORD.size + length
         if not _is_sound(content, at, code, after):
+            if at == resumed and code == _DATA_END and index.is_finished_by_word:
+                break  # it was the end before: a writer is writing over it just now, and its first byte last
             index.corrupt += 1
             # A chunk that lacks some bytes leads into the next one: that begins before this place.
             at = chunks.find(content, index.visited + 1)
@@ -201,7 +205,7 @@ def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
         elif code == _METADATA:
             _see_metadata(path, content[at + RECORD.size : after], index)
         elif code == _DATA_END:
-            index.is_finished = True
+            index.is_finished = not index.is_finished_by_word
             break
         at = index.scanned = after
 
@@ -247,7 +251,10 @@ def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
                     raise NotARecording(
                         f"{path} was recorded by a newer jaxtop (format {told['version']}): upgrade jaxtop"
                     )
+                index.is_finished_by_word = told.pop(layout.END, "") == layout.END_IS_REWRITTEN
                 index.about = told
+            case layout.FINISHED:
+                index.is_finished_by_word = False
             case layout.CHANNELS:
                 index.channels |= {int(number): _channel(each) for number, each in told.items()}
             case layout.KEYFRAME:

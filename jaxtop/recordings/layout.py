@@ -10,14 +10,18 @@ if TYPE_CHECKING:
 
 PROFILE = "jaxtop"
 ENCODING = "msgpack"
-# Metadata records: what the file is; the channels of the next chunks; a keyframe, and its end; the clock.
-ABOUT, CHANNELS, KEYFRAME, KEYFRAME_END, CLOCK = (
+# Metadata records: what the file is; the channels of the next chunks; a keyframe, and its end; the clock;
+# that nothing follows.
+ABOUT, CHANNELS, KEYFRAME, KEYFRAME_END, CLOCK, FINISHED = (
     "jaxtop",
     "jaxtop.channels",
     "jaxtop.keyframe",
     "jaxtop.keyframe_end",
     "jaxtop.clock",
+    "jaxtop.finished",
 )
+# In ABOUT: each flush writes an end of the data, and the next one over it. FINISHED says that it is the last.
+END, END_IS_REWRITTEN = "end", "rewritten"
 # The attachment at the end of a finished file.
 INDEX, INDEX_TYPE = "jaxtop.index", "application/msgpack"
 VERSION = 1

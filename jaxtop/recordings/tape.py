@@ -233,7 +233,9 @@ class Tape:
         if self._number > 1:
             path = path.with_name(f"{path.stem}-{self._number:03}{path.suffix}")
         self._look_for_room()
-        self._writer = Writer(path, self._about)
+        # One that is written anew gets its index then; one without a name is read by us alone.
+        has_index = not self._compacts and not self._is_unnamed
+        self._writer = Writer(path, self._about, is_indexed=has_index)
         self._begun = time.monotonic()
         self._files.append(path)
         self.wants_keyframe = self.wants_keyframe or self._number > 1

@@ -11,7 +11,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop._version import __version__
 from jaxtop.recordings import layout
-from jaxtop.recordings.file import AppendedFile
+from jaxtop.recordings.container import McapFile
 from jaxtop.recordings.layout import Channel
 from jaxtop.wire.times import to_ns
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-# A chunk is closed when it has grown so large; whoever writes closes it at least every two seconds.
-CHUNK_BYTES = 1 << 20
 SEQUENCES = 1 << 32
 # Where the windows of the profiler before a keyframe are to be found: so many of each agent are looked for.
 WINDOWS_KEPT = 4
@@ -41,33 +39,25 @@ class Keyframe:
 class Writer:
     """A recording that is being written; a killed writer loses the chunk that is open."""
 
-    def __init__(self, path: Path, about: Mapping[str, str], *, is_final: bool = False) -> None:
-        from mcap.writer import IndexType  # heavy, and needed only by who records
-        from mcap.writer import Writer as McapWriter
-
-        self._stream = AppendedFile(path)
-        # An index of messages takes as much room as those of a short chunk: only the final file has one.
-        index = IndexType.ALL if is_final else IndexType.ALL ^ IndexType.MESSAGE
-        self._mcap = McapWriter(
-            self._stream, chunk_size=CHUNK_BYTES, index_types=index, repeat_schemas=is_final
-        )
+    def __init__(self, path: Path, about: Mapping[str, str], *, is_indexed: bool = False) -> None:
+        self._mcap = McapFile(path, layout.PROFILE, f"jaxtop {__version__}", is_indexed=is_indexed)
         self._channels: dict[Channel, int] = {}
         self._new: dict[str, str] = {}
         self._since_keyframe: dict[str, str] = {}
         self._windows: dict[str, list[int]] = {}
-        self._bytes = 0
         try:
-            self._mcap.start(layout.PROFILE, f"jaxtop {__version__}")
-            self._note(layout.ABOUT, {**about, "version": str(layout.VERSION)})
-            self._stream.flush()
+            self._note(
+                layout.ABOUT, {**about, "version": str(layout.VERSION), layout.END: layout.END_IS_REWRITTEN}
+            )
+            self._mcap.flush()
         except OSError:
-            self._stream.close()
+            self._mcap.close()
             raise
 
     @property
     def size(self) -> int:
         """Bytes on the disk so far, and those of the chunk that is open, unpacked."""
-        return self._stream.tell() + self._bytes
+        return self._mcap.size
 
     def write(self, frame: wire.Frame) -> None:
         """Take a frame into the open chunk."""
@@ -76,7 +66,7 @@ class Writer:
                 -WINDOWS_KEPT:
             ]
         at = to_ns(frame.at)
-        self._put(Channel(frame.agent, frame.kind), at, at, frame.sequence, frame.raw)
+        self._put(Channel(frame.agent, frame.kind), at, frame.sequence, frame.raw)
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
         """Put a keyframe behind what was written so far."""
@@ -88,13 +78,13 @@ class Writer:
             {"at": str(at), "windows": json.dumps(windows), "happened": json.dumps(keyframe.happened)},
         )
         for number, part in enumerate(_parts(keyframe.state)):
-            self._put(layout.KEYFRAMES, at, at, number, msgspec.msgpack.encode(part))
+            self._put(layout.KEYFRAMES, at, number, msgspec.msgpack.encode(part))
         self.flush()
         self._note(layout.KEYFRAME_END, {"at": str(at)})
         if self._since_keyframe:  # once more: what harms one place of a file must not cost all after it
             self._note(layout.CHANNELS, self._since_keyframe)
             self._since_keyframe = {}
-        self._stream.flush()
+        self._mcap.flush()
 
     def note_clock(self, offset_s: float, error_s: float | None) -> None:
         """Note how far the clock behind these times is from that of process 0."""
@@ -107,35 +97,33 @@ class Writer:
             self._note(layout.CHANNELS, self._new)
             self._new = {}
         self._mcap.flush()
-        self._bytes = 0
 
     def finish(self, index: bytes | None = None) -> None:
         """End the file in order, with the index if there is one."""
         try:
             self.flush()
             if index is not None:
-                self._mcap.add_attachment(0, 0, layout.INDEX, layout.INDEX_TYPE, index)
-            self._mcap.finish()
-            self._stream.flush()
+                self._mcap.attachment(layout.INDEX, layout.INDEX_TYPE, index)
+            self._note(layout.FINISHED, {})
+            self._mcap.flush()
         finally:
-            self._stream.close()
+            self._mcap.close()
 
     def abandon(self) -> None:
         """Let go of the file as it is."""
-        self._stream.close()
+        self._mcap.close()
 
     def _note(self, name: str, told: Mapping[str, str]) -> None:
-        self._mcap.add_metadata(name, layout.sealed(told))
+        self._mcap.metadata(name, layout.sealed(told))
 
-    def _put(self, channel: Channel, at: int, published: int, sequence: int, raw: bytes) -> None:
+    def _put(self, channel: Channel, at: int, sequence: int, raw: bytes) -> None:
         number = self._channels.get(channel)
         if number is None:
-            number = self._channels[channel] = self._mcap.register_channel(
-                channel.topic, layout.ENCODING, 0, channel.metadata
+            number = self._channels[channel] = self._mcap.channel(
+                channel.topic, layout.ENCODING, channel.metadata
             )
             self._new[str(number)] = self._since_keyframe[str(number)] = json.dumps(channel)
-        self._bytes += len(raw)
-        self._mcap.add_message(number, at, raw, published, sequence % SEQUENCES)
+        self._mcap.message(number, at, sequence % SEQUENCES, raw)
 
 
 def _parts(state: Iterable[tuple[float, str, wire.Message] | wire.Frame]) -> Iterator[list[object]]:
