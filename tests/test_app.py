@@ -6,8 +6,7 @@ import pytest
 from msgspec import structs
 
 from jaxtop import wire
-from jaxtop.tui.app import NOT_TOLD
-from jaxtop.tui.help import Help
+from jaxtop.tui.help import NOT_TOLD, Help
 from jaxtop.tui.palette import PALETTES
 from tests import stage as staging
 from tests import staged_hardware

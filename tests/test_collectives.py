@@ -301,6 +301,15 @@ def test_messages_that_point_to_nothing_are_refused(odd):
     assert sum(cluster.rejected.values()) == 1
 
 
+def test_variants_with_and_without_a_fingerprint_stand_side_by_side():
+    """Where a fingerprint could not be read, its program is listed before those that have one."""
+    cluster = two_hosts()
+    tell(cluster, *((5, "r1-0", replace(inventory(0), fingerprint=each)) for each in (None, "g")))
+    views = collectives(cluster)
+    assert len(views) == 6
+    assert [each.fingerprint for each in views if each.op == "all-reduce.1"] == [None, "f", "g"]
+
+
 def test_durations_that_cannot_be_are_left_out():
     cluster = two_hosts()
     odd = window((7, {"all-reduce.1": (1 << 60, -5), "all-gather.2": (1, 2, 3, 4)}))

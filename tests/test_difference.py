@@ -239,6 +239,31 @@ class TestScreen:
 
         replay(act)
 
+    @pytest.mark.parametrize("key", ["1", "2", "4", "9", "0"])
+    def test_the_number_of_a_screen_leads_there_and_keeps_what_is_selected(self, key):
+        async def act(stage: Stage) -> None:
+            await press(stage, "2", "j")
+            selected = stage.app._selection.agent
+            await press(stage, "v", "right_curly_bracket", "v", key)
+            assert stage.app.screen is stage.app.screen_stack[0]
+            assert stage.screen_shown == f"screen-{key}"
+            assert stage.app._selection.agent == selected
+
+        replay(act)
+
+    def test_help_and_palette_open_as_on_other_screens(self):
+        async def act(stage: Stage) -> None:
+            await press(stage, "v", "right_curly_bracket", "v", "question_mark")
+            assert "Keys on Difference" in stage.text and "Drop the mark" in stage.text
+            await press(stage, "escape")
+            assert isinstance(stage.app.screen, DifferenceScreen)
+            await press(stage, "colon", *"drop the")
+            await stage.pilot.pause(0.3)
+            await press(stage, "enter")
+            assert stage.app._deck.mark is None
+
+        replay(act)
+
     def test_live_the_mark_is_told_and_compared_with_the_present_without_a_reel(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtop import probes
-from jaxtop.cli import attaching, collecting
+from jaxtop.cli import attaching, collecting, ls, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.following import Follower
 from jaxtop.clock import steady
@@ -23,20 +22,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
+    if not (arguments.target or arguments.hostfile):
+        runs = ls.live_runs()
+        if len(runs) > 1:
+            chosen = _pick(runs)
+            if chosen is None:
+                return 0
+            arguments.target = [chosen]
     source = attaching.open_source(arguments)  # now, so that a wrong target is an error and not a screen
     watch(lambda: source)
     return 0
 
 
-def has_terminal() -> bool:
-    """Whether there is a screen to draw on, and a keyboard."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+def _pick(runs: list[dict[str, Any]]) -> str | None:
+    """The id of the run that the person wants to see; None if none of them."""
+    terminal.need("`jaxtop ls` lists the live runs, `jaxtop snapshot NAME` prints one")
+    from jaxtop.tui.picker import Picker  # heavy; errors above should come fast
+
+    titles, *rows = ls.cells(runs)
+    number = terminal.show(Picker(titles, rows))
+    return None if number is None else str(runs[number]["id"])
 
 
 def watch(open_source: Callable[[], LiveSource | None]) -> None:
     """Show the app until the person leaves it."""
-    if not has_terminal():
-        raise UserError("the app needs a terminal; for text use `jaxtop snapshot`")
+    terminal.need("for text use `jaxtop snapshot`")
     from jaxtop.cli.keeping import Kept, OnRequest  # heavy; errors above should come fast
     from jaxtop.tui.app import JaxtopApp
 
@@ -45,9 +55,9 @@ def watch(open_source: Callable[[], LiveSource | None]) -> None:
     follower = Follower(open_source, kept, recorder)
     follower.start()
     try:
-        failure = JaxtopApp(
-            follower, steady, ask=follower.ask, reel=kept, recorder=recorder, probe=probes.last()
-        ).run()
+        failure = terminal.show(
+            JaxtopApp(follower, steady, ask=follower.ask, reel=kept, recorder=recorder, probe=probes.last())
+        )
     finally:
         follower.stop()
         kept.close()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from jaxtop import discovery, keys
+from jaxtop.cli import ls
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import legible
 from jaxtop.sources import LiveSource
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def open_source(arguments: argparse.Namespace) -> LiveSource:
     """The live source of what the arguments name."""
+    if not (arguments.target or arguments.hostfile):
+        _name_the_newest()
     try:
         seeds = discovery.seeds(arguments.target, arguments.hostfile)
         owner = arguments.owner
@@ -37,6 +42,15 @@ def open_source(arguments: argparse.Namespace) -> LiveSource:
         return LiveSource(seeds, keys.load(), owner.encode() if owner else None)
     except (discovery.NoTarget, keys.NoKey) as error:
         raise UserError(str(error)) from None
+
+
+def _name_the_newest() -> None:
+    """Say which run is taken where none is named and there are several."""
+    runs = ls.live_runs()
+    if len(runs) > 1:
+        newest = f"{legible(runs[0]['name'] or 'one without a name')} ({runs[0]['id']})"
+        others = "name another one, as `jaxtop ls` lists them"
+        print(f"jaxtop: {len(runs)} live runs: this is {newest}, the newest; {others}", file=sys.stderr)
 
 
 _WHY = {

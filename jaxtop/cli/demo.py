@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from jaxtop import keys, runfiles
-from jaxtop.cli import children
-from jaxtop.cli.attach import has_terminal, watch
+from jaxtop.cli import children, terminal
+from jaxtop.cli.attach import watch
 from jaxtop.cli.errors import UserError
 from jaxtop.sources import LiveSource, Seed
 
@@ -54,7 +54,7 @@ def main(arguments: argparse.Namespace) -> int:
         with children.uninterrupted():
             hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors, arguments.record)
             stack.callback(stop, hosts)
-        if not arguments.headless and has_terminal():
+        if not arguments.headless and terminal.is_there():
             return _watch(hosts, errors)
         print(
             f"demo: {arguments.hosts} processes with {arguments.devices} devices each; "

@@ -55,8 +55,9 @@ def live_runs() -> list[dict[str, Any]]:
     return sorted(runs, key=lambda run: -run["started_s"])
 
 
-def _table(runs: list[dict[str, Any]]) -> list[str]:
-    rows = [("NAME", "ID", "PROCESSES", "DEVICES", "PLATFORM", "UP", "TARGET")]
+def cells(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """The titles, then what is said of each run."""
+    rows: list[tuple[str, ...]] = [("NAME", "ID", "PROCESSES", "DEVICES", "PLATFORM", "UP", "TARGET")]
     for run in runs:
         count = run["process_count"]
         processes = f"{run['processes_here']} of {count}" if count else f"{run['processes_here']}"
@@ -71,6 +72,11 @@ def _table(runs: list[dict[str, Any]]) -> list[str]:
                 run["target"],
             )
         )
+    return rows
+
+
+def _table(runs: list[dict[str, Any]]) -> list[str]:
+    rows = cells(runs)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import probes, times
-from jaxtop.cli import collecting
-from jaxtop.cli.attach import has_terminal
+from jaxtop.cli import collecting, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
 from jaxtop.cluster.views import interval
@@ -115,8 +114,7 @@ def _print_notes(session: Session) -> None:
 
 
 def _watch(session: Session, start: float | None, arguments: argparse.Namespace) -> None:
-    if not has_terminal():
-        raise UserError("the app needs a terminal; for text use --at T or --export FORMAT")
+    terminal.need("for text use --at T or --export FORMAT")
     from jaxtop.clock import steady
     from jaxtop.tui.app import JaxtopApp  # heavy; errors above should come fast
     from jaxtop.tui.deck import Start
@@ -125,7 +123,7 @@ def _watch(session: Session, start: float | None, arguments: argparse.Namespace)
     app = JaxtopApp(
         None, steady, reel=session, replay=Start(start, arguments.speed, arguments.loop), probe=probes.last()
     )
-    failure = app.run()
+    failure = terminal.show(app)
     if failure:
         raise UserError(failure)
 

@@ -13,8 +13,9 @@ from textual.widgets import ContentSwitcher, Static
 from jaxtop.cluster import Cluster
 from jaxtop.tui import headline
 from jaxtop.tui.asking import Desk
+from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.deck import Deck
-from jaxtop.tui.help import Help
+from jaxtop.tui.help import NOT_TOLD, Help
 from jaxtop.tui.intake import Intake, Silence
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette
@@ -25,12 +26,13 @@ from jaxtop.tui.timed import LOW, TimedApp
 from jaxtop.tui.widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.text import Text
     from textual import events
     from textual.app import ComposeResult
     from textual.binding import BindingType
+    from textual.filter import LineFilter
     from textual.screen import Screen
 
     from jaxtop.cluster import Probe, State
@@ -43,8 +45,8 @@ PAINTS_PER_SECOND = 4
 # Between two slices of what arrives, for keys and what they paint.
 GAP_SECONDS = 0.005
 SMALLEST = (60, 16)
-# What Textual binds by itself, and nobody needs here.
-NOT_TOLD = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "screen.copy_text"})
+
+_IN_256 = Colours256()
 
 
 class _Line(Static):
@@ -141,6 +143,11 @@ class JaxtopApp(TimedApp):
         self._keys.draw(self._view.KEY)
         self._tick()
         self.set_interval(1 / PAINTS_PER_SECOND, self._tick)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Where a terminal has 256 colours we choose them: Rich would draw dark bands black on black."""
+        filters = super().get_line_filters()
+        return [*filters, _IN_256] if self.console.color_system == "256" else filters
 
     # Painting
 
@@ -307,8 +314,7 @@ class JaxtopApp(TimedApp):
 
     def action_help(self) -> None:
         """Show the keys that work here."""
-        active = [each.binding for each in self.screen.active_bindings.values()]
-        self.push_screen(Help(self._view.TITLE, [each for each in active if each.action not in NOT_TOLD]))
+        self.push_screen(Help(self._view.TITLE, self.screen))
 
     def action_help_quit(self) -> None:
         """Ctrl+C leaves, as it leaves other programs; where text is selected it copies that."""
@@ -334,7 +340,7 @@ class JaxtopApp(TimedApp):
             if (
                 binding.description
                 and binding.description not in offered
-                and binding.action not in ("command_palette", *NOT_TOLD)
+                and binding.action not in ("command_palette", "app.command_palette", *NOT_TOLD)
             ):
                 offered.add(binding.description)
                 keys = self.get_key_display(binding)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
     from textual.binding import Binding, BindingType
+    from textual.screen import Screen
+
+# What Textual binds by itself, and nobody needs here.
+NOT_TOLD = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "screen.copy_text"})
 
 
 class Help(ModalScreen[None]):
@@ -25,9 +29,11 @@ class Help(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape,question_mark,q", "dismiss", "Close")]
 
-    def __init__(self, title: str, bindings: Iterable[Binding]) -> None:
+    def __init__(self, title: str, screen: Screen[Any]) -> None:
+        """Help for a screen, or for the view of this title that it shows."""
         super().__init__()
-        self._keys = list(bindings)
+        active = (each.binding for each in screen.active_bindings.values())
+        self._keys = [each for each in active if each.action not in NOT_TOLD]
         self._view_title = title
 
     def compose(self) -> ComposeResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import App
@@ -14,7 +14,7 @@ from jaxtop.tui.moment import Selection
 from jaxtop.tui.renderables.time_bar import Tape
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.difference import DifferenceScreen, Outcome
-from jaxtop.tui.text import age
+from jaxtop.tui.text import age, printable
 from jaxtop.tui.widgets.time_bar import TimeBar, Track
 
 if TYPE_CHECKING:
@@ -90,6 +90,10 @@ class TimedApp(App[str]):
         return super().check_action(action, parameters)
 
     # Showing
+
+    def notify(self, message: str, *, markup: bool = False, **more: Any) -> None:
+        """Show words of others as they are: brackets in an error text are no markup, and may not even fit."""
+        super().notify(printable(message), markup=markup, **more)
 
     @property
     def _word(self) -> str:
@@ -228,7 +232,10 @@ class TimedApp(App[str]):
             self._deck.drop_mark()
             self.notify("the mark is gone", timeout=2)
         if outcome is not None and outcome.key is not None:
-            self.post_message(View.Drilled(Selection(outcome.agent), outcome.key))
+            if outcome.agent is not None:
+                self.post_message(View.Drilled(Selection(outcome.agent), outcome.key))
+            else:  # what is selected stays so
+                self.call_later(self.run_action, f"screen('{outcome.key}')")
         self._moved()
 
     def action_record(self) -> None:

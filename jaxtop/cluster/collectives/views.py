@@ -152,11 +152,22 @@ def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list
                 found = _measured(of_op, named)
             measured[*key, op] = found
             views.append(_view(cluster, layout, (*key, op), found, rates[key]))
-    views.sort(
-        key=lambda view: (-(view.us_per_second or 0), -(view.p50_us or 0), -(view.bytes or 0), view.key[1:])
-    )
+    views.sort(key=_order)
     known.joining, known.told, known.measured, known.views = joining, told, measured, views
     return views
+
+
+def _order(view: CollectiveView) -> tuple[float, float, int, str, str, str]:
+    """What takes most time first; of programs of one name, some may have no fingerprint."""
+    _, program, fingerprint, op = view.key
+    return (
+        -(view.us_per_second or 0),
+        -(view.p50_us or 0),
+        -(view.bytes or 0),
+        program,
+        fingerprint or "",
+        op,
+    )
 
 
 def _rate_of(cluster: Cluster, key: ProgramKey, asked: dict[str, Mapping[str, float]]) -> float | None:

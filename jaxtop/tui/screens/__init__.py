@@ -1,4 +1,4 @@
-"""The screens, in the order of their keys. A new one is a file here and a line in `all_screens`."""
+"""The screens, in the order of their keys. A new one is a file here and a line in `SCREENS`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ if TYPE_CHECKING:
     from jaxtop.tui.screens.base import View
 
 
+SCREENS: tuple[type[View], ...] = (
+    MeshScreenView,
+    HostsView,
+    DevicesView,
+    ArraysView,
+    MemoryScreenView,
+    CollectivesView,
+    ProgramsView,
+    EventsView,
+    StacksView,
+    PlotView,
+)
+
+
 def all_screens() -> list[View]:
     """New screens for an app."""
-    return [
-        MeshScreenView(),
-        HostsView(),
-        DevicesView(),
-        ArraysView(),
-        MemoryScreenView(),
-        CollectivesView(),
-        ProgramsView(),
-        EventsView(),
-        StacksView(),
-        PlotView(),
-    ]
+    return [each() for each in SCREENS]

@@ -11,9 +11,11 @@ from textual.widgets import Static
 
 from jaxtop.cluster.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, difference
 from jaxtop.tui import text
+from jaxtop.tui.help import Help
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.renderables.table import NOTHING, Column, words
 from jaxtop.tui.renderables.time_bar import clock, length
+from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.key_bar import KeyBar
 from jaxtop.tui.widgets.table import Table
@@ -130,6 +132,9 @@ class DifferenceScreen(ModalScreen[Outcome]):
         Binding("d", "leave(True)", "Drop the mark"),
         Binding("escape", "leave(False)", "Back", key_display="Esc"),
         Binding("v,q", "leave(False)", "Back", show=False),
+        Binding("question_mark", "help", "Help", key_display="?"),
+        Binding("colon,ctrl+p", "app.command_palette", "Palette", key_display=":", show=False),
+        *(Binding(each.KEY, f"screen('{each.KEY}')", each.TITLE, show=False) for each in SCREENS),
     ]
 
     def __init__(self, marked: Then, here: Then, runs: Mapping[str, str]) -> None:
@@ -158,6 +163,14 @@ class DifferenceScreen(ModalScreen[Outcome]):
     def action_leave(self, drops_mark: bool) -> None:
         """Back to where it was opened."""
         self.dismiss(Outcome(drops_mark))
+
+    def action_screen(self, key: str) -> None:
+        """Back to the app, on the screen with this key."""
+        self.dismiss(Outcome(key=key))
+
+    def action_help(self) -> None:
+        """The keys that work here."""
+        self.app.push_screen(Help("Difference", self))
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
         """Where such things are shown."""

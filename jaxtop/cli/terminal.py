@@ -1,0 +1,47 @@
+"""The terminal that an app needs, and how an app ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, TypeVar
+
+from jaxtop.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+Result = TypeVar("Result")
+
+# Terminals that cannot place a cursor: editors' shells, logs of CI.
+_DUMB = ("dumb", "unknown")
+CRASHED = 1
+
+
+def need(instead: str) -> None:
+    """`UserError` where an app cannot be shown; `instead` says what works there."""
+    why_not = _why_not()
+    if why_not is not None:
+        raise UserError(f"{why_not}; {instead}")
+
+
+def is_there() -> bool:
+    """Whether there is a screen to draw on, and a keyboard."""
+    return _why_not() is None
+
+
+def _why_not() -> str | None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "the app needs a terminal"
+    kind = os.environ.get("TERM", "")
+    return (
+        f"the app needs a terminal that can place its cursor, and TERM is {kind}" if kind in _DUMB else None
+    )
+
+
+def show(app: App[Result]) -> Result | None:
+    """Run an app until the person leaves it; what it returns. A crash is an error, with its own status."""
+    result = app.run()
+    if app.return_code:
+        raise UserError("the app failed; what is above says where", CRASHED)
+    return result
