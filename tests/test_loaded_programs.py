@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent import jaxprivate
+from jaxtop_agent import jaxprivate, storms
 from jaxtop_agent.collectors import programs as collector
 from jaxtop_agent.collectors.programs import LoadedPrograms
 from jaxtop_agent.compiled import Compiled
@@ -63,6 +63,9 @@ class Board:
         self.compiled: dict[str, Compiled] = {}
         self.topology = SimpleNamespace(process_count=1)
         self.told: list[wire.Message] = []
+        self.programs: wire.Programs | None = None
+        self.recompiling: frozenset[str] = frozenset()
+        self.is_watched = True
 
     def tell(self, message: wire.Message) -> None:
         self.told.append(message)
@@ -143,21 +146,37 @@ def test_a_compilation_belongs_to_the_newest_program_of_its_name(loaded):
     assert (told.compile_ms, told.compiles) == ((90, 70), {"jit_step": 2})
 
 
-def test_a_storm_is_told_once_and_jaxs_own_functions_have_none(loaded, monkeypatch):
-    own = SimpleNamespace(_lowerings=[SimpleNamespace(name="broadcast_in_dim")])
+def storm(function: str, now: int, **more) -> Compiled:
+    compiled = Compiled(function)
+    for ago in (12, 9, 6, 3, 0):
+        compiled = compiled.again(now - ago * 1000, 10, **more)
+    return compiled
+
+
+def test_a_storm_is_told_once_and_is_over_while_no_program_is_read(loaded, monkeypatch):
+    """JAX's own functions have none, but one of the script that is called like them has."""
+    own = SimpleNamespace(_lowerings=[SimpleNamespace(name="broadcast_in_dim"), SimpleNamespace(name="add")])
     monkeypatch.setitem(sys.modules, "jax._src.interpreters.mlir", own)
     looking, board = LoadedPrograms(), Board()
     loaded.append(Executable("jit_step"))
-    now = collector.now_ms()
-    for function in ("step", "broadcast_in_dim"):
-        compiled = Compiled(function)
-        for ago in (5, 4, 3, 2, 1):
-            compiled = compiled.again(now - ago * 1000, 10)
-        board.compiled[f"jit_{function}"] = compiled
-    told = look(looking, board, 3)
-    assert told.recompiling == ("jit_step",)
-    (event,) = [each for each in board.told if isinstance(each, wire.Event)]
-    assert event.kind == "recompiling" and event.text.startswith("step was compiled 5 times")
+    look(looking, board)
+    now = storms.now_ms()
+    board.compiled["jit_step"] = storm("step", now)
+    board.compiled["jit_broadcast_in_dim"] = storm("broadcast_in_dim", now)
+    board.compiled["jit_add"] = storm("add", now, of_jax=False)
+    told_of = storms.Storms(board)
+    for _ in range(3):
+        told_of.look()
+    assert board.programs.recompiling == board.latest.recompiling == ("jit_add", "jit_step")
+    assert board.latest.programs == (look(looking, board).programs) and board.latest.compiles["jit_step"] == 5
+    events = [each for each in board.told if isinstance(each, wire.Event)]
+    assert [(each.kind, each.text.partition(" in ")[0]) for each in events] == [
+        ("recompiling", "add was compiled 5 times"),
+        ("recompiling", "step was compiled 5 times"),
+    ]
+    monkeypatch.setattr(storms, "now_ms", lambda: now + 60_000)
+    told_of.look()
+    assert board.latest.recompiling == () and board.latest.programs
 
 
 def test_switched_off_its_programs_are_unknown(loaded):

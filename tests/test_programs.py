@@ -183,10 +183,10 @@ class TestDifferences:
 
 
 class TestStorms:
-    def compiled(self, *seconds: float) -> Compiled:
+    def compiled(self, *seconds: float, **more) -> Compiled:
         found = Compiled("step")
         for second in seconds:
-            found = found.again(int(second * 1000), 100)
+            found = found.again(int(second * 1000), 100, **more)
         return found
 
     def test_five_compilations_within_a_minute_are_one(self):
@@ -194,9 +194,24 @@ class TestStorms:
         assert storm.is_storm(40_000) and not self.compiled(0, 10, 20, 30).is_storm(30_000)
         assert storm.storm_text(40_000).startswith("step was compiled 5 times in 40 s: ")
 
+    def test_one_that_goes_on_is_told_soon(self):
+        often = [second / 4 for second in range(40)]
+        assert self.compiled(*often).is_storm(10_000)
+
+    def test_what_is_compiled_for_each_layer_at_the_start_is_none(self):
+        assert not self.compiled(0, 1, 2, 3, 4, 5, 6).is_storm(6000)
+
+    def test_of_functions_of_jax_none_is_counted(self):
+        assert not self.compiled(0, 10, 20, 30, 40, of_jax=True).is_storm(40_000)
+        assert self.compiled(0, 10, 20, 30, 40, of_jax=None).is_storm(40_000)
+
     def test_it_is_over_when_they_become_rare(self):
         assert not self.compiled(0, 10, 20, 30, 40).is_storm(60_000)
         assert not self.compiled(0, 20, 40, 60, 80).is_storm(80_000)
+
+    def test_it_is_over_when_they_end(self):
+        often = [second / 4 for second in range(40)]
+        assert not self.compiled(*often).is_storm(40_000)
 
     def test_functions_without_a_name_are_many(self):
         nameless = Compiled("<lambda>")

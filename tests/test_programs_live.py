@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 
@@ -61,23 +63,40 @@ def test_a_function_that_is_compiled_over_and_over_is_told_once(home):
     """And its programs are gone as soon as the script lets go of them."""
     with started(home) as script, viewer() as attached:
         attached.until_state({0: "live"}, timeout=120)
-        for size in range(3, 10):
-            (home / "storm").write_text(str(size))
-            attached.until(lambda: not (home / "storm").exists())
-        attached.until(lambda: "jit_unsteady" in attached.host(0).programs.recompiling)
-        attached.look(2)
+        sizes = count(3)
+
+        def is_told():
+            if not (home / "storm").exists():
+                (home / "storm").write_text(str(next(sizes)))
+            return "jit_unsteady" in attached.host(0).programs.recompiling
+
+        attached.until(is_told)
+        attached.until(lambda: not (home / "storm").exists())
+        compiled = next(sizes) - 3
+        attached.until(lambda: attached.host(0).programs.compiles["jit_unsteady"] == compiled)
         storms = [event for event in attached.cluster.events if event.kind == "recompiling"]
         assert len(storms) == 1 and storms[0].severity == "warning"
         assert "unsteady was compiled" in storms[0].text
-        assert attached.host(0).programs.compiles["jit_unsteady"] == 7
 
         def variants():
             return [each for each in attached.host(0).programs.programs if each.name == "jit_unsteady"]
 
-        assert len(variants()) == 7
+        attached.until(lambda: len(variants()) == compiled)
         (home / "forget").touch()
         attached.until(lambda: not variants())  # nothing of ours keeps them
         assert ended(home, script) == [0]
+
+
+def test_functions_of_jax_are_told_from_those_of_the_script_by_where_they_are_defined():
+    """Also where the script's have the same names. A function compiled ahead of time has its name as well."""
+    program = [PYTHON, ROOT / "tests" / "programs" / "compiling.py"]
+    done = subprocess.run(program, env=environment(4), stdout=subprocess.PIPE, check=True)
+    noted = json.loads(done.stdout)
+    assert noted["by the script"] == ["jit__lambda", "jit_subtract"]
+    assert noted["remembered"] == {"jit__lambda": 5, "jit_subtract": 5, "jit_ahead": 1}
+    compiled = [noted["compiled"][f"jit_{name}"] for name in ("multiply", "bitwise_and", "_truncated_normal")]
+    assert compiled == [5, 5, 5]
+    assert noted["launched"]["ahead"] == 2 and "PjitFunction" not in str(noted)
 
 
 @pytest.mark.newest

@@ -76,6 +76,7 @@ class Agent:
         from jaxtop_agent.registrar import Registrar
         from jaxtop_agent.sampler import Sampler
         from jaxtop_agent.stalls import Stalls
+        from jaxtop_agent.storms import Storms
         from jaxtop_agent.threads import Worker
         from jaxtop_agent.windows.offset import ClockOffset
         from jaxtop_agent.windows.worker import Windows
@@ -99,7 +100,7 @@ class Agent:
             black_box=black_box,
         )
         sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
-        sampler = Sampler(board, sampled, hooks.keep, self.progress.gather)
+        sampler = Sampler(board, sampled, hooks.keep, self.progress.gather, Storms(board).look)
         registrar = Registrar(board, identity.agent, identity.name, ClockOffset())
         windows = self._windows = Windows(board, hooks.launches, self._settings.collectives)
         # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down

@@ -73,6 +73,8 @@ class Board:
     costs: dict[str, float] = field(default_factory=dict)  # seconds of CPU that each collector took
     # Written by JAX's threads as they compile, by the name of the program.
     compiled: dict[str, Compiled] = field(default_factory=dict)
+    # Written by the sampler: those of them that are compiled over and over now.
+    recompiling: frozenset[str] = frozenset()
     # Written by the registrar: who is there, and what to add to our clock to have that of process 0.
     roster: Roster | None = None
     clock_offset: float = 0.0

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# So often, within so long, is a storm: the program compiles instead of computing.
-STORM_COMPILES = 5
-STORM_MS = 60_000
+# So often within a minute, over so long, is a storm: the program compiles instead of computing. Layers of
+# different shapes are initialized faster than that.
+STORM_COMPILES, STORM_MS, STORM_LASTS_MS = 5, 60_000, 8_000
+# It is over after so long without a compilation.
+STORM_OVER_MS = 30_000
 MOST_REMEMBERED = 50
 # Functions without a name of their own: many different ones share it.
 _NAMELESS = ("<", "_fun", "call_wrapped", "_multi_slice")
@@ -14,16 +16,23 @@ _NAMELESS = ("<", "_fun", "call_wrapped", "_multi_slice")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The compilations of one function: how many so far, how long the last one took, when they ended."""
+    """The compilations of one function: how many so far, how long the last one took.
+
+    `ended` is when the last ones ended that were not of a function of JAX itself. JAX compiles these for each
+    new shape, as a matter of course. `is_the_scripts`: one of them is known to be of another function.
+    """
 
     function: str
     count: int = 0
     last_ms: int = 0
     ended: tuple[int, ...] = ()
+    is_the_scripts: bool = False
 
-    def again(self, at_ms: int, took_ms: int) -> Compiled:
-        """After one more."""
-        return Compiled(self.function, self.count + 1, took_ms, (*self.ended, at_ms)[-MOST_REMEMBERED:])
+    def again(self, at_ms: int, took_ms: int, *, of_jax: bool | None = None) -> Compiled:
+        """After one more, of a function of JAX or not; None where nobody knows."""
+        ended = self.ended if of_jax else (*self.ended, at_ms)[-MOST_REMEMBERED:]
+        is_the_scripts = self.is_the_scripts or of_jax is False
+        return Compiled(self.function, self.count + 1, took_ms, ended, is_the_scripts)
 
     def lately(self, now_ms: int) -> tuple[int, ...]:
         """When those of the last minute ended."""
@@ -31,8 +40,14 @@ class Compiled:
 
     def is_storm(self, now_ms: int) -> bool:
         """Whether it is compiled over and over."""
-        enough = len(self.ended) >= STORM_COMPILES and now_ms - self.ended[-STORM_COMPILES] < STORM_MS
-        return enough and not self.function.startswith(_NAMELESS)
+        if len(self.ended) < STORM_COMPILES or self.function.startswith(_NAMELESS):
+            return False
+        lately = self.lately(now_ms)
+        return (
+            len(lately) >= STORM_COMPILES
+            and lately[-1] - lately[0] >= STORM_LASTS_MS
+            and now_ms - lately[-1] < STORM_OVER_MS
+        )
 
     def storm_text(self, now_ms: int) -> str:
         """What a person should know."""

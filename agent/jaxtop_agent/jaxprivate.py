@@ -6,6 +6,7 @@ What a version lacks raises `Missing`, which switches off what needs it, and onl
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import chain
 from math import prod
@@ -14,6 +15,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FrameType
+
+
+# The types of JAX's own compiled functions: of `jax.numpy.multiply` and its like, and of all others.
+_COMPILED_TYPES = ("PjitFunction", "ufunc")
+# So many calls inwards from the launch of a new function the compilation is told.
+_COMPILES_WITHIN = 16
+_AHEAD_OF_TIME = re.compile(r"PjitFunction\((?:jit\()?([^()]+)\)")
 
 
 class Missing(Exception):
@@ -225,8 +233,40 @@ def own_functions() -> frozenset[str]:
     for name, module in sys.modules.copy().items():
         if name.startswith("jax.") and module is not None:
             found = list(vars(module).values())
-            names.update(str(each.__name__) for each in found if type(each).__name__ == "PjitFunction")
+            names.update(str(each.__name__) for each in found if type(each).__name__ in _COMPILED_TYPES)
     return frozenset(names)
+
+
+def is_of_jax(frame: FrameType | None) -> bool | None:
+    """Whether the program whose compilation this frame belongs to is of a function that JAX itself defines.
+
+    None where that is not seen: compilations ahead of time, functions that are objects, older versions.
+    """
+    for _ in range(_COMPILES_WITHIN):
+        if frame is None or frame.f_trace is not None:
+            return None
+        if frame.f_code.co_name == "_pjit_call_impl_python":
+            source = str(
+                frame.f_locals["jaxpr"].jaxpr.debug_info.func_src_info
+            )  # "step at /home/me/train.py:7"
+            _, found, place = source.partition(" at ")
+            folder = str(_module("jax").__file__).rpartition("__init__")[0]
+            return place.startswith(folder) if found else None
+        frame = frame.f_back
+    return None
+
+
+def name_of(function: Any) -> str:
+    """The name of a compiled function that was launched, the same that its program has."""
+    name = getattr(function, "__name__", None)
+    if name is None and not hasattr(function, "__wrapped__"):
+        # Compiled ahead of time: no function of the script is behind it, and only this error has the name.
+        try:
+            _ = function.__signature__
+        except ValueError as error:
+            found = _AHEAD_OF_TIME.search(str(error))
+            name = found and found[1]
+    return str(name or type(function).__name__)
 
 
 def process_index(client: Any) -> int:

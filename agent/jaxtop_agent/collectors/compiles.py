@@ -40,6 +40,7 @@ class Compiles:
         self._running: dict[int, Compiling] = {}
         self._depth: dict[int, int] = {}  # functions are traced within functions
         self._last: tuple[Compiling, int] | None = None
+        self._of_jax: dict[int, bool | None] = {}  # whether JAX itself defines what is being compiled
         self._listeners = jaxprivate.CompileListeners(self._started, self._ended)
         # When a compilation last ended, by the monotonic clock.
         self.last_ended = 0.0
@@ -60,6 +61,8 @@ class Compiles:
         if event in STAGES:
             with suppress(Exception):  # the user's compilation goes on
                 self._begin(threading.get_ident(), _function(facts))
+                if event == EVENT:
+                    self._of_jax[threading.get_ident()] = jaxprivate.is_of_jax(sys._getframe())
                 if event == EVENT and self.uncounted is None and jaxprivate.has_effects(sys._getframe()):
                     self.uncounted = _function(facts)
 
@@ -84,7 +87,7 @@ class Compiles:
                 if event == EVENT:
                     self.last_ended = time.monotonic()
                     now, function, took = now_ms(), _function(facts), round(duration * 1000)
-                    self._note(function, now, took)
+                    self._note(function, now, took, of_jax=self._of_jax.pop(threading.get_ident(), None))
                     self._board.tell(Compile(now, function, took))
 
     def _end(self, thread: int) -> None:
@@ -94,11 +97,11 @@ class Compiles:
         elif (done := self._running.pop(thread, None)) is not None:
             self._last = done, now_ms()
 
-    def _note(self, function: str, now: int, took: int) -> None:
+    def _note(self, function: str, now: int, took: int, *, of_jax: bool | None) -> None:
         """By the name of the program, so that two functions of one name are one entry."""
         noted, name = self._board.compiled, program_of(function)
         if name in noted or len(noted) < MOST_NAMES:
-            noted[name] = noted.get(name, Compiled(function)).again(now, took)
+            noted[name] = noted.get(name, Compiled(function)).again(now, took, of_jax=of_jax)
 
 
 def _function(facts: dict[str, object]) -> str:

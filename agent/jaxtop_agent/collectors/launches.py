@@ -73,7 +73,7 @@ class Launches:
         Nothing here can be waited for, and each step is atomic: other threads launch meanwhile.
         """
         try:
-            name, key = str(getattr(fun, "__name__", None) or type(fun).__name__), id(fun)
+            name, key = jaxprivate.name_of(fun), id(fun)
             number = self._named.get(name)
             if number is None:
                 new = next(self._next)

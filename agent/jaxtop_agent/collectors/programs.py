@@ -67,8 +67,6 @@ class LoadedPrograms:
         self._unread = 0
         self._untimed: set[Key] = set()
         self._compiles = 0
-        self._is_own: dict[str, bool] = {}
-        self._storms: frozenset[str] = frozenset()
         self._last: wire.Programs | None = None
         self._inventories = Inventories()
 
@@ -79,12 +77,11 @@ class LoadedPrograms:
         is_news = self._look(board, alone=alone) or bool(self._untimed)
         compiles = board.compiled.copy()
         total = sum(each.count for each in compiles.values())
-        storms = self._watch_for_storms(board, compiles)
-        if not is_news and (total, storms) == (self._compiles, self._storms):
+        if not is_news and total == self._compiles:
             return
-        self._compiles, self._storms = total, storms
+        self._compiles = total
         self._time(compiles)
-        programs = self._message(compiles)
+        programs = self._message(compiles, board.recompiling)
         # Values compare without the time, so that what did not change is not sent.
         if programs != self._last:
             self._last = board.programs = programs
@@ -135,29 +132,14 @@ class LoadedPrograms:
             elif now_ms() - read.seen_ms < LISTENER_LATE_MS:
                 self._untimed.add(key)
 
-    def _watch_for_storms(self, board: Board, compiles: dict[str, Compiled]) -> frozenset[str]:
-        """The functions that are compiled over and over; each is spoken of once."""
-        now = now_ms()
-        storms = {name: each for name, each in compiles.items() if each.is_storm(now)}
-        if not storms:
-            return frozenset()
-        if storms.keys() - self._is_own:
-            own = jaxprivate.own_functions()
-            self._is_own = {name: each.function in own for name, each in storms.items()}
-        # JAX's own functions are compiled for each new shape while a program sets itself up.
-        storms = {name: each for name, each in storms.items() if not self._is_own[name]}
-        for name in storms.keys() - self._storms:
-            board.tell(wire.Event(now, "warning", "recompiling", storms[name].storm_text(now)))
-        return frozenset(storms)
-
-    def _message(self, compiles: dict[str, Compiled]) -> wire.Programs:
+    def _message(self, compiles: dict[str, Compiled], recompiling: frozenset[str]) -> wire.Programs:
         known = [each for each in self._read.values() if each.program is not None]
         listed = known
         if len(known) > MOST_PROGRAMS:
             chosen = set(map(id, nlargest(MOST_PROGRAMS, known, key=lambda each: each.needs)))
             listed = [each for each in known if id(each) in chosen]
         programs = tuple(each.program for each in listed if each.program is not None)
-        names = {program.name for program in programs} | self._storms
+        names = {program.name for program in programs} | recompiling
         return wire.Programs(
             at_ms=0,
             programs=programs,
@@ -165,7 +147,7 @@ class LoadedPrograms:
             compile_ms=tuple(each.compile_ms for each in listed),
             rest=len(self._read) - len(listed) + self._unread,
             compiles={name: compiles[name].count for name in sorted(names & compiles.keys())},
-            recompiling=tuple(sorted(self._storms)),
+            recompiling=tuple(sorted(recompiling)),
         )
 
 

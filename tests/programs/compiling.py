@@ -1,0 +1,58 @@
+"""Compiles functions of JAX and of its own for many shapes; prints what is noted of them as JSON."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from jaxtop_agent.collectors.compiles import Compiles
+from jaxtop_agent.collectors.launches import Launches
+
+board = SimpleNamespace(compiled={}, tell=lambda _: None)
+Compiles(board).install()
+launches = Launches()
+launches.install()
+
+
+@jax.jit
+def subtract(x):
+    """Called like a function of JAX."""
+    return x - 1
+
+
+mesh = Mesh(np.array(jax.devices()), ("data",))
+for size in (4, 8, 12, 16, 20):
+    x = np.ones(size, np.float32)
+    subtract(x)
+    jnp.multiply(x, x)
+    jnp.bitwise_and(np.arange(size), 1)
+    jax.random.truncated_normal(jax.random.key(0), -1, 1, (size,))
+    rows = jax.device_put(x, NamedSharding(mesh, P("data")))
+    jax.device_put(rows, NamedSharding(mesh, P()))
+    jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, P()))(rows)
+
+
+def ahead(x):
+    return x * 2
+
+
+compiled = jax.jit(ahead).lower(np.ones(4, np.float32)).compile()
+for _ in range(3):
+    compiled(np.ones(4, np.float32))
+
+print(
+    json.dumps(
+        {
+            "by the script": sorted(name for name, each in board.compiled.items() if each.is_the_scripts),
+            "remembered": {name: len(each.ended) for name, each in board.compiled.items() if each.ended},
+            "compiled": {name: each.count for name, each in board.compiled.items()},
+            "launched": launches.totals(),
+        }
+    )
+)
