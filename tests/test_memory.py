@@ -124,6 +124,13 @@ def test_without_an_allocator_only_arrays_are_known():
     assert [found[name] for name in ("temporaries", "unexplained", "reserved", "free")] == [None] * 4
 
 
+def test_arrays_that_are_not_counted_are_no_part_that_is_known():
+    cluster = machine(wire.Arrays(1000), used_bytes=10 * KIB, limit_bytes=100 * KIB, reserved_bytes=0)
+    tell(cluster, (11, "r1-0", replace(cluster.hosts["r1-0"].hello, sources={"arrays": "off: too many"})))
+    known = {name: size for name, size in parts(cluster).items() if size is not None}
+    assert known == {"reserved": 0, "free": 90 * KIB}
+
+
 def test_a_device_of_which_nothing_is_known_has_no_parts():
     assert set(parts(machine(STATE, "gpu", "allocator")).values()) == {None}
 

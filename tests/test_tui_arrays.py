@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from msgspec.structs import replace
 from textual.widgets import Input, Static
 
 from jaxtop import wire
@@ -509,6 +510,13 @@ class TestEmpty:
                     frame(agent_id(0), wire.Arrays(int(NOW * 1000), 1, 1)),
                 ],
                 "no arrays: no host holds any",
+            ),
+            (
+                [
+                    frame(agent_id(0), replace(staging.hello(0), sources={"arrays": "off: too many"})),
+                    frame(agent_id(0), wire.Arrays(int(NOW * 1000), 1, 1)),
+                ],
+                "arrays are not counted: off: too many",
             ),
         ],
     )

@@ -61,6 +61,8 @@ class MemoryView:
     device: DeviceView
     bytes: tuple[int, ...] = NOTHING
     largest_free_bytes: int | None = None
+    # Whether the process counts its arrays; where it does not, what they take is part of what is used.
+    is_counted: bool = True
 
     def of(self, part: Part) -> int | None:
         """The bytes of a part; None where nobody knows."""
@@ -69,6 +71,8 @@ class MemoryView:
         if PARTS.index(part) >= _ARRAYS and self.device.memory_source != "allocator":
             return None
         if part is Part.FREE and not self.device.limit_bytes:
+            return None
+        if not self.is_counted and part not in (Part.FREE, Part.RESERVED):
             return None
         return self.bytes[PARTS.index(part)]
 
@@ -218,7 +222,13 @@ def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporari
     beyond = max(0, device.used_bytes - sum(arrays))
     temporaries = min(temporaries, beyond)
     free = max(0, (device.limit_bytes or 0) - device.used_bytes - reserved)
-    return MemoryView(device, (*arrays, temporaries, beyond - temporaries, reserved, free), largest)
+    parts = (*arrays, temporaries, beyond - temporaries, reserved, free)
+    return MemoryView(device, parts, largest, _is_counted(host))
+
+
+def _is_counted(host: Host) -> bool:
+    """Whether there is a census, or will be."""
+    return host.hello is None or not host.hello.sources.get("arrays", "").startswith("off")
 
 
 def _temporaries(host: Host) -> int:

@@ -11,7 +11,7 @@ from jaxtop import cluster as model
 from jaxtop.cluster import collectives as of_collectives
 from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives
-from jaxtop.cluster.states import State
+from jaxtop.cluster.states import OVER, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,6 +142,15 @@ class Moment:
     def waits(self) -> Mapping[tuple[str, int], int]:
         """How long each device waits for others in a launch, by run and id."""
         return of_collectives.waits(self.collectives, self.known_collectives)
+
+    def not_on(self, source: str) -> list[str]:
+        """What hosts that are there say of a source that does not work, each reason once."""
+        said = [
+            view.host.hello.sources.get(source, "")
+            for view in self.hosts
+            if view.host.hello and self.states[view.host.agent] not in OVER
+        ]
+        return list(dict.fromkeys(each for each in said if each and each != "on"))
 
     @property
     def counted_ago(self) -> float | None:

@@ -192,6 +192,21 @@ class Commands:
             found += probe()
         return sorted(found + probe(), reverse=True)
 
+    def loop(self, seconds: float, start: bool) -> dict[str, float]:
+        """Launch a trivial function for so long; with `start`, from when a viewer has come to a new agent."""
+        argument = jnp.zeros(())
+        if start:
+            self.start()
+            self.await_viewers(1)
+        batches: list[float] = []
+        now = began = time.perf_counter()
+        while now < began + seconds:
+            for _ in range(200):
+                argument = _trivial(argument)
+            last, now = now, time.perf_counter()
+            batches.append(now - last)
+        return {"mean": (now - began) / len(batches) / 200, "slowest": max(batches)}
+
     def launches(self, count: int, hook: str) -> float:
         """Seconds a launch of a trivial function, with no hook, an empty one, or ours."""
         argument = jnp.zeros(())
@@ -215,7 +230,13 @@ class Commands:
 
         told: list[Any] = []
         board: Any = SimpleNamespace(
-            memory_source=None, devices=wire.DeviceSample(), arrays=None, tell=told.append
+            memory_source=None,
+            devices=wire.DeviceSample(),
+            arrays=None,
+            counted_ms=None,
+            sources={},
+            stopping=False,
+            tell=told.append,
         )
         collector = ArrayCensus(Watched())
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MOST_ORIGINS = 20_000
 # Kinds and groups: a program may have ever new shapes and lines without end.
 MOST_MADE = 200_000
+# Objects of JAX by whose identity a kind is known: where each array has some of its own, they are of no use.
+MOST_HELD = 4000
 
 
 class Kind(msgspec.Struct, gc=False, eq=False):
@@ -244,16 +246,17 @@ class Census:
 
     def _kind(self, array: Any) -> Kind:
         aval, sharding = array.aval, array.sharding
-        alike = self._by_objects.setdefault(id(sharding), {})
-        kind = alike.get(id(aval))
+        alike = self._by_objects.get(id(sharding))
+        kind = None if alike is None else alike.get(id(aval))
         if kind is None:
             number = self._shardings.number(sharding)
             key = (aval.shape, aval.dtype, number)
             kind = self._kinds.get(key)
             if kind is None:
                 kind = self._kinds[key] = self._new_kind(array, number)
-            self._held += (aval, sharding)  # so that no others get their ids
-            alike[id(aval)] = kind
+            if len(self._held) < MOST_HELD:
+                self._held += (aval, sharding)  # so that no others get their ids
+                self._by_objects.setdefault(id(sharding), {})[id(aval)] = kind
         return kind
 
     def _new_kind(self, array: Any, number: int) -> Kind:

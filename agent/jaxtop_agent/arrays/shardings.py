@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # A program that makes shardings without end must not make the census grow without end.
 MOST = 1000
+# `device_put` makes a sharding for each array. So many are known by identity, others by what they are.
+MOST_MET = 2000
 
 
 class Shardings:
@@ -23,6 +25,8 @@ class Shardings:
         self._met: dict[int, Any] = {}
         self.by_id: dict[int, int] = {}
         self._mesh_by_id: dict[int, int] = {}
+        # Of arrays on one device: by its id and the kind of memory.
+        self._by_device: dict[tuple[int, Any], int] = {}
         self._numbers: dict[wire.Sharding, int] = {}
         self.meshes: list[wire.Mesh] = []
         self.described: list[wire.Sharding] = []
@@ -38,15 +42,26 @@ class Shardings:
         """The number of a sharding."""
         number = self.by_id.get(id(sharding))
         if number is None:
-            described, ids = self._describe(sharding)
-            number = self._numbers.get(described)
+            device = _only_device(sharding)
+            number = None if device is None else self._by_device.get(device)
             if number is None:
-                number = self._numbers[described] = len(self.described)
-                self.described.append(described)
-                self.device_counts.append(len(ids))
-                self.on_devices.append(self._local_ids.intersection(ids))
-            self._met[id(sharding)] = sharding
-            self.by_id[id(sharding)] = number
+                number = self._number(sharding)
+                if device is not None:
+                    self._by_device[device] = number
+            if len(self.by_id) < MOST_MET:
+                self._met[id(sharding)] = sharding
+                self.by_id[id(sharding)] = number
+        return number
+
+    def _number(self, sharding: Any) -> int:
+        """The number of the value that a sharding has."""
+        described, ids = self._describe(sharding)
+        number = self._numbers.get(described)
+        if number is None:
+            number = self._numbers[described] = len(self.described)
+            self.described.append(described)
+            self.device_counts.append(len(ids))
+            self.on_devices.append(self._local_ids.intersection(ids))
         return number
 
     def forget_objects(self) -> None:
@@ -76,6 +91,14 @@ class Shardings:
             index = self._mesh_by_id[id(mesh)] = self.meshes.index(described)
             self._met[id(mesh)] = mesh
         return index
+
+
+def _only_device(sharding: Any) -> tuple[int, Any] | None:
+    """The device of a sharding that has no mesh and one device, with the kind of memory."""
+    if type(sharding).__name__ != "SingleDeviceSharding":
+        return None
+    (device,) = sharding.device_set
+    return device.id, sharding.memory_kind
 
 
 def _describe_other(sharding: Any) -> tuple[wire.Sharding, tuple[int, ...]]:

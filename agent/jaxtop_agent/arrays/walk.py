@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import weakref
 from functools import partial
@@ -58,16 +59,22 @@ class Walk:
         self._values: dict[Path, Any] = {}
         self._met: dict[int, Path] = {}
         self._named: dict[int, Path] = {}
+        self._most = math.inf
         # Of the variable under way: weak references to one of its first arrays, and to its last.
         self._ends: list[Any] = [None, None]
 
-    def places(self, registered: Iterable[tuple[str, Callable[[], Any]]]) -> dict[int, Path]:
-        """Where the script holds its arrays now, by the id of the array; what was registered comes first."""
+    def places(
+        self, registered: Iterable[tuple[str, Callable[[], Any]]], most: float = math.inf
+    ) -> dict[int, Path]:
+        """Where the script holds its arrays now, by the id of the array; what was registered comes first.
+
+        Stops soon after it has found more than `most`.
+        """
         self._census += 1
         if self._made > MOST_PATHS:
             self.forget()
         reader = frames.Reader()
-        self._named = {}
+        self._named, self._most = {}, most
         self._sources = {self._root((name,), name, REGISTERED): read for name, read in registered}
         for variable in frames.variables():
             path = self._root(variable, variable.name, variable.code.co_qualname)
@@ -119,7 +126,7 @@ class Walk:
         """Go through everything under one variable; returns how much there was."""
         visited = 0
         pending = [(variable, 0, 0)]
-        while pending and visited < MOST_VISITED:
+        while pending and visited < MOST_VISITED and len(self._named) <= self._most:
             if self._is_time_to_breathe():
                 self._let_go(reader)  # before, not after: what the script drops meanwhile shall be gone
                 self._breathe()

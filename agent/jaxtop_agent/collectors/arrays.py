@@ -12,23 +12,23 @@ import msgspec
 from jaxtop import wire
 from jaxtop_agent import budget, jaxprivate
 from jaxtop_agent.arrays.census import Census
+from jaxtop_agent.arrays.crowd import Crowd
 from jaxtop_agent.arrays.shardings import Shardings
 from jaxtop_agent.arrays.table import Table
 from jaxtop_agent.arrays.walk import Walk
 from jaxtop_agent.clock import now_ms
-from jaxtop_agent.waiting import breathe
+from jaxtop_agent.waiting import Slices
 
 if TYPE_CHECKING:
     from jaxtop_agent.arrays.census import Group
     from jaxtop_agent.arrays.watched import Watched
     from jaxtop_agent.board import Board
 
-# The training script waits for the GIL at most so long while we look at its arrays one by one.
-BREATHE_AFTER_S = 0.003
 LOOKS_AT_ONCE = 100
-# The list of arrays keeps them alive: after so long it is dropped, and asked for again; so it is before a
-# breath that may last longer, until the script's threads give the GIL back. Some are looked at in any case,
-# and in a list of very many for longer than it took to make: else there would be no end of lists.
+# The list of arrays keeps them alive: it is dropped after so long, and asked for again. A pause lasts until
+# the script's threads give the GIL back: before one that may exceed the limit the list is dropped, too. A
+# list is used for a while in any case, in proportion to what it took to make: else a busy script would see
+# one list after another.
 HOLD_S, LEAST_HOLD_S, LISTINGS_HELD = 0.018, 0.008, 2
 # A script may make arrays as fast as we look at them.
 MOST_PASSES = 100
@@ -45,7 +45,8 @@ class ArrayCensus:
         self._watched = watched
         self._client: Any = None
         self._registered = 0
-        self._breathe_at = 0.0
+        self._slices = Slices()
+        self._crowd = Crowd()
         self._local_ids: tuple[int, ...] = ()
 
     def collect(self, board: Board, client: Any) -> None:
@@ -55,7 +56,15 @@ class ArrayCensus:
         if client is not self._client or self._shardings.is_full or self._census.is_full:
             self.forget(board)
             self._begin(client)
+        self._slices = Slices(lambda: board.stopping)
         present = self._count()
+        if present is None:
+            if board.counted_ms is not None or board.sources.get(self.name) != self._crowd.why_not:
+                self.forget(board)
+                board.tell(wire.Arrays(now_ms(), now_ms(), 0))
+            board.sources[self.name] = self._crowd.why_not
+            return
+        board.sources[self.name] = "on"
         if board.memory_source != "allocator":
             held = self._held(present)
             board.devices = msgspec.structs.replace(
@@ -65,7 +74,7 @@ class ArrayCensus:
         if self._watched.changes != self._registered:
             self._registered = self._watched.changes
             self._table.begin_anew()
-        message = self._table.take(present, self._breathe)
+        message = self._table.take(present, self._slices.pause)
         if message is not None:
             if isinstance(message, wire.Arrays):
                 self._census.drop(present)
@@ -91,59 +100,62 @@ class ArrayCensus:
         self._census = Census(self._shardings)
         self._table = Table(self._shardings)
         self._walk = Walk(
-            jaxprivate.array_type(), self._census.kind_of, self._is_time_to_breathe, self._breath
+            jaxprivate.array_type(),
+            self._census.kind_of,
+            lambda: self._slices.is_over,
+            self._rest,
         )
 
-    def _count(self) -> list[Group]:
-        """Find out what the script calls its arrays, then look at each array once."""
-        census = self._census
+    def _rest(self) -> None:
+        self._slices.rest()
+
+    def _count(self) -> list[Group] | None:
+        """Find out what the script calls its arrays, then look at each once; None if they are too many."""
+        census, crowd = self._census, self._crowd
         for _ in range(2):
             census.begin()
-            self._breath()
-            places = self._walk.places(self._watched.callables.items())
+            self._slices.rest(briefly=True)
+            places = self._walk.places(self._watched.callables.items(), crowd.limit)
+            if not crowd.may_be_listed(len(places)):
+                return None
             self._watched.rename(places)
             counted, is_all = 0, False
             for _ in range(MOST_PASSES):
                 counted, is_all = self._count_some(places, counted)
                 if is_all:
                     break
+                if crowd.is_too_large:
+                    return None
             if not census.must_repeat:
                 break
-        return census.end(places, self._breathe)
+        return census.end(places, self._slices.pause)
 
     def _count_some(self, places: dict[int, Any], counted: int) -> tuple[int, bool]:
         """Count more arrays, for as long as they may be held; how many were counted, and whether all."""
-        self._breath()
+        slices = self._slices
+        slices.rest(briefly=not counted)  # the first time at once, while the walk is still fresh
         drop_at, cpu = time.monotonic() + HOLD_S, time.thread_time()
         arrays = jaxprivate.live_arrays()
-        least = max(LEAST_HOLD_S, LISTINGS_HELD * (time.thread_time() - cpu))
-        drop_at = max(drop_at, time.monotonic() + least)
-        self._breathe_at = 0.0  # at once: that call was one long hold of the GIL
+        took = time.thread_time() - cpu
+        self._crowd.listed(len(arrays), took)
+        if self._crowd.is_too_large:
+            return counted, False
+        drop_at = max(drop_at, time.monotonic() + max(LEAST_HOLD_S, LISTINGS_HELD * took))
+        slices.expire()  # that call was one long hold of the GIL
         # JAX lists the newest first: at the end are those that were counted before, but for a few.
         del arrays[max(0, len(arrays) - counted) :]
         while arrays:
-            self._breathe()
+            if slices.is_over:
+                slices.rest(briefly=True)
             some = arrays[-LOOKS_AT_ONCE:]
             del arrays[-LOOKS_AT_ONCE:]
             counted += len(some)
             self._census.count(some, places)
             del some
-            longest_breath = sys.getswitchinterval() if self._is_time_to_breathe() else 0.0
-            if arrays and time.monotonic() + longest_breath > drop_at:
+            longest_pause = sys.getswitchinterval() if slices.is_over else 0.0
+            if arrays and time.monotonic() + longest_pause > drop_at:
                 return counted, False
         return counted, True
-
-    def _is_time_to_breathe(self) -> bool:
-        return time.monotonic() >= self._breathe_at
-
-    def _breathe(self) -> None:
-        """Let the script have the GIL, if we have had it for long."""
-        if self._is_time_to_breathe():
-            self._breath()
-
-    def _breath(self) -> None:
-        breathe()
-        self._breathe_at = time.monotonic() + BREATHE_AFTER_S
 
     def _held(self, present: list[Group]) -> Counter[int]:
         """Bytes on each local device; arrays offloaded to the host's memory do not count."""

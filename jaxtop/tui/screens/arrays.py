@@ -108,6 +108,8 @@ def empty(moment: Moment) -> str:
     """Why there are no arrays."""
     if not moment.hosts:
         return "no arrays yet: no host has been heard"
+    if reasons := moment.not_on("arrays"):
+        return f"arrays are not counted: {reasons[0]}"
     if not any(view.host.arrays.at_ms for view in moment.hosts):
         return "no arrays yet: no host has counted its arrays so far"
     return "no arrays: no host holds any"
@@ -170,6 +172,8 @@ class ArraysView(View):
             self._total = sum([view.held_bytes for view in self._views])
         ago = moment.counted_ago
         self._counted = "" if ago is None else f"counted {text.age(ago)} ago"
+        if reasons := moment.not_on("arrays"):
+            self._counted = f"not counted on every host: {reasons[0]}"
         self._past_runs = frozenset(run.id for run in moment.runs if _is_past(run, moment))
         self.table.update_views(self._views, moment.run_names, empty(moment))
         self._show_pane()

@@ -24,7 +24,6 @@ from jaxtop.tui.renderables.collective_pane import (
     strips_room,
 )
 from jaxtop.tui.renderables.ink import ink_of
-from jaxtop.tui.renderables.reading import OVER
 from jaxtop.tui.renderables.table import Column, figure, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
@@ -98,16 +97,6 @@ def columns_for(moment: Moment) -> tuple[Column[CollectiveView], ...]:
     return (*COLUMNS[:1], words("run", "run", 12, lambda view: names.get(view.run, view.run)), *COLUMNS[1:])
 
 
-def _sources(moment: Moment, name: str) -> list[str]:
-    """What the hosts that are there say of a source that does not work, each thing once."""
-    said = [
-        host.hello.sources.get(name, "")
-        for view in moment.hosts
-        if (host := view.host).hello and moment.states[host.agent] not in OVER
-    ]
-    return list(dict.fromkeys(each for each in said if each and each != "on"))
-
-
 def empty(moment: Moment) -> str:
     """Why there are no collectives."""
     if not moment.hosts:
@@ -115,7 +104,7 @@ def empty(moment: Moment) -> str:
     if len(moment.devices) == 1:
         return "no collectives: a single device has nobody to talk to"
     inventories = [each for view in moment.hosts for each in view.host.inventories.values()]
-    reasons = [each.why_not for each in inventories if each.why_not] or _sources(moment, "programs")
+    reasons = [each.why_not for each in inventories if each.why_not] or moment.not_on("programs")
     if reasons:
         return f"no collectives: {reasons[0]}"
     if not inventories:
@@ -126,7 +115,7 @@ def empty(moment: Moment) -> str:
 def untimed(moment: Moment) -> str:
     """Why nothing was timed so far."""
     note = next((view.host.window.note for view in moment.hosts if view.host.window.note), "")
-    said = _sources(moment, "collectives")
+    said = moment.not_on("collectives")
     if said:
         return f"no times: {said[0]}"
     return f"no times: {note}" if note else "waiting for the first window; c takes one now"
@@ -165,7 +154,7 @@ def _lately(moment: Moment) -> list[str]:
     if seen.newest is None or not seen.windows:
         return [untimed(moment)]
     age = text.age(moment.ago(seen.newest, seen.newest.window.at_ms))
-    return [f"windows: {seen.windows:,}, last {age} ago", *_sources(moment, "collectives")[:1]]
+    return [f"windows: {seen.windows:,}, last {age} ago", *moment.not_on("collectives")[:1]]
 
 
 class CollectivesView(View):

@@ -123,8 +123,7 @@ def empty(moment: Moment) -> str:
     """Why there are no programs."""
     if not moment.hosts:
         return "no programs yet: no host has been heard"
-    sources = [host.hello.sources.get("programs") for view in moment.hosts if (host := view.host).hello]
-    off = next((source for source in sources if source and source.startswith("off")), None)
+    off = next((source for source in moment.not_on("programs") if source.startswith("off")), None)
     return f"no programs: {off}" if off else "no programs yet: nothing is compiled on any host"
 
 

@@ -9,6 +9,7 @@ from tests.bench.rows import (
     commands,
     costs,
     cpu,
+    crowd,
     gil,
     hlo,
     hook,
@@ -47,6 +48,13 @@ ROWS = (
         control="the same without an agent",
         spread="shortest and longest of the windows' longest, around their median",
         measure=gil.keep,
+    ),
+    Row(
+        name="crowd",
+        what="a loop of very small launches beside very many arrays, with a viewer ÷ without",
+        control="the same loop without an agent ÷ without (A/A)",
+        spread="smallest and largest of the pairs, around their median",
+        measure=crowd.measure,
     ),
     Row(
         name="census",

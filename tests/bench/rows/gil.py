@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HOLD_BUDGET_MS = 5.0
 KEEP_BUDGET_MS = 20.0
 # With several devices an array is several buffers: the call into JAX that lists arrays takes the longer.
-SIZES = ((100, 8), (10_000, 1), (10_000, 8))
+SIZES = ((100, 8), (10_000, 1), (10_000, 8), (20_000, 1), (100_000, 1), (300_000, 1))
 
 
 def hold(setting: Setting) -> Iterator[Figure]:

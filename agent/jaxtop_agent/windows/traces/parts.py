@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop_agent.waiting import breathe
+from jaxtop_agent.waiting import Slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# An event is read in a microsecond or so; after this many others get the GIL.
-BETWEEN_BREATHS = 200
-AT_ONCE_S = 0.003
+# An event is read in some microseconds: so many between two looks at the clock.
+BETWEEN_BREATHS = 100
 
 # What compilers and JAX call collectives, where no inventory tells.
 COLLECTIVE = re.compile(
@@ -99,13 +97,12 @@ class Wanted:
 
 
 def breathing(events: Iterable[Any]) -> Iterator[Any]:
-    """These events, with the GIL given up now and then."""
-    last = time.monotonic()
+    """These events, with pauses in which the script has the GIL."""
+    slices = Slices()
     for number, event in enumerate(events):
         yield event
-        if not number % BETWEEN_BREATHS and time.monotonic() - last > AT_ONCE_S:
-            breathe()
-            last = time.monotonic()
+        if not number % BETWEEN_BREATHS:
+            slices.pause()
 
 
 def stats(event: Any) -> dict[str, Any]:

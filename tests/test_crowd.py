@@ -1,0 +1,115 @@
+"""A script with very many arrays: they are not counted, the viewer says why, and counting comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop.cluster import arrays
+from jaxtop_agent.arrays import crowd
+from jaxtop_agent.arrays.walk import Walk
+from jaxtop_agent.waiting import SLICE_S, Slices
+from tests.support import PYTHON, eventually, processes, script, viewer
+
+MANY = 30_000
+HOLDING = f"""
+import os, time
+import jax, numpy as np
+from jaxtop import agent
+from jaxtop_agent import jaxprivate
+
+listed = []
+inner = jaxprivate.live_arrays
+jaxprivate.live_arrays = lambda: listed.append(1) or inner()
+agent.start("crowd")
+held = [jax.device_put(np.float32(i)) for i in range({MANY})]
+listed.clear()
+open("ready", "w").close()
+while not os.path.exists("fewer"):
+    time.sleep(0.05)
+open("listed", "w").write(str(len(listed)))
+del held[10:]
+time.sleep(600)
+"""
+
+
+@pytest.mark.jax
+def test_too_many_arrays_are_neither_listed_nor_shown_until_they_are_fewer(tmp_path):
+    """They are found to be too many by walking variables; and no sum of some of them is shown."""
+    with processes([PYTHON, script(tmp_path, HOLDING)], cwd=tmp_path):
+        eventually((tmp_path / "ready").exists)
+        with viewer() as attached:
+            host = attached.host
+            attached.until(lambda: host(0).hello and host(0).hello.sources["arrays"].startswith("off"))
+            attached.until(lambda: host(0).pulse.sampled_ms)
+            assert "more than 25,000" in host(0).hello.sources["arrays"]
+            assert not arrays(attached.cluster)
+            assert host(0).pulse.counted_ms is None and not host(0).pulse.devices.used_bytes
+            (tmp_path / "fewer").touch()
+            attached.until(lambda: host(0).pulse.counted_ms)
+            assert (tmp_path / "listed").read_text() == "0"
+            attached.until(lambda: host(0).hello.sources["arrays"] == "on")
+            names = {view.name for view in arrays(attached.cluster)}
+            assert {f"held[{i}]" for i in range(10)} <= names
+
+
+def test_arrays_that_no_variable_leads_to_are_listed_once(monkeypatch):
+    """And again only when so many objects are gone that there can be few enough."""
+    blocks = 1_000_000
+    monkeypatch.setattr(crowd.sys, "getallocatedblocks", lambda: blocks)
+    looking = crowd.Crowd()
+    assert looking.may_be_listed(0)
+    looking.listed(100_000, 0.02)
+    assert looking.is_too_large and not looking.may_be_listed(0)
+    blocks -= 70_000
+    assert not looking.may_be_listed(0)
+    blocks -= 20_000
+    assert looking.may_be_listed(0)
+    looking.listed(10_000, 0.002)
+    assert not looking.is_too_large
+
+
+def test_where_listing_takes_long_fewer_are_too_many(monkeypatch):
+    """By the fastest of some listings: others were disturbed."""
+    blocks = 1_000_000
+    monkeypatch.setattr(crowd.sys, "getallocatedblocks", lambda: blocks)
+    looking = crowd.Crowd()
+    for seconds in (0.03, 0.008, 0.02):
+        looking.listed(20_000, seconds)
+        assert not looking.is_too_large
+    looking.listed(20_000, 0.03)
+    assert looking.is_too_large and "12,500" in looking.why_not
+    blocks -= 20_000
+    assert not looking.may_be_listed(11_000), "it would be on and off by turns"
+    assert looking.may_be_listed(9_000)
+
+
+def test_a_walk_stops_when_it_has_found_too_many():
+    class Array:
+        aval = None
+
+    held = {f"k{i}": [Array() for _ in range(300)] for i in range(50)}
+    walk = Walk(Array, lambda _: None, bool, bool)
+    found = walk.places([("held", lambda: held)], 1000)
+    assert 1000 < len(found) < 2000
+
+
+def test_long_work_leaves_most_of_the_time_to_the_script(monkeypatch):
+    """Also where each pause is cut to the length of a slice: the rest comes when nothing is held any more."""
+    now = rested = 0.0
+
+    def rest(seconds: float) -> None:
+        nonlocal now, rested
+        now, rested = now + seconds, rested + seconds
+
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr("time.thread_time", lambda: now - rested)
+    monkeypatch.setattr("time.sleep", rest)
+    slices, worked = Slices(), 0.0
+    for turn in range(1000):
+        now, worked = now + 0.0005, worked + 0.0005
+        if slices.is_over:
+            before = rested
+            slices.rest(briefly=turn % 20 > 0)
+            assert turn % 20 == 0 or rested - before < 1.01 * SLICE_S
+    slices.rest()
+    assert rested >= 3.9 * worked
