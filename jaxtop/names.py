@@ -18,3 +18,8 @@ def program_of(function: str) -> str:
 def function_of(program: str) -> str:
     """The function that a program was compiled from, as far as its name tells."""
     return program.removeprefix(_PREFIX).removeprefix("pmap_")
+
+
+def unwrapped(function: str) -> str:
+    """The name of a function that JAX calls `jit(name)`."""
+    return function.removeprefix("jit(").removesuffix(")") if function.startswith("jit(") else function

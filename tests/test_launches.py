@@ -28,21 +28,37 @@ PROGRAM = """
         x = step(x)
         jax.nn.logsumexp(x)  # outside of jit, too, and before each launch
         plain(x)
+    state = jax.new_ref(jnp.zeros(8))
+
+    @jax.jit
+    def mutate(state, x):
+        state[...] += x
+
+    @jax.jit
+    def report(x):
+        jax.debug.callback(lambda x: None, x)
+        return x + 1
+
+    for _ in range(9):
+        mutate(state, x)
+        report(x)
     {more}
     counted = jaxtop_agent._agent._hooks.launches()
     agent.stop()
-    print(json.dumps({{"step": counted.get("step"), "plain": counted.get("plain")}}))
+    print(json.dumps({{name: counted.get(name) for name in ("step", "plain", "mutate", "report")}}))
 """
+
+
+ALL = {"step": 11, "plain": 11, "mutate": 9, "report": 9}
 
 
 @pytest.mark.jax
 class TestLaunches:
-    def test_every_launch_after_the_first_is_counted_though_logsumexp_and_var_empty_the_threads_slot(
-        self, tmp_path
-    ):
+    def test_every_launch_is_counted_also_first_ones_and_those_of_refs_and_callbacks(self, tmp_path):
+        """Though `logsumexp` and `var` empty the thread's slot."""
         done = run(PYTHON, script(tmp_path, PROGRAM.format(more="")))
         assert done.stderr == ""
-        assert json.loads(done.stdout) == {"step": 10, "plain": 10}
+        assert json.loads(done.stdout) == ALL
 
     def test_a_nan_check_that_the_user_switches_on_still_reaches_the_user(self, tmp_path):
         more = "check_nans(jax, jnp)"
@@ -57,17 +73,19 @@ class TestLaunches:
 """
         done = run(PYTHON, script(tmp_path, check + PROGRAM.format(more=more)))
         assert "not seen" not in done.stdout
-        assert json.loads(done.stdout.splitlines()[-1]) == {"step": 10, "plain": 10}
+        assert json.loads(done.stdout.splitlines()[-1]) == ALL
 
     def test_after_stop_jax_is_as_it_was(self, tmp_path):
         text = """
             from jaxtop import agent
             import jax, jax.numpy as jnp
             from jax._src import api, config
+            from jax._src.interpreters import pxla
 
             def slots():
                 return (api._post_hook_state.get_global(), api._post_hook_state.get_local(),
-                        config.debug_nans._update_thread_local_hook)
+                        config.debug_nans._update_thread_local_hook,
+                        vars(pxla.ExecuteReplicated)["__call__"])
 
             jax.nn.logsumexp(jnp.ones(3))
             before = slots()
@@ -80,3 +98,23 @@ class TestLaunches:
         """
         done = run(PYTHON, script(tmp_path, text))
         assert done.stdout == "as it was\n", done.stderr
+
+    def test_what_goes_wrong_outside_the_fast_path_has_no_frame_of_ours_in_its_traceback(self, tmp_path):
+        text = """
+            import os, traceback
+            os.environ["JAX_TRACEBACK_FILTERING"] = "off"
+            from jaxtop import agent
+            agent.start()
+            import jax, jax.numpy as jnp
+
+            @jax.jit
+            def fails(x):
+                return jax.pure_callback(lambda x: 1 / 0, x, x)
+
+            try:
+                fails(jnp.ones(3)).block_until_ready()
+            except Exception:
+                print("jaxtop" in traceback.format_exc())
+        """
+        done = run(PYTHON, script(tmp_path, text))
+        assert done.stdout == "False\n", done.stderr

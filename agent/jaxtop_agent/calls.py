@@ -1,13 +1,15 @@
 """What a frame has called that has no frame of its own: a compiled program, or a method of an array.
 
-Told from the function's code alone: where the instruction that runs stands in the source, and what was loaded
-by that name. No variable is read but the module's own, and no file.
+The function's code tells where the instruction that runs stands in the source, and which name it loaded. Only
+the variable of that name is read, and no file.
 """
 
 from __future__ import annotations
 
 import dis
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from jaxtop_agent.arrays.frames import local
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,13 +26,15 @@ def launch(frame: FrameType, functions: Collection[str]) -> str | None:
     name = _called(frame)
     if name is None:
         return None
-    # Of the module's variables only the type is asked: no code of the script runs.
-    is_launch = name in WAITS or name in functions or _type_name(frame.f_globals.get(name)) == COMPILED
-    return name if is_launch else None
+    if name in WAITS or name in functions:
+        return name
+    found = frame.f_globals.get(name)
+    return _compiled(local(frame, name) if found is None else found)
 
 
-def _type_name(value: object) -> str:
-    return type(value).__name__
+def _compiled(value: Any) -> str | None:
+    """The name of a compiled function; None for all else, of which only the type is read."""
+    return str(value.__name__) if type(value).__name__ == COMPILED else None
 
 
 def _called(frame: FrameType) -> str | None:

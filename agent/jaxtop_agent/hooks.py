@@ -43,8 +43,10 @@ class Hooks:
             sources[Compiles.name] = reason(error)
 
     def keep(self) -> None:
-        """Put back what JAX itself took out."""
+        """Put back what JAX itself took out, and see whether launches are missed."""
         if self.launched is not None:
+            for window in self._board.windows[-1:]:
+                self.launched.compare(window)
             self._board.sources[Launches.name] = self.launched.keep()
 
     def uninstall(self) -> None:
@@ -57,6 +59,10 @@ class Hooks:
         """Launches by function name since the start."""
         return self.launched.totals() if self.launched else {}
 
+    def last_launch(self) -> tuple[float, str]:
+        """When something was launched last, by the monotonic clock, and what."""
+        return self.launched.last() if self.launched else (0.0, "")
+
     def compiling(self) -> tuple[Compiling, ...]:
         """What is being compiled now."""
         return self._compiles.running() if self._compiles else ()
@@ -64,7 +70,3 @@ class Hooks:
     def compiled_at(self) -> float:
         """When a compilation last ended, by the monotonic clock."""
         return self._compiles.last_ended if self._compiles else 0.0
-
-    def uncounted(self) -> str | None:
-        """A function of which no launch is ever counted, if one was compiled."""
-        return self._compiles.uncounted if self._compiles else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -395,6 +396,44 @@ class ThreadHooks:
             self._set_local(self._hook)
 
 
+class SlowLaunches:
+    """Tells of each launch that JAX makes outside its fast path, where the launch hook is not called.
+
+    These are first calls, and all calls of functions that take a `jax.Ref` or call back into Python. JAX
+    makes them with `ExecuteReplicated.__call__`. A descriptor takes the place of that method: looking the
+    method up tells of the launch, and returns JAX's own. No frame of ours is in the script's tracebacks.
+    """
+
+    def __init__(self, on_launch: Callable[[str], None]) -> None:
+        self._owner = _find(_module("jax._src.interpreters.pxla"), "ExecuteReplicated")
+        self._original = _find(self._owner, "__call__")
+        self._put = _Told(self._original, on_launch)
+
+    def install(self) -> None:
+        """Follow them from now on."""
+        self._owner.__call__ = self._put
+
+    def uninstall(self) -> None:
+        """Put JAX's method back, unless somebody else has replaced it since."""
+        if self._owner.__dict__.get("__call__") is self._put:
+            self._owner.__call__ = self._original
+
+
+class _Told:
+    """A method that tells of each look-up with the `name` of its object, as "jit(step)"."""
+
+    def __init__(self, original: Any, on_launch: Callable[[str], None]) -> None:
+        self._original = original
+        self._on_launch = on_launch
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self._original
+        with suppress(Exception):  # the launch goes on
+            self._on_launch(instance.name)
+        return self._original.__get__(instance, owner)
+
+
 class CompileListeners:
     """JAX's monitoring, of which we follow compilations."""
 
@@ -414,21 +453,6 @@ class CompileListeners:
         for kind, (_, listener) in self._listeners.items():
             names = (f"unregister_{kind}_listener", f"_unregister_{kind}_listener_by_callback")
             _find(self._monitoring, *names)(listener)
-
-
-def has_effects(frame: FrameType | None) -> bool:
-    """Whether the program whose compilation this frame belongs to has effects, such as callbacks of the host.
-
-    JAX never launches such a program on its fast path, so that its launches are not counted.
-    """
-    for _ in range(16):
-        if frame is None:
-            return False
-        if frame.f_code.co_name == "from_hlo" and frame.f_trace is None:  # else a debugger's values would go
-            names = frame.f_locals
-            return bool(names.get("unordered_effects") or names.get("ordered_effects"))
-        frame = frame.f_back
-    return False
 
 
 class Profiler:

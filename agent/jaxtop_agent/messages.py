@@ -94,6 +94,7 @@ class Messages:
             stall=self._stalls.stall,
             rhythm=board.rhythm,
             counted_ms=board.counted_ms,
+            lull=self._stalls.lull,
         )
 
     def _cpu_ppm(self) -> int | None:

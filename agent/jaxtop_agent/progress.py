@@ -51,6 +51,11 @@ class Progress:
         """How often the script told of a step."""
         return self._calls
 
+    @property
+    def last_at(self) -> float:
+        """When the script last told of a step, by the monotonic clock; 0 before it did."""
+        return self._times[-1][0] / 1e9 if self._times else 0.0
+
     def recent(self) -> list[Call]:
         """The last calls, in nanoseconds of the monotonic clock."""
         from jaxtop_agent.steps.finder import Call  # as below

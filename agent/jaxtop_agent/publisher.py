@@ -167,7 +167,7 @@ class Publisher:
         state += [("inventory", payload) for payload in inventories]
         since = now_ms() - WINDOWS_KEPT_MS
         state += [("window", wire.encode(each)) for each in self._board.windows if each.at_ms >= since]
-        if self._stalls.stall is not None and (stacks := self._stalls.stacks()) is not None:
+        if self._stalls.is_still and (stacks := self._stalls.stacks()) is not None:
             state.append(("stacks", wire.encode(stacks)))
         return [*state, ("pulse", wire.encode(self._messages.pulse(self._oversized)))]
 

@@ -19,6 +19,8 @@ AT_LEAST, TIMES, AT_MOST = 5.0, 6, 45.0
 TIMES_A_PAUSE = 2
 # A look that comes so late was held up like the script itself: stopped, or without the GIL.
 LATE = 3.0
+# What lasts for less than this is no lull.
+LULL = 4.0
 
 
 class Standstill(NamedTuple):
@@ -89,3 +91,25 @@ class Rhythm:
 
     def _least_patience(self) -> float:
         return max(AT_LEAST, min(TIMES * self.usual(), AT_MOST))
+
+
+class Lull:
+    """How long nothing has been done, whether there is a rhythm or not; time is an argument."""
+
+    def __init__(self, now: float) -> None:
+        self._since = self._looked = now
+        self.longest = 0.0
+
+    def look(self, now: float, done_at: float, *, compiling: bool, compiled_at: float) -> float | None:
+        """Since when nothing has been launched, told or compiled; None while that is short.
+
+        `done_at` is when something was last launched or told, `compiled_at` when a compilation last ended.
+        """
+        before, self._looked = self._looked, now
+        if compiling or now - before > LATE:
+            self._since = now
+        self._since = max(self._since, compiled_at)
+        if done_at > self._since:
+            self.longest = max(self.longest, done_at - self._since)
+            self._since = done_at
+        return self._since if now - self._since >= LULL else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
@@ -10,7 +11,7 @@ from jaxtop.names import program_of
 from jaxtop_agent import stacks
 from jaxtop_agent.board import reason
 from jaxtop_agent.clock import now_ms
-from jaxtop_agent.rhythm import Rhythm, Standstill
+from jaxtop_agent.rhythm import Lull, Rhythm, Standstill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +25,8 @@ EVERY = 0.9
 AGAIN_EVERY = 10.0
 NAME = "stalls"
 STEPS = "agent.step()"
+UNCOUNTED = "off: not all launches are counted"
 INTERACTIVE = "off: a person may be typing (interactive interpreter)"
-UNSEEN = "off: launches of {} cannot be counted (it has host callbacks)"
 
 
 class Stalls:
@@ -39,11 +40,13 @@ class Stalls:
         self._progress = progress
         self._own_threads = own_threads
         self._rhythm = Rhythm()
+        self._lull = Lull(time.monotonic())
         self._due = 0.0
         self._sent_at: float | None = None
         self._sent: tuple[wire.Thread, ...] = ()
         self._is_broken = False
         self.stall: wire.Stall | None = None
+        self.lull: wire.Lull | None = None
         board.sources[NAME] = "on"
 
     def look(self, now: float) -> wire.Stacks | None:
@@ -56,6 +59,11 @@ class Stalls:
         except Exception as error:
             self._break(error)
             return None
+
+    @property
+    def is_still(self) -> bool:
+        """Whether nothing has been done for some seconds."""
+        return self.stall is not None or self.lull is not None
 
     def stacks(self) -> wire.Stacks | None:
         """Where all threads stand; None if that cannot be told, and the source says why."""
@@ -73,14 +81,17 @@ class Stalls:
     def _look(self, now: float) -> wire.Stacks | None:
         counts = self._hooks.launches()
         counts[STEPS] = self._progress.calls
-        standstill = self._rhythm.look(
-            now,
-            counts,
-            compiling=bool(self._hooks.compiling()),
-            compiled_at=self._hooks.compiled_at(),
-        )
-        self._note(standstill if self._can_tell() else None, now)
-        if self.stall is None or not self._board.is_watched:
+        compiling, compiled_at = bool(self._hooks.compiling()), self._hooks.compiled_at()
+        standstill = self._rhythm.look(now, counts, compiling=compiling, compiled_at=compiled_at)
+        launched_at, function = self._hooks.last_launch()
+        done_at = max(launched_at, self._progress.last_at)
+        lull = self._lull.look(now, done_at, compiling=compiling, compiled_at=compiled_at)
+        if not self._can_tell():
+            standstill = lull = None
+        self._note(standstill, now)
+        longest_ms = round(self._lull.longest * 1000)
+        self.lull = None if lull is None else wire.Lull(function, _wall_ms(lull, now), longest_ms)
+        if not self.is_still or not self._board.is_watched:
             self._sent_at = None
             return None
         if self._sent_at is not None and now - self._sent_at < AGAIN_EVERY:
@@ -94,13 +105,10 @@ class Stalls:
 
     def _can_tell(self) -> bool:
         """Whether a pause means anything here."""
-        uncounted = self._hooks.uncounted()
         if hasattr(sys, "ps1") or "ipykernel" in sys.modules:
             state = INTERACTIVE
-        elif uncounted is not None:
-            state = UNSEEN.format(uncounted)
-        elif self._board.sources.get("launches", "").startswith("off"):
-            state = "off: launches are not counted"
+        elif self._board.sources.get("launches") != "on":
+            state = UNCOUNTED
         else:
             state = "on"
         self._board.sources[NAME] = state
@@ -112,8 +120,8 @@ class Stalls:
                 self._board.pulse_now = True
             self.stall = None
         elif self.stall is None:
-            since = now_ms() - round((now - standstill.since) * 1000)
-            self.stall = wire.Stall(self._carrier(), since, round(standstill.usual * 1000))
+            since_ms = _wall_ms(standstill.since, now)
+            self.stall = wire.Stall(self._carrier(), since_ms, round(standstill.usual * 1000))
             self._board.pulse_now = True
 
     def _carrier(self) -> str:
@@ -126,5 +134,10 @@ class Stalls:
 
     def _break(self, error: Exception) -> None:
         self._is_broken = True
-        self.stall = None
+        self.stall = self.lull = None
         self._board.sources[NAME] = reason(error)
+
+
+def _wall_ms(at: float, now: float) -> int:
+    """The time of day at a moment of the monotonic clock, which reads `now`."""
+    return now_ms() - round((now - at) * 1000)

@@ -10,7 +10,7 @@ from jaxtop.cluster.stalls import Certainty
 if TYPE_CHECKING:
     from jaxtop.cluster.stalls import Diagnosis
 
-# At most so often is a run looked at, whatever number of hosts speak.
+# A run is looked at once in this many seconds, however many hosts speak.
 LOOK_EVERY = 1.0
 # The hosts of a run notice within a few seconds of each other, and their stacks are on their way.
 SETTLES_WITHIN = {
@@ -32,10 +32,6 @@ class Episode:
     looked_at: float
     told: Diagnosis | None = None
     told_at: float = 0.0
-
-    def is_due(self, at: float) -> bool:
-        """Whether it is time to look again."""
-        return not 0 <= at - self.looked_at < LOOK_EVERY
 
     def looked(self, at: float, found: Diagnosis) -> Episode:
         """After a look; what is news is `told` from now on."""

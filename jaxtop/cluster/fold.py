@@ -14,9 +14,9 @@ from jaxtop.cluster import keyframe
 from jaxtop.cluster.collectives import groups, joining, layout, words
 from jaxtop.cluster.episodes import LOOK_EVERY, Episode
 from jaxtop.cluster.host import Host, Launches, Rate, Unmet
+from jaxtop.cluster.lulls import still_of
 from jaxtop.cluster.series import kept
-from jaxtop.cluster.stalls import diagnose
-from jaxtop.cluster.states import is_over
+from jaxtop.cluster.stalls import diagnose, goes_on
 from jaxtop.cluster.views import run_of
 
 if TYPE_CHECKING:
@@ -77,8 +77,9 @@ class Cluster:
     past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
     known_meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)
     joining: joining.Joining = field(default_factory=joining.Joining)
-    # The runs that stand still now.
+    # The runs that stand still now, and when each run was last looked at for that.
     episodes: dict[str, Episode] = field(default_factory=dict)
+    looked: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     changes: int = 0
     # What the views derived from it last, kept by them: the number of changes by then, and the runs.
     known_runs: tuple[int, list[Run]] | None = field(default=None, repr=False, compare=False)
@@ -147,18 +148,22 @@ class Cluster:
         host = self.hosts[agent]
         run = run_of(host)
         episode = self.episodes.get(run)
-        if episode is None and host.pulse.stall is None:
+        if episode is None and still_of(host) is None:
             return
-        episode = episode or Episode(at, at - LOOK_EVERY)
-        if not episode.is_due(at):
+        looked_at = episode.looked_at if episode is not None else self.looked.get(run, at - LOOK_EVERY)
+        if 0 <= at - looked_at < LOOK_EVERY:
             return
+        self.looked[run] = at
         found = diagnose(self, run, at)
         if found is not None:
+            episode = episode or Episode(at, at)
             self.episodes[run] = after = episode.looked(at, found)
             if after.told is not episode.told:
                 self.events.append(LoggedEvent(at, found.severity, "stalled", found.about, found.text))
-        elif self.episodes.pop(run, None) is not None and episode.told is not None and not is_over(host):
-            self.events.append(LoggedEvent(at, "info", "goes on", agent, episode.end(at)))
+        elif episode is not None and goes_on(self, run, at):
+            del self.episodes[run]
+            if episode.told is not None:
+                self.events.append(LoggedEvent(at, "info", "goes on", agent, episode.end(at)))
 
     def _hello(self, host: Host, hello: wire.Hello, _at: float) -> Host:
         if hello != host.hello:

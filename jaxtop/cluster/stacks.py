@@ -102,19 +102,24 @@ def main_frames(stacks: Stacks) -> tuple[Place, ...]:
     return thread.frames if thread else ()
 
 
+def is_waiting(stacks: Stacks) -> bool:
+    """Whether the main thread waits in JAX."""
+    frames = main_frames(stacks)
+    inner = frames[_inside(frames) :]
+    return bool(inner) and not _is_making(frames) and _is_of_jax(inner[-1], _WAITING)
+
+
 def _group(hosts: list[Host]) -> StackGroup:
     first = hosts[0]
     frames = main_frames(first.stacks)
-    inner = frames[_inside(frames) :]
-    making = _is_making(frames)
     return StackGroup(
         run=run_of(first),
         agents=tuple(host.agent for host in hosts),
         threads=first.stacks.threads,
         place=_place(frames),
-        is_waiting=not making and bool(inner) and _is_of_jax(inner[-1], _WAITING),
+        is_waiting=is_waiting(first.stacks),
         at_ms=min(host.stacks.at_ms for host in hosts),
-        is_making=making,
+        is_making=_is_making(frames),
     )
 
 

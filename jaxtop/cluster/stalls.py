@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from jaxtop.cluster.lulls import computes, differing, has_stacks_of_now, running_of, still_of
 from jaxtop.cluster.ranges import named
 from jaxtop.cluster.stacks import groups_of, place_text
 from jaxtop.cluster.states import State, interval_of, state_of
@@ -40,6 +41,13 @@ COMPILES_FOR = 2.0
 # JAX launches ahead of the devices, but not without end: hosts that are farther apart were not counted alike.
 FARTHEST = 64
 MOST_PLACES, LONGEST_NAME = 3, 60
+# Without a rhythm a run stands still after this many seconds if its hosts differ in what they launched, or in
+# whether they wait;
+DIFFERS_FOR = 10.0
+# and after this many if all of them wait for a launch, and none computes;
+WAITS_FOR = 20.0
+# or if it was launched so often before, and now takes this many times the longest lull.
+LAUNCHED, TIMES_A_LULL = 5, 3
 
 
 class Certainty(IntEnum):
@@ -71,10 +79,19 @@ class Diagnosis:
 
 
 def diagnose(cluster: Cluster, run: str, at: float) -> Diagnosis | None:
-    """What holds a run up; None while none of its processes says that it stands still."""
-    members = next((each.hosts for each in runs(cluster) if each.id == run), ())
-    case = _Case([view.host for view in members if run_of(view.host) == run], at)
+    """What holds a run up; None while nothing shows that it stands still."""
+    case = _case(cluster, run, at)
     return case.diagnosis(run) if case.stalled else None
+
+
+def goes_on(cluster: Cluster, run: str, at: float) -> bool:
+    """Whether something happens on a process of the run; those that are lost tell nothing."""
+    return any(still_of(host) is None for host in _case(cluster, run, at).heard)
+
+
+def _case(cluster: Cluster, run: str, at: float) -> _Case:
+    members = next((each.hosts for each in runs(cluster) if each.id == run), ())
+    return _Case([view.host for view in members if run_of(view.host) == run], at)
 
 
 class _Case:
@@ -85,15 +102,18 @@ class _Case:
         self.states = {host.agent: state_of(host, at) for host in members}
         self.present = [host for host in members if self.states[host.agent] is not State.ENDED]
         self.lost = [host for host in self.present if self.states[host.agent] in _LOST]
-        heard = [host for host in self.present if self.states[host.agent] not in _LOST]
-        self.stalled = [host for host in heard if host.pulse.stall is not None]
-        self.heard = heard
+        self.heard = [host for host in self.present if self.states[host.agent] not in _LOST]
+        self.stalled = [host for host in self.heard if host.pulse.stall is not None]
+        self.has_rhythm = bool(self.stalled)
+        if not self.has_rhythm and self._is_stuck():
+            self.stalled = self.heard
 
     def diagnosis(self, run: str) -> Diagnosis:
         odd, certainty, text = self._cause()
         culprits = {host.agent for host in odd}
         waiting = tuple(host.agent for host in self.stalled if host.agent not in culprits)
-        severity = "critical" if len(waiting) > 1 and not self._compilers else "warning"
+        is_grave = self.has_rhythm and len(waiting) > 1 and not self._compilers
+        severity = "critical" if is_grave else "warning"
         agents = tuple(host.agent for host in odd)
         return Diagnosis(run, int(self.at * 1000), severity, text, agents, waiting, certainty)
 
@@ -123,6 +143,33 @@ class _Case:
         else:
             text = f"{self._standing(waiting)}; {said}"
         return odd, Certainty.WHY if places and self._are_all_seen else Certainty.WHO, text
+
+    # Without a rhythm
+
+    def _is_stuck(self) -> bool:
+        """Whether nothing happens on any process, some wait, and what they wait for will hardly come."""
+        stills = [still_of(host) for host in self.heard]
+        running = [running_of(host) for host in self.heard]
+        if not any(running) or not all(stills):
+            return False
+        shortest = min(map(self._seconds, self.heard))
+        if shortest < DIFFERS_FOR:
+            return False
+        if len(self.heard) > 1 and differing(self.heard) is not None:
+            return True
+        computing = [computes(host) for host in self.heard]
+        if any(computing):
+            return False
+        if not all(running) or self.lost:
+            return True
+        none_computes = all(each is False for each in computing)
+        return shortest >= WAITS_FOR and (none_computes or all(map(self._takes_too_long, self.heard)))
+
+    def _takes_too_long(self, host: Host) -> bool:
+        running, lull = running_of(host), host.pulse.lull
+        if running is None or lull is None or host.launches.get(running.function, 0) <= LAUNCHED:
+            return False
+        return running.seconds > TIMES_A_LULL * lull.longest_ms / 1000
 
     # Who it is
 
@@ -168,13 +215,15 @@ class _Case:
 
     @cached_property
     def function(self) -> str:
-        """What they launched last."""
-        said = Counter(host.pulse.stall.function for host in self.stalled if host.pulse.stall)
+        """What they launched last; without a rhythm, what only some of them have launched."""
+        if not self.has_rhythm and (name := differing(self.heard)) is not None:
+            return name
+        said = Counter(still.function for host in self.stalled if (still := still_of(host)) is not None)
         return said.most_common(1)[0][0]
 
     @cached_property
     def _groups(self) -> list[StackGroup]:
-        return groups_of(host for host in self.heard if self._has_stacks_of_now(host))
+        return groups_of(host for host in self.heard if has_stacks_of_now(host))
 
     @cached_property
     def _waiters(self) -> set[str]:
@@ -186,17 +235,14 @@ class _Case:
         """Whether the stacks of all that stand still have come."""
         return sum(len(group.agents) for group in self._groups) == len(self.stalled)
 
-    def _has_stacks_of_now(self, host: Host) -> bool:
-        stall, stacks = host.pulse.stall, host.stacks
-        return stall is not None and bool(stacks.threads) and stacks.at_ms >= stall.since_ms
-
     def _hosts(self, agents: Iterable[str]) -> list[Host]:
         wanted = set(agents)
         return [host for host in self.heard if host.agent in wanted]
 
     def _seconds(self, host: Host) -> float:
         """For how long it stands still, by its own clock and the time since it spoke."""
-        since = host.pulse.stall.since_ms if host.pulse.stall else host.pulse.at_ms
+        still = still_of(host)
+        since = still.since_ms if still else host.pulse.at_ms
         return (host.pulse.at_ms - since) / 1000 + self._age(host)
 
     def _age(self, host: Host) -> float:
@@ -210,9 +256,10 @@ class _Case:
 
     def _since(self) -> str:
         first = max(self.stalled, key=self._seconds)
-        usual = first.pulse.stall.usual_ms / 1000 if first.pulse.stall else 0
+        stall = first.pulse.stall
+        usual = f" (usually every {stall.usual_ms / 1000:.1f} s)" if stall else ""
         who = "" if len(self.present) == 1 else f" by {named(self.stalled)}"
-        return f"nothing launched{who} for {self._seconds(first):.0f} s (usually every {usual:.1f} s)"
+        return f"nothing launched{who} for {self._seconds(first):.0f} s{usual}"
 
     def _standing(self, hosts: list[Host]) -> str:
         many = len(hosts) > 1

@@ -25,6 +25,7 @@ from jaxtop.cluster import (
     steps_of,
 )
 from jaxtop.cluster.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
+from jaxtop.cluster.lulls import running_of
 from jaxtop.cluster.states import is_over
 from jaxtop.export.metrics import OF_STEPS, busy_threads, of_device, of_machine
 
@@ -130,6 +131,7 @@ def _host(
             {"function": each.function, "for_s": (pulse.at_ms - each.since_ms) / 1000}
             for each in pulse.compiling
         ],
+        "running": _running(host),
         "step": _step(host),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
@@ -146,6 +148,12 @@ def _host(
             for view in own_devices
         ],
     }
+
+
+def _running(host: Host) -> dict[str, Any] | None:
+    """The launch that has run for so long that nothing else happens."""
+    running = None if is_over(host) else running_of(host)
+    return None if running is None else {"function": running.function, "for_s": running.seconds}
 
 
 def _step(host: Host) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from jaxtop.cluster import State, launch_rate, pace_of, step_of_run
 from jaxtop.cluster.collectives import latecomers
+from jaxtop.cluster.lulls import running_of
 from jaxtop.tui import pace, text
 from jaxtop.tui.renderables.reading import OVER, PAST
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # Of the processes of a run, whose steps take so many times those of the others is worth a word.
 SLOWER = 1.1
+# A launch that has run for so many seconds is worth a word.
+LONG = 20.0
 # Worst first: what stands on the second line when several things are wrong.
 _GRAVITY = (
     State.DIED,
@@ -151,6 +154,7 @@ def facts(
         *_latecomers(moment, palette),
         *skipped,
         *_compiling(moment, palette),
+        *_running(moment, palette),
     ]
     for sign, words, style in found or [_all_well(moment, palette)]:
         part = text.printable(f"{sign} {words}")
@@ -227,6 +231,15 @@ def _compiling(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
         return []
     longest, function = max(running)
     return [("*", f"compiling {function} for {text.age(longest / 1000)}", palette.warning)]
+
+
+def _running(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+    """The launch that has run for longest, where it does so for longer than most."""
+    running = [each for host in _present(moment) if (each := running_of(host)) is not None]
+    longest = max(running, key=lambda each: each.seconds, default=None)
+    if longest is None or longest.seconds < LONG:
+        return []
+    return [("*", f"{longest.function} has run for {text.age(longest.seconds)}", palette.muted)]
 
 
 def _all_well(moment: Moment, palette: Palette) -> tuple[str, str, str]:

@@ -195,6 +195,17 @@ class Stall(Struct, frozen=True, array_like=True):
     usual_ms: int
 
 
+class Lull(Struct, frozen=True, array_like=True):
+    """Nothing was launched, compiled or told for some seconds: since when, and what was launched last.
+
+    `function` is empty where nothing was launched at all. `longest_ms` is the longest lull before this one.
+    """
+
+    function: str
+    since_ms: int
+    longest_ms: int = 0
+
+
 class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     """The figures of one interval. Launch counters are totals, and only those that moved are listed."""
 
@@ -210,6 +221,7 @@ class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     stall: Stall | None = None
     rhythm: Rhythm | None = None
     counted_ms: int | None = None  # the arrays, the last time
+    lull: Lull | None = None
 
 
 class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):

@@ -110,10 +110,8 @@ class Reader:
         frame = stack[variable.depth]
         if frame.f_code is not variable.code:
             return None
-        if not variable.code.co_flags & _OPTIMIZED:
-            return frame.f_locals.get(variable.name)
-        if _get_variable is not None:
-            return _get_variable(frame, variable.name)
+        if not variable.code.co_flags & _OPTIMIZED or _get_variable is not None:
+            return local(frame, variable.name)
         values = self._values.get(frame)
         if values is None:
             values = self._values[frame] = _snapshot(frame)
@@ -123,6 +121,15 @@ class Reader:
         """Hold nothing any more: a frame that is held keeps its variables after its function has ended."""
         self._values.clear()
         self._stacks.clear()
+
+
+def local(frame: FrameType, name: str) -> Any:
+    """The value of a variable of a running function; None where it is not bound or cannot be read."""
+    if not frame.f_code.co_flags & _OPTIMIZED:
+        return frame.f_locals.get(name)
+    if _get_variable is not None:
+        return _get_variable(frame, name)
+    return _snapshot(frame).get(name)
 
 
 def _snapshot(frame: FrameType) -> dict[str, Any]:

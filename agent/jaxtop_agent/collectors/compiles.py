@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop.names import program_of
+from jaxtop.names import program_of, unwrapped
 from jaxtop.wire import Compile, Compiling
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.clock import now_ms
@@ -44,8 +44,6 @@ class Compiles:
         self._listeners = jaxprivate.CompileListeners(self._started, self._ended)
         # When a compilation last ended, by the monotonic clock.
         self.last_ended = 0.0
-        # A function of which no launch is ever counted, if one was compiled.
-        self.uncounted: str | None = None
 
     def install(self) -> None:
         self._listeners.register()
@@ -63,8 +61,6 @@ class Compiles:
                 self._begin(threading.get_ident(), _function(facts))
                 if event == EVENT:
                     self._of_jax[threading.get_ident()] = jaxprivate.is_of_jax(sys._getframe())
-                if event == EVENT and self.uncounted is None and jaxprivate.has_effects(sys._getframe()):
-                    self.uncounted = _function(facts)
 
     def _begin(self, thread: int, function: str) -> None:
         depth = self._depth[thread] = self._depth.get(thread, 0) + 1
@@ -105,5 +101,4 @@ class Compiles:
 
 
 def _function(facts: dict[str, object]) -> str:
-    name = str(facts.get("fun_name") or "a function without a name")
-    return name.removeprefix("jit(").removesuffix(")") if name.startswith("jit(") else name
+    return unwrapped(str(facts.get("fun_name") or "a function without a name"))

@@ -1,0 +1,73 @@
+"""Runs that halt in their first steps, before there is a rhythm, are reported; slow ones are not."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager, suppress
+from subprocess import DEVNULL
+
+import pytest
+
+from jaxtop import discovery
+from jaxtop.cluster import hosts
+from jaxtop.cluster.lulls import running_of
+from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
+from tests.test_stalls_live import told
+
+pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.timeout(300)]
+
+PROGRAM = ROOT / "tests" / "programs" / "first_steps.py"
+LINES = PROGRAM.read_text().splitlines()
+HELD_IN = {"before": "600", "first": "IS_LAST and number", "fifth": "IS_LAST and number"}
+
+
+def is_there(*names):
+    with suppress(discovery.NoTarget):
+        return discovery.seeds(names)
+
+
+@contextmanager
+def running(*kinds):
+    """A run of two processes of each kind, and one viewer of all of them."""
+    commands = []
+    for kind in kinds:
+        coordinator = f"127.0.0.1:{free_port()}"
+        commands += [[PYTHON, PROGRAM, kind, coordinator, 2, index] for index in range(2)]
+    with ExitStack() as stack:
+        stack.enter_context(processes(*commands, env=environment(1), stdout=DEVNULL, stderr=DEVNULL))
+        eventually(lambda: is_there(*kinds), timeout=120)
+        yield stack.enter_context(viewer(*kinds))
+
+
+def of(attached, kind):
+    """The hosts of a run, by their processes."""
+    found = [host for host in hosts(attached.cluster) if host.run_name == kind]
+    return sorted(found, key=lambda host: host.process_index or 0)
+
+
+def texts(attached, kind):
+    agents = {host.agent for host in of(attached, kind)}
+    return [event.text for event in told(attached, "stalled") if event.agent in agents]
+
+
+def test_a_process_that_never_comes_to_a_step_is_named_before_there_is_a_rhythm():
+    with running(*HELD_IN) as attached:
+        attached.until(lambda: all(texts(attached, kind) for kind in HELD_IN), timeout=150)
+        for kind, line in HELD_IN.items():
+            (text,) = texts(attached, kind)
+            number = next(i for i, each in enumerate(LINES, 1) if line in each)
+            assert text.startswith("host 0 waits in jit_step (all-reduce); host 1 "), text
+            assert f"first_steps.py:{number}" in text or f"first_steps.py:{number + 1}" in text, text
+            assert [running_of(host) is not None for host in of(attached, kind)] == [True, False]
+
+
+def test_a_halt_inside_of_the_first_step_is_reported_and_a_launch_that_computes_is_not():
+    """Nor is a long compilation in the first steps."""
+    with running("within", "computing", "compiling") as attached:
+        attached.until(lambda: texts(attached, "within"), timeout=150)
+        attached.until(
+            lambda: [(running_of(host) or (0, 0))[1] > 20 for host in of(attached, "computing")] == [True] * 2
+        )
+        attached.until(lambda: any(host.launches.get("step", 0) > 5 for host in of(attached, "compiling")))
+        assert texts(attached, "within")[0].endswith("halt")
+        assert running_of(of(attached, "computing")[0]).function == "long"
+        assert texts(attached, "computing") == texts(attached, "compiling") == []
