@@ -248,6 +248,7 @@ def test_the_document_says_what_a_step_takes_and_what_that_is_of_the_peak():
         "launches_per_step": 5,
         "flops": 10**12,
         "flops_per_second": pytest.approx(3.9e12),
+        "flops_at_least": False,
         "utilization_of_peak": pytest.approx(3.9 / 989),
         "peak_source": "NVIDIA's data sheet, dense bfloat16",
         "tokens_per_second": pytest.approx(3900),
@@ -437,6 +438,8 @@ def test_collectives_are_in_the_document_with_the_one_who_comes_last():
     assert (psum["straggler"]["process_index"], psum["straggler"]["device_id"] // 2) == (1, 1)
     assert psum["enough"] and psum["straggler"]["share"] > 0.9
     assert [each["straggler"] for each in document["collectives"][1:]] == [None] * 5
+    timed = document["collectives"][0]
+    assert 0 < timed["busbw_bytes_per_s"] == pytest.approx(timed["busbw_gbps"] * 1e9)
     (program,) = document["programs"]
     assert (program["collectives"], program["measured_launches"]) == (6, 25)
     assert 0 < program["exposed_share"] < program["collective_share"] < 1

@@ -41,9 +41,6 @@ class Executable:
     def get_compiled_memory_stats(self) -> SimpleNamespace:
         return self.memory
 
-    def cost_analysis(self) -> dict[str, float]:
-        return {"flops": -1.0, "bytes accessed": 12.0}
-
     def get_parameter_shardings(self) -> None:
         return None
 
@@ -95,7 +92,7 @@ def test_each_program_is_read_once_and_told_when_something_changed(loaded):
 def test_what_the_compiler_does_not_know_is_unknown(loaded):
     loaded.append(Executable("jit_step"))
     (program,) = look(LoadedPrograms(), Board()).programs
-    assert (program.flops, program.accessed_bytes, program.fingerprint) == (None, 12, "1234")
+    assert (program.flops, program.accessed_bytes, program.fingerprint) == (None, None, "1234")
     assert (program.devices, program.local_devices, program.created) == (1, 1, None)
 
 
@@ -121,17 +118,10 @@ def test_one_that_cannot_be_read_is_counted_and_harms_no_other(loaded):
         raise RuntimeError("deleted")
 
     loaded += [Executable("jit_bad", hlo_modules=fail), Executable("jit_step")]
-    loaded.append(Executable("jit_half", get_compiled_memory_stats=fail, cost_analysis=fail))
+    loaded.append(Executable("jit_half", get_compiled_memory_stats=fail))
     told = look(LoadedPrograms(), Board(), 2)
     assert [program.name for program in told.programs] == ["jit_step", "jit_half"]
     assert told.rest == 1 and told.programs[1].argument_bytes is None
-
-
-def test_the_costs_of_a_giant_are_not_added_up(loaded):
-    loaded.append(Executable("jit_giant"))
-    loaded[0].module.computations = lambda: [None] * (collector.MOST_COMPUTATIONS + 1)
-    (program,) = look(LoadedPrograms(), Board()).programs
-    assert program.accessed_bytes is None and program.argument_bytes == 1
 
 
 def test_a_compilation_belongs_to_the_newest_program_of_its_name(loaded):

@@ -139,11 +139,6 @@ def module_name(executable: Any) -> str:
     return str(_find(executable, "hlo_modules")()[0].name)
 
 
-def computations(executable: Any) -> int:
-    """How many computations a program has, which is how long it takes to add up its costs."""
-    return sum(len(module.computations()) for module in _find(executable, "hlo_modules")())
-
-
 def module(executable: Any) -> Any:
     """What a program was compiled from, as its compiler left it."""
     return _find(executable, "hlo_modules")()[0]
@@ -157,18 +152,6 @@ def parts(module: Any) -> list[Any]:
 def instructions(computation: Any) -> list[Any]:
     """Those of a computation, with opcode and text; `Missing` on versions that only print a whole module."""
     return list(_find(computation, "instructions")())
-
-
-def opcodes(names: frozenset[str], instruction: Any) -> frozenset[Any]:
-    """What an instruction's `opcode` is if it is one of these, which are named as in texts."""
-    kind = type(instruction.opcode)
-    if kind is str:
-        return names
-    members = ("k" + "".join(part.capitalize() for part in name.split("-")) for name in names)
-    found = frozenset(getattr(kind, member) for member in members if hasattr(kind, member))
-    if not found:
-        raise Missing("operations have other names than those known here")
-    return found
 
 
 def module_text(module: Any, *, brief: bool) -> str:
@@ -204,12 +187,6 @@ def code_bytes(executable: Any) -> int | None:
 def compiled_memory(executable: Any) -> Any:
     """What a program needs of one device, by the compiler; asked without the GIL."""
     return _find(executable, "get_compiled_memory_stats")()
-
-
-def cost(executable: Any) -> dict[str, Any]:
-    """Operations and bytes of one launch on one device; the GIL is held while they are added up."""
-    found = _find(executable, "cost_analysis")()
-    return dict(found[0] if isinstance(found, list) else found)
 
 
 def program_traceback(executable: Any) -> Any | None:

@@ -28,7 +28,7 @@ class StepView:
     """The step of one process. Operations, power and tokens are those of all its devices together.
 
     `functions` is the group of launches of a step, empty where the script tells of its steps itself. What the
-    devices compute is what the compiler counted, and their peak what their makers say: an estimate.
+    devices compute is counted in the compiled programs, and their peak is what their makers say: an estimate.
     `launches` are those of a step, one of a group as often as it is repeated; None where none were seen.
     """
 
@@ -48,6 +48,8 @@ class StepView:
     peak_source: str
     watts: float | None
     tokens_per_second: float | None
+    # Whether the operations, and what follows from them, are lower bounds.
+    flops_at_least: bool = False
 
     @property
     def name(self) -> str:
@@ -124,6 +126,7 @@ def step_of(host: Host) -> StepView | None:
         peak_source=known[0].source if peak is not None else "",
         watts=_watts(host),
         tokens_per_second=None if tokens is None or per_second is None else tokens * per_second,
+        flops_at_least=rhythm.flops_at_least,
     )
 
 

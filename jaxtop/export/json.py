@@ -170,6 +170,7 @@ def _step(host: Host) -> dict[str, Any] | None:
         "functions": functions,
         "is_told": not functions,
         "peak_source": None if step is None else step.peak_source or None,
+        "flops_at_least": None if step is None or step.flops is None else step.flops_at_least,
     }
     figures = {each.name: None if step is None else each.in_json(step) for each in OF_STEPS}
     figures["per_second"] = pace_of(host)
@@ -240,6 +241,7 @@ def _program(
         "function": view.function,
         "fingerprint": program.fingerprint,
         "flops": program.flops,
+        "flops_at_least": None if program.flops is None else program.flops_at_least,
         "accessed_bytes": program.accessed_bytes,
         "argument_bytes": program.argument_bytes,
         "output_bytes": program.output_bytes,
@@ -288,7 +290,8 @@ def _collective(view: CollectiveView) -> dict[str, Any]:
         "p99_us": view.p99_us,
         "transfer_us": view.transfer_us,
         "wait_us": view.wait_us,
-        "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),
+        "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),  # gigabytes a second, whatever the name says
+        "busbw_bytes_per_s": view.busbw_bytes_per_s,
         "straggler": late
         and {
             "process_index": late.process_index,

@@ -79,11 +79,11 @@ OF_STEPS = (
     OfStep("jitter", "step_jitter_ratio", "What p90 has more than p50.", "ratio", lambda of: of.jitter),
     OfStep("idle", "step_idle_ratio", "Time in which no program ran.", "ratio", lambda of: of.idle),
     OfStep("launches_per_step", "step_launches", "Launches of a step.", "", lambda of: of.launches),
-    OfStep("flops", "step_flops", "Operations of a step, by the compiler.", "flops", lambda of: of.flops),
+    OfStep("flops", "step_flops", "Operations of a step, at least.", "flops", lambda of: of.flops),
     OfStep(
         "flops_per_second",
         "step_flops_per_second",
-        "Operations a second, by the compiler.",
+        "Operations a second, at least.",
         "flops_per_second",
         lambda of: of.flops_per_second,
     ),

@@ -138,8 +138,8 @@ def _figure(each: Named) -> _Family:
 
 def _of_programs(document: dict[str, Any]) -> list[_Family]:
     compiles = _Family("jaxtop_compiles", "counter", "Compilations of a function.")
-    by_compiler = "Operations of a launch on a device, by the compiler."
-    flops = _Family("jaxtop_program_flops", "gauge", by_compiler, "flops")
+    operations = "Operations of a launch on a device, at least."
+    flops = _Family("jaxtop_program_flops", "gauge", operations, "flops")
     needs = _Family("jaxtop_program_memory_bytes", "gauge", "What a program needs of a device.", "bytes")
     differs = _Family("jaxtop_program_differs", "gauge", "Processes with another program of this name.")
     within = _Family(
@@ -189,7 +189,7 @@ def _of_collectives(document: dict[str, Any]) -> list[_Family]:
             lasts.add({**labels, "quantile": quantile}, _over(each[figure], 10**6))
         transfer.add(labels, _over(each["transfer_us"], 10**6))
         wait.add(labels, _over(each["wait_us"], 10**6))
-        bus.add(labels, None if each["busbw_gbps"] is None else each["busbw_gbps"] * 10**9)
+        bus.add(labels, each["busbw_bytes_per_s"])
         if each["straggler"]:
             who = {
                 "process_index": each["straggler"]["process_index"],

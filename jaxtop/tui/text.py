@@ -60,6 +60,11 @@ def amount(value: float | None) -> str:
     raise AssertionError("the last power takes everything")
 
 
+def bound(words: str, *, at_least: bool) -> str:
+    """A figure with the sign of a lower bound, if it is one."""
+    return f"≥{words}" if at_least and words != NA else words
+
+
 def duration(milliseconds: float | None) -> str:
     """How long something took."""
     if milliseconds is None:

@@ -156,7 +156,8 @@ class Rhythm(Struct, frozen=True, array_like=True):
     steps itself. `steps` counts them since this rhythm, of this `serial`, was found. The mean and the pace
     are of the last seconds, the percentiles of the last `samples` steps; what is done between steps, such as
     an evaluation, is left out of them, but not out of the pace. `flops` is what a step computes on one
-    device, by the compiler.
+    device, on average over the devices of the process, by its compiled programs; a lower bound if
+    `flops_at_least`.
     """
 
     serial: int
@@ -170,6 +171,7 @@ class Rhythm(Struct, frozen=True, array_like=True):
     p90_us: int | None = None
     p99_us: int | None = None
     flops: int | None = None
+    flops_at_least: bool = False
 
 
 class Compiling(Struct, frozen=True, array_like=True):

@@ -10,7 +10,8 @@ from jaxtop.wire.ids import Ids, Runs  # noqa: TC001 - msgspec reads the annotat
 class Program(Struct, frozen=True, array_like=True):
     """A compiled program that is loaded; what its compiler says of it, the bytes for one device.
 
-    `devices` are those of all processes together; None where the program does not tell.
+    `devices` are those of all processes together; None where the program does not tell. `flops` and
+    `accessed_bytes` are those of a launch, loops and all; lower bounds if `flops_at_least`.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Program(Struct, frozen=True, array_like=True):
     temp_bytes: int | None = None
     code_bytes: int | None = None
     created: str | None = None
+    flops_at_least: bool = False
 
 
 class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):

@@ -18,16 +18,13 @@ from jaxtop_agent.waiting import breathe
 if TYPE_CHECKING:
     from jaxtop_agent.board import Board
     from jaxtop_agent.compiled import Compiled
+    from jaxtop_agent.inventory.operations import Work
 
 # Those that need the most memory go over the wire, the rest as a count: a message stays below MAX_TELEMETRY.
 MOST_PROGRAMS = 300
 LONGEST_NAME = 120
 # CPU that one turn may spend on programs that are new; the others have their turn later.
 TURN_S = 0.01
-# The costs of a program are added up under the GIL, 2 µs a computation; its memory is not. So the one that
-# takes long to tell its memory is not even asked how many computations it has.
-MOST_COMPUTATIONS = 2000
-LONG_S = 0.03
 # Where the program lives in a plugin, its modules are copied: not those of a giant.
 MOST_CODE_BYTES = 256 << 20
 
@@ -109,7 +106,8 @@ class LoadedPrograms:
             program = _describe(executable, alone=alone)
             read[key] = _Read(program, now_ms())
             if program is not None:
-                self._inventories.read(board, key, executable, program, alone=alone)
+                work = self._inventories.read(board, key, executable, program, alone=alone)
+                read[key].program = _with_work(program, work)
             self._untimed.add(key)
             del executable
             breathe()
@@ -167,7 +165,6 @@ def _describe(executable: Any, *, alone: bool) -> wire.Program | None:
         local_devices=local,
         created=(origins.created(jaxprivate.program_traceback(executable)) or "")[:LONGEST_NAME] or None,
     )
-    started = time.thread_time()
     with suppress(Exception):
         memory = jaxprivate.compiled_memory(executable)
         program = msgspec.structs.replace(
@@ -178,16 +175,15 @@ def _describe(executable: Any, *, alone: bool) -> wire.Program | None:
             temp_bytes=memory.temp_size_in_bytes,
             code_bytes=memory.generated_code_size_in_bytes,
         )
-    if time.thread_time() - started < LONG_S:
-        with suppress(Exception):
-            if jaxprivate.computations(executable) <= MOST_COMPUTATIONS:
-                cost = jaxprivate.cost(executable)
-                program = msgspec.structs.replace(
-                    program,
-                    flops=_figure(cost.get("flops")),
-                    accessed_bytes=_figure(cost.get("bytes accessed")),
-                )
     return program
+
+
+def _with_work(program: wire.Program, work: Work | None) -> wire.Program:
+    if work is None:
+        return program
+    return msgspec.structs.replace(
+        program, flops=work.operations, accessed_bytes=work.bytes, flops_at_least=work.at_least
+    )
 
 
 def _local_devices(executable: Any) -> int | None:
@@ -205,11 +201,6 @@ def _devices(executable: Any, name: str, local: int | None) -> int | None:
         if local == 1 and not name.startswith("pmap_"):
             return 1
     return None
-
-
-def _figure(value: Any) -> int | None:
-    """Compilers say -1 of what they do not know."""
-    return int(value) if isinstance(value, int | float) and value >= 0 else None
 
 
 def _text(fingerprint: Any) -> str | None:

@@ -14,7 +14,7 @@ from jaxtop_agent.collectors.launches import REMEMBERED
 from jaxtop_agent.steps.finder import Facts, Steps
 
 if TYPE_CHECKING:
-    from jaxtop.wire import Programs, Window
+    from jaxtop.wire import Program, Programs, Window
     from jaxtop_agent.board import Board
     from jaxtop_agent.progress import Progress
     from jaxtop_agent.steps.finder import Told
@@ -61,7 +61,8 @@ class StepRhythm:
         self._patience = 0
         self._learn(names, board.programs, board.windows)
         told = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now)
-        board.rhythm = None if told is None else self._message(told, names)
+        devices = len(board.topology.devices) if board.topology is not None else 0
+        board.rhythm = None if told is None else self._message(told, names, devices)
 
     def forget(self, board: Board) -> None:
         board.rhythm = None
@@ -83,12 +84,13 @@ class StepRhythm:
         self._facts = Facts(
             arguments={number: each.argument_bytes for number, each in known.items()},
             results={number: each.output_bytes for number, each in known.items()},
-            flops={number: each.flops for number, each in known.items()},
+            flops={number: _of_all_devices(each) for number, each in known.items()},
+            at_least=frozenset(number for number, each in known.items() if each.flops_at_least),
             own=own,
             device_ns={number: durations[name] for number, name in wanted.items() if name in durations},
         )
 
-    def _message(self, told: Told, names: dict[int, str]) -> Rhythm:
+    def _message(self, told: Told, names: dict[int, str], devices: int) -> Rhythm:
         return Rhythm(
             serial=self._steps.serial,
             functions=tuple(names[each] for each in dict.fromkeys(told.functions))[:MOST_FUNCTIONS],
@@ -100,8 +102,16 @@ class StepRhythm:
             p50_us=_micros(told.p50_ns),
             p90_us=_micros(told.p90_ns),
             p99_us=_micros(told.p99_ns),
-            flops=None if told.flops is None else round(told.flops),
+            flops=None if told.flops is None or not devices else round(told.flops / devices),
+            flops_at_least=told.flops is not None and told.flops_at_least,
         )
+
+
+def _of_all_devices(program: Program) -> int | None:
+    """The operations of a launch on all devices of this process that run it."""
+    if program.flops is None or program.local_devices is None:
+        return None
+    return program.flops * program.local_devices
 
 
 def _is_read(programs: Programs | None) -> bool:

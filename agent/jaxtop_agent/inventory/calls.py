@@ -16,6 +16,7 @@ _ONE = re.compile(rf"\b(?:to_apply|calls)={_NAME}")
 _SEVERAL = re.compile(
     rf"\b(?:branch_computations|called_computations)=\{{([^}}]*)\}}|\b(?:true|false)_computation={_NAME}"
 )
+_APPLIED = re.compile(rf"\b(?:to_apply|select|scatter)={_NAME}")
 _COMMA = re.compile(r"[\s,%]+")
 DEEPEST = 100
 MOST_TIMES = 1 << 53
@@ -45,6 +46,11 @@ def made_by(instruction: Instruction) -> list[tuple[str, int | None]]:
             names = {name for each in found for name in _COMMA.split(each[1] or each[2]) if name}
             return [(name, None) for name in sorted(names)]
     return []
+
+
+def applied_by(instruction: Instruction) -> list[str]:
+    """The computations that an instruction applies to the elements of its operands."""
+    return _APPLIED.findall(instruction.attributes)
 
 
 class Calls:

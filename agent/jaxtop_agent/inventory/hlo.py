@@ -22,17 +22,9 @@ if TYPE_CHECKING:
 
 _KIND = re.compile(rf"({'|'.join(KINDS)})(-start|-done|-update)?")
 _GOES_ON = frozenset({"async-done", "async-update"})
-_CALLERS = frozenset({"while", "call", "conditional", "async-start"})
 # The profiler shows these, and not the collective within.
 _WRAPPERS = frozenset({"fusion", "async-start"})
 _SPEAKS_TO_HOST = frozenset({"custom-call", "send", "recv"})
-# An instruction with one of these opcodes may be a collective, or lead to one, or call into Python.
-MATTERS = frozenset(
-    {*_CALLERS, *_GOES_ON, *_SPEAKS_TO_HOST}
-    | {kind + suffix for kind in KINDS for suffix in ("", "-start", "-done", "-update")}
-)
-# This may lead to one, too, in the rare program where nothing else does.
-FUSION = "fusion"
 _CALLBACK = re.compile(r'\bcustom_call_target="[^"]*python\w*callback')
 _HOST_TRANSFER = "is_host_transfer=true"
 _IS_SYNC = re.compile(r'\bis_sync\\?":\s*true')
@@ -82,12 +74,12 @@ class Module:
         self._unread = 0
         self._calls_back = False
 
-    def add(self, computation: str, line: str) -> None:
-        """Take one instruction; what is no collective, and leads to none, is passed over."""
+    def add(self, computation: str, line: str) -> Instruction | None:
+        """Take one instruction and return it; what is no collective, and leads to none, is passed over."""
         by = lines.read(line)
         if by is None:
             self._unread += _UNREAD.match(line) is not None
-            return
+            return None
         if match := _KIND.fullmatch(by.opcode):
             if match[2] in {None, "-start"}:
                 self._found.append(Found(computation, match[1], match[2] is not None, by))
@@ -100,6 +92,7 @@ class Module:
         ):
             self._calls_back = True
         self._calls.add(computation, by)
+        return by
 
     def __bool__(self) -> bool:
         return bool(self._found or self._unread)

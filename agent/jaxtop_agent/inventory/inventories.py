@@ -1,4 +1,4 @@
-"""The inventories: the collectives of each program that is loaded, read once."""
+"""What each loaded program contains, read once: its collectives, and the operations of a launch."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.clock import now_ms
-from jaxtop_agent.inventory import hlo, telling
-from jaxtop_agent.inventory.hlo import FUSION, MATTERS, Module, Reading
+from jaxtop_agent.inventory import hlo, lines, telling, text
+from jaxtop_agent.inventory.hlo import Module, Reading
+from jaxtop_agent.inventory.operations import Operations
 from jaxtop_agent.waiting import breathe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from jaxtop_agent.board import Board
     from jaxtop_agent.inventory.groups import Places
+    from jaxtop_agent.inventory.operations import Work
 
     Key = tuple[int, Any]
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 MOST_WHOLE, MOST_BRIEF = 250, 600
 TOO_LARGE = "this version of JAX would hold the script up while it prints a program of this size"
 AT_ONCE_S = 0.002
-BETWEEN_LOOKS = 256
+BETWEEN_LOOKS = 32
 
 
 class _Kept(NamedTuple):
@@ -44,11 +46,13 @@ class Inventories:
     def __init__(self) -> None:
         self._kept: dict[Key, _Kept] = {}
 
-    def read(self, board: Board, key: Key, executable: Any, program: wire.Program, *, alone: bool) -> None:
-        """Read the collectives of a program, and tell of them; one of a single device has none."""
+    def read(
+        self, board: Board, key: Key, executable: Any, program: wire.Program, *, alone: bool
+    ) -> Work | None:
+        """Read a program and tell of its collectives; returns what a launch does on one device, if known."""
+        inventory, reading, work = _inventory(executable, program, alone=alone)
         if program.devices == 1:
-            return
-        inventory, reading = _inventory(executable, program, alone=alone)
+            return work  # without collectives
         is_told = bool(inventory.collectives or inventory.unread or inventory.why_not)
         if is_told or reading.calls_back:
             told = inventory if is_told else None
@@ -56,6 +60,7 @@ class Inventories:
             self._put_on(board)
         if is_told:
             board.tell(replace(inventory, at_ms=now_ms()))
+        return work
 
     def keep(self, board: Board, keys: Iterable[Key]) -> None:
         """Forget the programs that are not among these."""
@@ -75,13 +80,15 @@ class Inventories:
         board.calls_back = frozenset(each.program for each in self._kept.values() if each.calls_back)
 
 
-def _inventory(executable: Any, program: wire.Program, *, alone: bool) -> tuple[wire.Inventory, Reading]:
-    """What goes over the wire, and all that was read."""
+def _inventory(
+    executable: Any, program: wire.Program, *, alone: bool
+) -> tuple[wire.Inventory, Reading, Work | None]:
+    """The collectives as they go over the wire, all that was read of them, and what a launch does."""
     local_ids: tuple[int, ...] = ()
-    reading, why_not = Reading(), ""
+    reading, work, why_not = Reading(), None, ""
     try:
         local_ids = tuple(device.id for device in jaxprivate.local_devices(executable))
-        reading = _reading(executable, len(local_ids) if alone else None)
+        reading, work = _reading(executable, len(local_ids) if alone else None)
     except _TooLarge:
         why_not = TOO_LARGE
     except Exception as error:
@@ -95,7 +102,7 @@ def _inventory(executable: Any, program: wire.Program, *, alone: bool) -> tuple[
         unread=reading.unread,
         why_not=why_not,
     )
-    return telling.fitted(blank, reading), reading
+    return telling.fitted(blank, reading), reading, work
 
 
 class _TooLarge(Exception):
@@ -114,41 +121,51 @@ class Pace:
             self._last = time.monotonic()
 
 
-def _reading(executable: Any, total: int | None) -> Reading:
+def _reading(executable: Any, total: int | None) -> tuple[Reading, Work | None]:
     """From single instructions where JAX has them; so no text of many megabytes is ever made."""
     compiled = jaxprivate.module(executable)
     computations = jaxprivate.parts(compiled)
     pace = Pace()
-    module = Module()
+    module, operations = Module(), Operations()
     try:
-        _add(module, computations, MATTERS, pace)
+        for computation in computations:
+            _add(module, operations, computation, pace)
     except jaxprivate.Missing:
         return _reading_of_text(compiled, len(computations), pace)
-    # JAX's entry has this name; what else nobody calls may be called by a fusion.
-    if any(not name.startswith("main") for name in module.uncalled(pace)):
-        _add(module, computations, frozenset({FUSION}), pace)
-    return module.finish(_places(module, executable, total), pace)
+    return module.finish(_places(module, executable, total), pace), operations.work(None, pace)
 
 
-def _add(module: Module, computations: list[Any], opcodes: frozenset[str], pace: Pace) -> None:
-    wanted: frozenset[Any] = frozenset()
-    for computation in computations:
-        listed = jaxprivate.instructions(computation)
-        if listed and not wanted:
-            wanted = jaxprivate.opcodes(opcodes, listed[0])
-        for number, instruction in enumerate(listed):
-            if instruction.opcode in wanted:
-                module.add(computation.name, instruction.to_string())
-            if not number % BETWEEN_LOOKS:
-                pace()
+def _add(module: Module, operations: Operations, computation: Any, pace: Pace) -> None:
+    name, listed = computation.name, []
+    for number, instruction in enumerate(jaxprivate.instructions(computation)):
+        if (by := module.add(name, instruction.to_string())) is not None:
+            listed.append(by)
+        if not number % BETWEEN_LOOKS:
+            pace()
+    operations.add(name, listed, pace)
 
 
-def _reading_of_text(compiled: Any, computations: int, pace: Pace) -> Reading:
+def _reading_of_text(compiled: Any, computations: int, pace: Pace) -> tuple[Reading, Work | None]:
     if computations > MOST_BRIEF:
         raise _TooLarge
-    text = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)
+    printed = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)
     breathe()
-    return hlo.read(text, pace)
+    return hlo.read(printed, pace), operations_of(printed, pace)
+
+
+def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
+    """What a launch of a program does, by the text of its module."""
+    operations, entry = Operations(), None
+    for name, is_entry, instructions in text.computations(printed):
+        listed = []
+        for number, each in enumerate(instructions):
+            if (by := lines.read(each)) is not None:
+                listed.append(by)
+            if not number % BETWEEN_LOOKS:
+                pace()
+        operations.add(name, listed, pace)
+        entry = name if is_entry else entry
+    return operations.work(entry, pace)
 
 
 def _places(module: Module, executable: Any, total: int | None) -> Places | None:

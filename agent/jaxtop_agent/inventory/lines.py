@@ -9,6 +9,8 @@ _HEAD = re.compile(r"\s*(?:ROOT )?%?([^\s=]+) = ")
 _OPCODE = re.compile(r"\s*([a-z][a-z0-9\-]*)\(")
 _BRACKET = re.compile(r"[()]")
 _QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+_NAMED = re.compile(r"%([\w.\-]+)")
+_COMMENT = re.compile(r"/\*[^*]*\*/")
 _LAST_NAME = re.compile(r"%?([\w.\-]+)\s*$")
 _OP_NAME = re.compile(r'\bmetadata=\{[^"}]*(?:"[^"]*"[^"}]*)?\bop_name="([^"\\]*(?:\\.[^"\\]*)*)"')
 _TRIPS = re.compile(r'known_trip_count\\?":\s*\{\\?"n\\?":\s*\\?"(\d{1,18})\\?"')
@@ -17,19 +19,34 @@ LONGEST_SOURCE = 40
 
 
 class Instruction(NamedTuple):
-    """The parts of an instruction, as text: `attributes` with their quoted parts emptied, `quoted` whole."""
+    """The parts of an instruction, as text; `quoted` are its attributes, with their quoted parts."""
 
     name: str
     opcode: str
     shape: str
     operands: str
-    attributes: str
     quoted: str
+
+    @property
+    def attributes(self) -> str:
+        """The attributes with their quoted parts emptied."""
+        return _QUOTED.sub('""', self.quoted)
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Where the pattern stands among the attributes."""
+        return pattern.search(self.attributes)
 
     def attribute(self, pattern: re.Pattern[str]) -> str | None:
         """What the pattern's group finds among the attributes."""
-        match = pattern.search(self.attributes)
+        match = self.match(pattern)
         return match[1] if match else None
+
+    @property
+    def operand_names(self) -> list[str]:
+        """The names of its operands, in their order."""
+        if "%" in self.operands:
+            return _NAMED.findall(self.operands)
+        return [name for each in _COMMENT.sub("", self.operands).split(",") if (name := each.strip())]
 
     @property
     def operand(self) -> str:
@@ -68,14 +85,12 @@ def read(line: str) -> Instruction | None:
     closing = _closing(line, opcode.end() - 1)
     if closing < 0:
         return None
-    rest = line[closing:]
     return Instruction(
         head[1],
         opcode[1],
         line[start:end],
         line[opcode.end() : closing - 1],
-        _QUOTED.sub('""', rest),
-        rest,
+        line[closing:],
     )
 
 

@@ -23,6 +23,13 @@ class Array(NamedTuple):
     text: str
     bytes: int | None
 
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Its sizes; 1 stands for one that the text does not tell."""
+        inside = self.text[self.text.index("[") + 1 : -1]
+        sizes = [_DIMENSION.fullmatch(each) for each in inside.split(",")] if inside else []
+        return tuple(int(size[1][:18]) if size else 1 for size in sizes)
+
 
 Shape = Array | tuple["Shape", ...]
 

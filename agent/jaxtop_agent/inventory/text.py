@@ -27,6 +27,18 @@ class Line(NamedTuple):
     text: str
 
 
+def computations(text: str) -> Iterator[tuple[str, bool, list[str]]]:
+    """The computations of a module: the name, whether it is the entry, and the instructions."""
+    end = 0
+    while (start := text.find(_HEADER_END, end)) >= 0:
+        first = text.rfind("\n", 0, start) + 1
+        end = text.find("\n}", start)
+        end = len(text) if end < 0 else end
+        match = _HEADER.match(text, first)
+        if match is not None and not text.startswith(" ", first):
+            yield match[2], bool(match[1]), text[start + len(_HEADER_END) : end].split("\n")
+
+
 def having(words: tuple[str, ...], text: str, pause: Callable[[], None]) -> Iterator[Line]:
     """The instructions of a module that have one of these words; `pause` is called after each slice."""
     computation, is_entry = "", False

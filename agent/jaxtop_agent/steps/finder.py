@@ -42,13 +42,15 @@ class Call(NamedTuple):
 class Facts:
     """What is known of functions, by their numbers.
 
-    Bytes that a launch takes and returns, operations that it does, which functions are JAX's own; and how
-    long launches take on the device, where a profiler has told it.
+    Bytes that a launch takes and returns, operations that it does on all devices of the process together,
+    and of which functions this is a lower bound; which functions are JAX's own; and how long launches take on
+    the device, where a profiler has told it.
     """
 
     arguments: Mapping[int, int | None] = field(default_factory=dict)
     results: Mapping[int, int | None] = field(default_factory=dict)
     flops: Mapping[int, int | None] = field(default_factory=dict)
+    at_least: frozenset[int] = frozenset()
     own: frozenset[int] = frozenset()
     device_ns: Mapping[int, int] = field(default_factory=dict)
 
@@ -66,6 +68,7 @@ class Told(NamedTuple):
     p90_ns: float | None
     p99_ns: float | None
     flops: float | None
+    flops_at_least: bool = False
 
 
 class Steps:
@@ -188,6 +191,7 @@ class Steps:
             p90_ns=cuts[89] if cuts else None,
             p99_ns=cuts[98] if cuts else None,
             flops=_flops(often, facts),
+            flops_at_least=any(each in facts.at_least or facts.flops.get(each) is None for each in often),
         )
 
 

@@ -92,7 +92,8 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
     step = None if device.state in OVER else step_of(host)
     computes = step.flops_per_second if step else None
     each = None if computes is None or host.hello is None else computes / len(host.hello.devices)
-    return [*lines, *probed_lines(subject.probed, each, ink)]
+    at_least = step is not None and step.flops_at_least
+    return [*lines, *probed_lines(subject.probed, each, ink, at_least=at_least)]
 
 
 def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:

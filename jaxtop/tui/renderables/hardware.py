@@ -190,9 +190,10 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
         )
         lines.append(line)
     if step.flops_per_second is not None:
-        line = pairs([("computes", f"{text.amount(step.flops_per_second)}flop/s")], ink)
+        sign = "≥" if step.flops_at_least else ""
+        line = pairs([("computes", f"{sign}{text.amount(step.flops_per_second)}flop/s")], ink)
         if step.utilization is not None:
-            line.append_text(pairs([("  of peak", f"~{text.share(step.utilization)}")], ink))
+            line.append_text(pairs([("  of peak", f"{sign or '~'}{text.share(step.utilization)}")], ink))
         lines.append(line)
     source = f"its peak: {step.peak_source}"
     if step.utilization is not None and len(source) <= width:

@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from jaxtop.tui.renderables.ink import Ink
 
 
-def probed_lines(probed: ProbedDevice | None, flops_per_second: float | None, ink: Ink) -> list[Text]:
+def probed_lines(
+    probed: ProbedDevice | None, flops_per_second: float | None, ink: Ink, *, at_least: bool = False
+) -> list[Text]:
     """The measured rates of a device, and the share of its matrix rate that the step computes."""
     if probed is None:
         return []
     rate, memory = probed.rate("matrix_flops_per_s"), probed.rate("memory_bytes_per_s")
     lines = []
     if rate:
-        does = [] if flops_per_second is None else [("does", text.share(flops_per_second / rate))]
+        share = None if flops_per_second is None else text.share(flops_per_second / rate)
+        does = [] if share is None else [("does", text.bound(share, at_least=at_least))]
         lines.append(pairs([("probed", f"{text.amount(rate)}flop/s"), *does], ink))
     if memory is not None:
         lines.append(pairs([("probed memory", text.bandwidth(memory))], ink))

@@ -215,11 +215,29 @@ def _operations(value: float | None) -> str:
     return text.NA if value is None else f"{text.amount(value)}F/s"
 
 
+def _of_operations(
+    key: str,
+    title: str,
+    width: int,
+    form: Callable[[float | None], str],
+    read: Callable[[StepView], float | None],
+) -> Column[HostRow]:
+    """A figure of the step that follows from its operations: a lower bound where they are one."""
+
+    def write(row: HostRow) -> str:
+        step = row.rhythm
+        if step is None or not step.flops_at_least:
+            return form(None if step is None else read(step))
+        return text.bound(form(read(step)).lstrip("~"), at_least=True)
+
+    return replace(_of_step(key, title, width, form, read), write=write, form=None)
+
+
 # The columns of the step that follow its times; there if any of the first hosts knows the figure.
 _OF_STEP = (
-    _of_step("utilization", "of peak", 7, _estimated, lambda step: step.utilization),
+    _of_operations("utilization", "of peak", 7, _estimated, lambda step: step.utilization),
     replace(_of_step("idle", "idle", 5, _idle, lambda step: step.idle), style=_idle_colour),
-    _of_step("flops", "flop/s", 8, _operations, lambda step: step.flops_per_second),
+    _of_operations("flops", "flop/s", 8, _operations, lambda step: step.flops_per_second),
     _of_step("tokens", "tokens/s", 8, text.amount, lambda step: step.tokens_per_second),
     _of_step("watts", "power", 6, watts, lambda step: step.watts),
     _of_step("joules", "J a step", 8, joules, lambda step: step.joules_per_step),

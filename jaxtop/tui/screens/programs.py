@@ -18,6 +18,8 @@ from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.app import ComposeResult
     from textual.widget import Widget
 
@@ -93,6 +95,17 @@ def _name() -> Column[ProgramRow]:
     return replace(named, read=lambda row: row.view.program.name, form=None)
 
 
+def _bounded(
+    key: str, title: str, read: Callable[[ProgramRow], int | None], form: Callable[[float | None], str]
+) -> Column[ProgramRow]:
+    """A figure that may be a lower bound."""
+
+    def write(row: ProgramRow) -> str:
+        return text.bound(form(read(row)), at_least=row.view.program.flops_at_least)
+
+    return replace(figure(key, title, 6, read, form), write=write, form=None)
+
+
 COLUMNS: tuple[Column[ProgramRow], ...] = (
     _name(),
     figure("launches", "launches", 9, lambda row: row.view.launches, text.number),
@@ -100,12 +113,12 @@ COLUMNS: tuple[Column[ProgramRow], ...] = (
     figure("compiles", "compiles", 8, lambda row: row.view.compiles, text.number, style=_compiles_colour),
     figure("needs", "needs", 6, lambda row: row.view.needs_bytes, text.size),
     figure("headroom", "headroom", 8, lambda row: row.view.headroom_bytes, text.size, style=_headroom_colour),
-    figure("flops", "flops", 6, lambda row: row.view.program.flops, text.amount),
+    _bounded("flops", "flops", lambda row: row.view.program.flops, text.amount),
     figure("compiled", "compile", 7, lambda row: row.view.compile_ms, text.duration),
     figure("arguments", "args", 6, lambda row: row.view.program.argument_bytes, text.size),
     figure("outputs", "outs", 6, lambda row: row.view.program.output_bytes, text.size),
     figure("temporaries", "temps", 6, lambda row: row.view.program.temp_bytes, text.size),
-    figure("accessed", "bytes", 6, lambda row: row.view.program.accessed_bytes, text.size),
+    _bounded("accessed", "bytes", lambda row: row.view.program.accessed_bytes, text.size),
     figure("hosts", "hosts", 5, lambda row: len(row.view.agents), text.number, style=_hosts_colour),
     ordinal("devices", "dev", 5, lambda row: row.view.program.devices),
     words("fingerprint", "print", FINGERPRINT, lambda row: row.fingerprint),

@@ -1,0 +1,133 @@
+"""Operations and bytes from the text of a module."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop_agent.inventory import operations
+from jaxtop_agent.inventory.inventories import operations_of
+from jaxtop_agent.inventory.operations import Work
+
+ADD = """%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %c = f32[] add(%a, %b)
+}
+"""
+
+
+def work(
+    *entry: str, before: str = "", parameters: tuple[str, ...] = ("f32[8,16]", "f32[16,4]")
+) -> Work | None:
+    listed = [f"  %p{i} = {shape} parameter({i})" for i, shape in enumerate(parameters)]
+    lines = "\n".join([*listed, *(f"  {each}" for each in entry)])
+    return operations_of(
+        f"HloModule m\n\n{before}\nENTRY %main (p: f32[]) -> f32[] {{\n{lines}\n}}\n", lambda: None
+    )
+
+
+def loop(trips: str, body: str = "body") -> str:
+    return f"%w = f32[8,16] while(%p0), condition=%no, body=%{body}{trips}"
+
+
+def part(name: str, *inside: str) -> str:
+    lines = "\n".join(f"  {each}" for each in ("%x = f32[8,16] parameter(0)", *inside))
+    return f"%{name} (x: f32[8,16]) -> f32[8,16] {{\n{lines}\n}}\n"
+
+
+TRIPS = ', backend_config={"known_trip_count":{"n":"5"}}'
+DOT = "%d = f32[8,4]{1,0} dot(%p0, %p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+NEGATE = part("body", "ROOT %n = f32[8,16] negate(%x)") + part("no", "ROOT %t = pred[] constant(false)")
+
+
+def test_a_product_and_what_it_reads_and_writes():
+    assert work(DOT) == Work(2 * 8 * 4 * 16, 4 * (8 * 16 + 16 * 4 + 8 * 4))
+
+
+def test_operands_with_and_without_their_shapes():
+    """As older versions print them, and as brief texts do."""
+    spelled = DOT.replace("%p0", "f32[8,16]{1,0:T(8,128)} %p0").replace("%p1", "f32[16,4]{1,0} %p1")
+    assert (
+        work(spelled)
+        == work(DOT.replace("%", "").replace("dot(p0, p1", "dot(p0, /*index=1*/p1"))
+        == work(DOT)
+    )
+
+
+def test_loops_count_their_rounds_and_one_where_nobody_knows():
+    assert work(loop(TRIPS), before=NEGATE) == Work(5 * 128, 5 * 2 * 512)
+    assert work(loop(""), before=NEGATE) == Work(128, 2 * 512, at_least=True)
+    nested = part("outer", "ROOT %v = f32[8,16] while(%x), condition=%no, body=%body" + TRIPS)
+    assert work(loop(TRIPS, "outer"), before=NEGATE + nested) == Work(25 * 128, 25 * 2 * 512)
+
+
+@pytest.mark.parametrize(
+    "branches", ["branch_computations={%body, %both}", "true_computation=%body, false_computation=%both"]
+)
+def test_of_a_conditional_the_larger_branch_counts(branches):
+    both = part("both", "%m = f32[8,16] negate(%x)", "ROOT %k = f32[8,16] negate(%m)")
+    found = work(f"%k = f32[8,16] conditional(%p0, %p0, %p0), {branches}", before=NEGATE + both)
+    assert found == Work(2 * 128, 2 * 2 * 512)
+
+
+def test_a_fusion_reads_what_it_slices_and_writes_what_it_updates():
+    inside = """%fused (x: f32[8,16], y: f32[1,16], i: s32[]) -> f32[8,16] {
+  %x = f32[8,16] parameter(0)
+  %y = f32[1,16] parameter(1)
+  %i = s32[] parameter(2)
+  %s = f32[1,16] add(%y, %y)
+  %u = f32[8,16] dynamic-update-slice(%x, %s, %i, %i)
+}
+"""
+    fusion = "%f = f32[8,16] fusion(%p0, %p1, %p2), kind=kLoop, calls=%fused"
+    shapes = ("f32[8,16]", "f32[1,16]", "s32[]")
+    assert work(fusion, before=inside, parameters=shapes) == Work(16, 64 + 64 + 4)
+
+
+def test_a_reduction_applies_its_function_to_all_but_the_results():
+    reduction = "%r = f32[8] reduce(%p0, %z), dimensions={1}, to_apply=%add"
+    assert work("%z = f32[] constant(0)", reduction, before=ADD) == Work(8 * 15, 512 + 4 + 32)
+
+
+def test_convolutions_count_no_padding():
+    """Rows of 8 by a window of 3 with stride 1 and padding 1: 22 places; a stride of 2 has half."""
+    labels = "dim_labels=b0f_0io->b0f"
+    same = f"%c = f32[2,8,5] convolution(%p0, %p1), window={{size=3 pad=1_1}}, {labels}"
+    assert work(same, parameters=("f32[2,8,7]", "f32[3,7,5]")).operations == 2 * 2 * 7 * 5 * 22
+    strided = f"%c = f32[2,4,5] convolution(%p0, %p1), window={{size=3 stride=2 pad=0_1}}, {labels}"
+    assert work(strided, parameters=("f32[2,8,7]", "f32[3,7,5]")).operations == 2 * 2 * 7 * 5 * 11
+    dilated = f"%c = f32[2,8,5] convolution(%p0, %p1), window={{size=3 pad=1_2 lhs_dilate=2}}, {labels}"
+    assert work(dilated, parameters=("f32[2,4,7]", "f32[3,7,5]")).operations == 2 * 2 * 7 * 5 * 11
+
+
+def test_library_calls_count_where_they_tell_what_they_do():
+    product = (
+        '%g = (f32[8,4]{1,0}, s8[4096]{0}) custom-call(%p0, %p1), custom_call_target="__cublas$gemm", '
+        'backend_config={"gemm_backend_config":{"dot_dimension_numbers":'
+        '{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}}}'
+    )
+    assert work(product) == work(DOT)
+    convolution = (
+        "%c = (f32[2,8,5]{2,1,0}, u8[0]{0}) custom-call(%p0, %p1), window={size=3 pad=1_1}, "
+        'dim_labels=b0f_0io->b0f, custom_call_target="__cudnn$convForward"'
+    )
+    backward = convolution.replace("Forward", "BackwardInput").replace(
+        "f32[2,8,5]{2,1,0}", "f32[2,8,7]{2,1,0}"
+    )
+    forward = work(convolution, parameters=("f32[2,8,7]", "f32[3,7,5]"))
+    assert forward.operations == 2 * 2 * 7 * 5 * 22
+    assert work(backward, parameters=("f32[2,8,5]", "f32[3,7,5]")).operations == forward.operations
+    unknown = '%u = f32[8,4] custom-call(%p0, %p1), custom_call_target="lapack_sgetrf_ffi"'
+    assert work(unknown) == Work(0, 4 * (128 + 64 + 32), at_least=True)
+    python = '%u = f32[8,4] custom-call(%p0), custom_call_target="xla_ffi_python_cpu_callback"'
+    assert work(python) == Work()
+
+
+def test_what_cannot_be_read_has_no_figure(monkeypatch):
+    assert operations_of("", lambda: None) is None
+    assert (
+        operations_of("HloModule m\n\nENTRY %main (p: f32[]) -> f32[] {\n  %broken", lambda: None) == Work()
+    )
+    assert work(DOT.replace("lhs_contracting_dims={1}, ", "")).at_least
+    monkeypatch.setattr(operations, "MOST_INSTRUCTIONS", 2)
+    assert work(DOT) is None
