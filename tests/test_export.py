@@ -284,16 +284,32 @@ def told_of_now(value: object) -> list[str]:
 def test_of_a_process_that_is_no_more_counts_and_names_stay_and_nothing_is_as_if_of_now(end, state):
     model = everything()
     [alive] = strictly(to_json(model, NOW))["hosts"]
-    tell(model, (19.5, "r1-0", end))
-    [host] = strictly(to_json(model, NOW))["hosts"]
+    tell(model, (19.4, "r1-1", link("up")), (19.4, "r1-1", hello(1)), (19.5, "r1-0", end))
+    host, _ = strictly(to_json(model, NOW))["hosts"]
     assert host["state"] == state
     assert told_of_now(host) == []
     for name in ("launches", "sources", "hostname"):
         assert host[name] == alive[name]
     for name in ("index", "count", "metrics", "functions"):
         assert host["step"][name] == alive["step"][name]
-    [row] = csv.DictReader(io.StringIO(to_csv(model, NOW)))
+    row, *_ = csv.DictReader(io.StringIO(to_csv(model, NOW)))
     assert (row["used_bytes"], row["power_w"], row["host_cpu_percent"], row["uuid"]) == ("", "", "", "GPU-1")
+
+
+def test_of_a_run_that_is_over_arrays_and_the_memory_in_use_stay():
+    """The last moment of a black box says what was there."""
+    model = everything()
+    before = strictly(to_json(model, NOW))
+    tell(model, (19.5, "r1-0", wire.Bye(19_500, "ended")))
+    after = strictly(to_json(model, NOW))
+    (was,), (device,) = before["hosts"][0]["devices"], after["hosts"][0]["devices"]
+    assert after["arrays"] == before["arrays"]
+    for name in ("used_bytes", "peak_bytes", "limit_bytes", "source"):
+        assert device["memory"][name] == was["memory"][name]
+    for part in ("parameters", "optimizer", "batch", "other_named", "unnamed"):
+        assert device["memory"]["parts"][part] == was["memory"]["parts"][part]
+    assert device["used_bytes"] == was["used_bytes"]
+    assert device["power_w"] is device["utilization"] is None
 
 
 def test_the_document_says_what_the_hosts_said():

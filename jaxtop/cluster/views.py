@@ -8,6 +8,8 @@ from itertools import groupby, islice
 from math import prod
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from jaxtop import wire
 from jaxtop.cluster.host import NO_PULSE
 from jaxtop.cluster.states import OVER, State, is_over, state_of
@@ -187,20 +189,27 @@ def devices(cluster: Cluster, now: float, known: Known | None = None) -> list[De
     return found
 
 
-def present(device: DeviceView) -> DeviceView:
-    """The device as it is now: what one of a process that is no more said last is no longer true."""
+def present(device: DeviceView, *, is_past: bool = False) -> DeviceView:
+    """The device as it is now. The figures of an exited process are blanked.
+
+    If its whole run is past, what the device held at the end stays, as the arrays of the run do.
+    """
     if device.state not in OVER:
         return device
+    held = device.pulse.devices if is_past else wire.DeviceSample()
+    memory = wire.DeviceSample(
+        used_bytes=held.used_bytes, peak_bytes=held.peak_bytes, limit_bytes=held.limit_bytes
+    )
     return replace(
         device,
-        used_bytes=None,
-        peak_bytes=None,
+        used_bytes=figure(held.used_bytes, device.position),
+        peak_bytes=figure(held.peak_bytes, device.position),
         utilization=None,
         power_w=None,
         temperature_c=None,
         launches_per_second=None,
         host_cpu_percent=None,
-        pulse=NO_PULSE,
+        pulse=structs.replace(NO_PULSE, devices=memory),
     )
 
 

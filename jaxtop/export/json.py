@@ -52,7 +52,9 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     late = {each.agent: each for each in lateness_of_hosts(cluster)}
     waited = waits(all_collectives)
     by_agent: dict[str, list[MemoryView]] = {}
-    for view in memory(cluster, map(present, devices(cluster, now))):
+    past = {run.id for run in all_runs if all(is_over(view.host) for view in run.hosts)}
+    as_they_are = [present(device, is_past=device.run in past) for device in devices(cluster, now)]
+    for view in memory(cluster, as_they_are):
         by_agent.setdefault(view.device.agent, []).append(view)
     return {
         "schema": SCHEMA,
