@@ -21,6 +21,7 @@ import msgspec
 import zmq
 
 from jaxtop import keys, wire
+from jaxtop.transport.audience import Audience
 from jaxtop.transport.gate import DOMAIN, Gate
 from tests import made_windows
 
@@ -46,9 +47,9 @@ class Agents:
         self.random = random.Random(7)
         self.telemetry, self.requests, self.peers = [], [], []
         for index in range(hosts):
-            telemetry, telemetry_at = self._open(zmq.XPUB)
-            requests, requests_at = self._open(zmq.ROUTER)
-            self.telemetry.append(telemetry)
+            telemetry, telemetry_at = self._open()
+            requests, requests_at = self._open()
+            self.telemetry.append(Audience(telemetry))
             self.requests.append(requests)
             self.peers.append(_peer(index, telemetry_at, requests_at))
         self.sequence = [0] * hosts
@@ -59,8 +60,8 @@ class Agents:
         self.changes = [0] * hosts
         self.made = made_windows.Made(hosts, devices, late=hosts // 3 if hosts > 1 else None)
 
-    def _open(self, kind: int) -> tuple[zmq.Socket[bytes], str]:
-        opened = self.context.socket(kind)
+    def _open(self) -> tuple[zmq.Socket[bytes], str]:
+        opened = self.context.socket(zmq.ROUTER)
         opened.linger = 0
         opened.sndhwm = 16
         opened.zap_domain = DOMAIN
@@ -97,17 +98,12 @@ class Agents:
                 self.requests[0].send_multipart([sender, wire.encode(wire.Reply("roster")), *parts])
 
     def _speak(self, index: int) -> None:
-        with suppress(zmq.Again):
-            while self.telemetry[index].recv(zmq.NOBLOCK) == b"\x01":
-                self._send(
-                    index, "hello", wire.encode(_hello(self.peers[index], self.devices, len(self.peers)))
-                )
-                whole = msgspec.structs.replace(self.arrays, number=self.changes[index])
-                self._send(index, "arrays", wire.encode(whole))
-                self._send(
-                    index, "programs", wire.encode(wire.Programs(1, (made_windows.program(self.made),)))
-                )
-                self._send(index, "inventory", wire.encode(made_windows.inventory(self.made, index)))
+        if self.telemetry[index].take():
+            self._send(index, "hello", wire.encode(_hello(self.peers[index], self.devices, len(self.peers))))
+            whole = msgspec.structs.replace(self.arrays, number=self.changes[index])
+            self._send(index, "arrays", wire.encode(whole))
+            self._send(index, "programs", wire.encode(wire.Programs(1, (made_windows.program(self.made),))))
+            self._send(index, "inventory", wire.encode(made_windows.inventory(self.made, index)))
         self.sequence[index] += 1
         if self.sequence[index] % CHANGE_EVERY == index % CHANGE_EVERY:
             self._change(index)
@@ -128,7 +124,7 @@ class Agents:
 
     def _send(self, index: int, kind: str, payload: bytes) -> None:
         header = wire.Header(wire.VERSION, self.peers[index].agent, self._number(index, kind))
-        self.telemetry[index].send_multipart(wire.pack(kind, header, payload), zmq.NOBLOCK)
+        self.telemetry[index].send(wire.pack(kind, header, payload))
 
     def _number(self, index: int, kind: str) -> int:
         counted = {

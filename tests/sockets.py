@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 class Agent:
     """A server, turned by the thread of the test while it waits for something."""
 
-    def __init__(self, pair: keys.KeyPair, guests: set[bytes] = frozenset()) -> None:
+    def __init__(
+        self, pair: keys.KeyPair, guests: set[bytes] = frozenset(), first: int | None = None
+    ) -> None:
         self.guests = guests
         self.server = Server(pair, lambda: frozenset(self.guests))
-        requests, telemetry = self.server.bind("127.0.0.1", free_port())
+        requests, telemetry = self.server.bind("127.0.0.1", first or free_port())
         self.requests, self.telemetry = local(requests), local(telemetry)
         self.came = 0
         self.asked = []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import time
 
+import psutil
 import pytest
 import zmq
 
@@ -290,6 +292,73 @@ def test_a_viewer_that_stops_reading_costs_little_and_holds_up_nobody():
                 assert publish.stdout.readline() == b"left alone\n"
         finally:
             publish.kill()
+
+
+GUEST = """
+import sys, time, zmq
+from jaxtop import keys
+from jaxtop.transport import Question, Subscriber
+owner, own = sys.argv[1].encode(), keys.KeyPair(sys.argv[2].encode(), sys.argv[3].encode())
+context, telemetry, requests = zmq.Context(), *sys.argv[4:6]
+viewer = Subscriber(context, own, owner, queue=10)
+viewer.socket.sndhwm = 100
+viewer.connect(telemetry)
+asker = Question(context, own, owner, requests, b"a question")
+subscriber = context.socket(zmq.SUB)
+subscriber.sndhwm = 0
+subscriber.curve_serverkey, subscriber.curve_publickey, subscriber.curve_secretkey = owner, *own
+subscriber.connect("tcp://" + telemetry)
+for i in range(200_000):
+    subscriber.subscribe(b"%d" % i + bytes(100))
+print("subscribed", flush=True)
+while True:                       # as fast as it is taken
+    for each in (viewer, asker):
+        try:
+            each.socket.send(bytes(3_000), zmq.NOBLOCK)
+        except zmq.Again:
+            time.sleep(0.0001)
+"""
+
+
+def test_an_authorised_guest_that_sends_without_end_costs_little(owner, viewers):
+    """Subscriptions, questions, anything: it stays in the guest's own queues, and others are still served."""
+    guest = keys.throwaway()
+    agent = Agent(owner, {guest.public})
+    words = [owner.public, guest.public, guest.secret]
+    words = [PYTHON, "-c", GUEST, *(word.decode() for word in words), agent.telemetry, agent.requests]
+    before = psutil.Process().memory_info().rss
+
+    def grown():
+        return psutil.Process().memory_info().rss - before
+
+    with processes(words, stdout=subprocess.PIPE) as (process,):
+        os.set_blocking(process.stdout.fileno(), False)
+        agent.until(process.stdout.readline)
+        for _ in range(5):
+            agent.turn_for(0.5)
+            assert agent.asked
+            agent.asked.clear()
+            assert grown() < 16 * 2**20
+        viewer = viewers(agent)
+        agent.until(lambda: agent.server.viewers == 2)
+        agent.server.publish([b"pulse", b"header", MARK])
+        assert agent.until(lambda: viewer.take(10)) == [[b"pulse", b"header", MARK]]
+    agent.until(lambda: agent.server.viewers == 1)
+    assert grown() < 16 * 2**20
+    agent.server.close()
+
+
+def test_a_viewer_follows_an_agent_that_is_started_again(owner, viewers):
+    """At the same address: it announces itself anew."""
+    agent = Agent(owner)
+    viewer = viewers(agent)
+    for _ in range(3):
+        agent.until(lambda: (viewer.changes(), agent.server.viewers)[1])  # noqa: B023 - called at once
+        agent.server.publish([b"pulse", b"header", MARK])
+        assert agent.until(lambda: viewer.take(10)) == [[b"pulse", b"header", MARK]]
+        agent.server.close()
+        agent = Agent(owner, first=int(agent.requests.rpartition(":")[2]))
+    agent.server.close()
 
 
 # Where it is served

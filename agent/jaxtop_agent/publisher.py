@@ -32,6 +32,8 @@ AT_ONCE = 8
 # Of the programs' collectives, for a viewer that comes new: thousands of them fit.
 MOST_INVENTORY_BYTES = 1 << 20
 IDLE_POLL = 1.0
+# A tenth of a core at most goes into answers.
+REST_AFTER_ANSWERS = 9
 
 
 class Publisher:
@@ -108,8 +110,7 @@ class Publisher:
             came, questions = server.poll(int(max(0.0, min(timeout, self._until_greeting(now))) * 1000))
             board.publisher_bell.clear()
             self._welcome(server, came)
-            for question in questions:
-                self._answer(server, question)
+            self._answer_all(server, questions)
             while (message := board.outbox.take()) is not None:
                 self._send(server, message)
             now = time.monotonic()
@@ -188,6 +189,14 @@ class Publisher:
         if why_not := runfiles.write(hello):
             self._board.sources["run file"] = f"off: {why_not}"
         self._publish(server, "hello", payload)
+
+    def _answer_all(self, server: transport.Server, questions: list[transport.Asked]) -> None:
+        """Answer, then rest: whoever asks without end gets a share of our time, and no more."""
+        began = time.thread_time()
+        for question in questions:
+            self._answer(server, question)
+        if questions:
+            server.rest((time.thread_time() - began) * REST_AFTER_ANSWERS)
 
     def _answer(self, server: transport.Server, question: transport.Asked) -> None:
         try:

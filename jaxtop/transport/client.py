@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +17,7 @@ MAX_MESSAGE = 8 * 1024 * 1024
 HEARTBEAT_MS = 500
 HEARTBEAT_TIMEOUT_MS = 1500
 HANDSHAKE_MS = 1500
+RECONNECT_MS = 250
 
 _EVENTS = (
     zmq.EVENT_CLOSED
@@ -53,7 +55,7 @@ class _Monitored:
         self.socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
         self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS)
         self.socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-        self.socket.setsockopt(zmq.RECONNECT_IVL, 250)
+        self.socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         self.socket.curve_serverkey = server
         self.socket.curve_publickey = keys.public
         self.socket.curve_secretkey = keys.secret
@@ -91,14 +93,20 @@ def _meaning(event: int, value: int) -> str:
 
 
 class Subscriber(_Monitored):
-    """Telemetry of any number of agents through one socket."""
+    """Telemetry of any number of agents through one socket.
+
+    An empty message tells an agent that somebody watches. ZeroMQ sends it once for each `connect`, but not
+    when it connects again by itself. So an agent that was lost is dialled anew.
+    """
 
     def __init__(
         self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, queue: int
     ) -> None:
-        super().__init__(context, zmq.SUB, keys, server)
+        super().__init__(context, zmq.DEALER, keys, server)
         self.socket.rcvhwm = queue
-        self.socket.subscribe(b"")
+        self.socket.setsockopt(zmq.PROBE_ROUTER, 1)
+        self._up: set[str] = set()
+        self._lost: dict[str, float] = {}  # and when each is dialled anew
 
     def connect(self, endpoint: str) -> bool:
         """Follow this agent; the connection is kept up until `disconnect`. False if that is no address."""
@@ -110,15 +118,34 @@ class Subscriber(_Monitored):
 
     def disconnect(self, endpoint: str) -> None:
         """Follow it no more."""
+        self._up.discard(endpoint)
+        self._lost.pop(endpoint, None)
         with suppress(zmq.ZMQError):
             self.socket.disconnect(f"tcp://{endpoint}")
 
+    def changes(self) -> list[Change]:
+        """What happened to the connections since the last call; those that were lost are dialled anew."""
+        now = time.monotonic()
+        found = super().changes()
+        for endpoint, what in found:
+            if what == UP:
+                self._up.add(endpoint)
+            elif endpoint in self._up:
+                self._up.discard(endpoint)
+                self._lost[endpoint] = now + RECONNECT_MS / 1000
+        for endpoint in [each for each, due in self._lost.items() if now >= due]:
+            self.disconnect(endpoint)
+            self.connect(endpoint)
+        return found
+
     def take(self, limit: int) -> list[list[bytes]]:
-        """Messages that have arrived, at most `limit`."""
+        """Messages that have arrived, at most `limit`; an agent's look at who is still there is none."""
         taken: list[list[bytes]] = []
         with suppress(zmq.Again):
             while len(taken) < limit:
-                taken.append(self.socket.recv_multipart(zmq.NOBLOCK))
+                parts = self.socket.recv_multipart(zmq.NOBLOCK)
+                if parts != [b""]:
+                    taken.append(parts)
         return taken
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import stat
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
+from jaxtop.transport.audience import Audience
 from jaxtop.transport.gate import DOMAIN, OWNER, Gate
 
 if TYPE_CHECKING:
@@ -43,25 +46,28 @@ class Asked(NamedTuple):
 
 
 class Server:
-    """XPUB and ROUTER behind one gate; made, used and closed by one thread."""
+    """Telemetry and answers behind one gate; made, used and closed by one thread."""
 
     def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
         _require_descriptors(DESCRIPTORS)
         before = _threads()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._gate = Gate(self._context, keys, guests)
-        self._telemetry = self._open(zmq.XPUB, keys)
-        self._telemetry.setsockopt(zmq.XPUB_VERBOSER, 1)  # or the second viewer would be invisible
-        self._requests = self._open(zmq.ROUTER, keys)
+        self._audience = Audience(self._open(keys))
+        self._requests = self._open(keys)
         self.own_threads = _threads() - before
-        self.viewers = 0
+        self._answers_from = 0.0
         self._ports: list[int] = []
         self._poller = zmq.Poller()
-        for each in (self._gate.socket, self._telemetry, self._requests):
-            self._poller.register(each, zmq.POLLIN)
+        self._poller.register(self._gate.socket, zmq.POLLIN)
 
-    def _open(self, kind: int, keys: KeyPair) -> zmq.Socket[bytes]:
-        opened = self._context.socket(kind)
+    @property
+    def viewers(self) -> int:
+        """How many watch."""
+        return self._audience.count
+
+    def _open(self, keys: KeyPair) -> zmq.Socket[bytes]:
+        opened = self._context.socket(zmq.ROUTER)
         opened.linger = 0
         opened.sndhwm = QUEUE
         opened.rcvhwm = QUEUE
@@ -83,7 +89,7 @@ class Server:
         """Take the first two free ports of this address; returns those of requests and of telemetry."""
         _require_descriptors(DESCRIPTORS_TO_BIND)
         requests = self._bind_first(self._requests, host, first)
-        telemetry = self._bind_first(self._telemetry, host, requests + 1)
+        telemetry = self._bind_first(self._audience.socket, host, requests + 1)
         return requests, telemetry
 
     def _bind_first(self, bound: zmq.Socket[bytes], host: str, first: int) -> int:
@@ -101,28 +107,22 @@ class Server:
 
     def poll(self, timeout_ms: int) -> tuple[bool, list[Asked]]:
         """Wait; returns whether a viewer came, and what was asked. Handshakes are answered on the way."""
+        now = time.monotonic()
+        self._audience.check(now)
+        reads = {self._audience.socket: self._audience.rests_until, self._requests: self._answers_from}
+        for each, rests_until in reads.items():
+            self._poller.register(each, zmq.POLLIN if now >= rests_until else 0)
+            if now < rests_until:
+                timeout_ms = min(timeout_ms, math.ceil((rests_until - now) * 1000))
         ready = dict(self._poller.poll(timeout_ms))
-        came = False
-        questions: list[Asked] = []
         if self._gate.socket in ready:
             self._gate.answer()
-        if self._telemetry in ready:
-            came = self._count_viewers()
-        if self._requests in ready:
-            questions = self._take_questions()
-        return came, questions
+        came = self._audience.socket in ready and self._audience.take()
+        return came, self._take_questions() if self._requests in ready else []
 
-    def _count_viewers(self) -> bool:
-        came = False
-        with suppress(zmq.Again):
-            while True:
-                change = self._telemetry.recv(zmq.NOBLOCK)
-                if change == b"\x01":
-                    self.viewers += 1
-                    came = True
-                elif change == b"\x00":
-                    self.viewers = max(0, self.viewers - 1)
-        return came
+    def rest(self, seconds: float) -> None:
+        """Take no requests for so long: what is asked meanwhile waits, first here, then with the asker."""
+        self._answers_from = time.monotonic() + seconds
 
     def _take_questions(self) -> list[Asked]:
         taken: list[Asked] = []
@@ -139,7 +139,7 @@ class Server:
 
     def publish(self, parts: list[bytes]) -> None:
         """Send to every viewer; one whose queue is full misses it, and sees the gap."""
-        self._telemetry.send_multipart(parts, zmq.NOBLOCK)
+        self._audience.send(parts)
 
     def reply(self, to: bytes, parts: list[bytes]) -> None:
         """Answer one asker; one that is no longer there, or does not read, misses it."""

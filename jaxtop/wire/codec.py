@@ -17,7 +17,8 @@ from jaxtop.wire.programs import Inventory, Programs
 from jaxtop.wire.stacks import Stacks
 from jaxtop.wire.windows import Window
 
-VERSION = 1
+# 2: viewers announce themselves on the telemetry socket, where they subscribed to it before.
+VERSION = 2
 
 # What anybody is ready to read of one message: the roster of thousands of hosts fits, hostile peers end here.
 MAX_PAYLOAD = 1024 * 1024
@@ -126,6 +127,10 @@ def unpack(parts: list[bytes], at: float) -> Frame:
     if header.version > VERSION:
         raise NewerVersion(
             f"wire version {header.version}, this jaxtop reads up to {VERSION}; upgrade jaxtop"
+        )
+    if header.version < VERSION:
+        raise Unreadable(
+            f"wire version {header.version}, this jaxtop reads {VERSION}; upgrade jaxtop in the run"
         )
     if len(parts[2]) > MAX_PAYLOAD:
         raise Unreadable(f"{len(parts[2])} bytes, more than a message may have")

@@ -1,0 +1,74 @@
+"""The telemetry socket and its viewers: whoever connects is one, and what else a viewer sends is dropped."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import zmq
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Each costs a connection and at most `server.QUEUE` messages; so many are enough for a team.
+MOST_VIEWERS = 64
+# A viewer sends one empty message. Of one that sends more, ZeroMQ leaves the rest in the kernel.
+MAX_SENT = 4096
+AT_ONCE = 64
+REST_S = 0.05
+# A viewer that left is noticed when something is sent to it, at least so often.
+CHECK_S = 1.0
+
+
+class Audience:
+    """A ROUTER whose peers announce themselves.
+
+    XPUB would keep every subscription that a viewer sends, without limit. Here a viewer is a routing id.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # so that it tells who left
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_SENT)
+        self.socket = socket
+        self._viewers: dict[bytes, None] = {}
+        self.rests_until = 0.0  # viewers sent so much that nothing is read for now
+        self._checked = time.monotonic()
+
+    @property
+    def count(self) -> int:
+        """How many watch."""
+        return len(self._viewers)
+
+    def take(self) -> bool:
+        """Read what viewers sent; returns whether one came."""
+        came = False
+        for _ in range(AT_ONCE):
+            try:
+                viewer, *_ = self.socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return came
+            if viewer not in self._viewers and len(self._viewers) < MOST_VIEWERS:
+                self._viewers[viewer] = None
+                came = True
+        self.rests_until = time.monotonic() + REST_S
+        return came
+
+    def send(self, parts: Sequence[bytes]) -> None:
+        """Send to every viewer; one whose queue is full misses it, and sees the gap."""
+        if not self._viewers:
+            return
+        self._checked = time.monotonic()
+        # One copy for all: a viewer that does not read holds it in its queue.
+        frames = [zmq.Frame(part, copy=True, track=False) for part in parts]
+        for viewer in list(self._viewers):
+            try:
+                self.socket.send_multipart([viewer, *frames], zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                continue
+            except zmq.ZMQError:
+                del self._viewers[viewer]
+
+    def check(self, now: float) -> None:
+        """Notice who left, if nothing was sent lately: an empty message says nothing to those who stayed."""
+        if now - self._checked >= CHECK_S:
+            self.send([b""])
