@@ -44,12 +44,15 @@ class Agent:
 
 
 class Relay:
-    """A wire between viewers and an agent that remembers all that the agent sent."""
+    """A wire between viewers and an agent that remembers all that the agent sent.
 
-    def __init__(self, endpoint: str) -> None:
-        self._to = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
-        self._door = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = local(self._door.getsockname()[1])
+    It is a tunnel as ssh makes it: where nobody listens at the other end, it hangs up.
+    """
+
+    def __init__(self, endpoint: str, at: str = "127.0.0.1:0") -> None:
+        self._to = _address(endpoint)
+        self._door = socket.create_server(_address(at))
+        self.endpoint = "{}:{}".format(*self._door.getsockname())
         self.sent = bytearray()
         self._open = [self._door]
         self._threads = [threading.Thread(target=self._accept)]
@@ -59,7 +62,11 @@ class Relay:
         with suppress(OSError):
             while True:
                 here, _ = self._door.accept()
-                there = socket.create_connection(self._to)
+                try:
+                    there = socket.create_connection(self._to)
+                except OSError:
+                    here.close()
+                    continue
                 self._open += [here, there]
                 for source, sink, heard in ((here, there, None), (there, here, self.sent)):
                     self._threads.append(threading.Thread(target=self._carry, args=(source, sink, heard)))
@@ -91,6 +98,11 @@ def outcome_of(endpoint: str) -> str:
     """What a probe of this address finds."""
     knock = Probe(endpoint, time.monotonic())
     return eventually(lambda: knock.advance(time.monotonic()), every=0.01)
+
+
+def _address(endpoint: str) -> tuple[str, int]:
+    host, _, port = endpoint.rpartition(":")
+    return host, int(port)
 
 
 def local(port: object) -> str:

@@ -178,6 +178,9 @@ class Feed:
     def rejected(self) -> dict[str, int]:
         return self.skipped
 
+    def notes(self) -> list[str]:
+        return []
+
 
 class Clock:
     def __init__(self) -> None:

@@ -68,7 +68,7 @@ class TestWhatTheFrameSays:
             ("closed", "process 1 on node01 died"),
             ("silent", "process 1 on node01 stopped"),
             ("deaf", "process 1 on node01 blocked"),
-            ("unreachable", "process 1 on node01 unreachable"),
+            ("unreachable", "process 1 on node01 not reachable from here"),
             ("refused", "process 1 on node01 refuses your key"),
         ],
     )
@@ -123,10 +123,10 @@ class TestWhatTheFrameSays:
         lost = staging.frame(other.agent, wire.Link("unreachable", "10.0.0.9:7411"), sequence=9)
 
         async def act_later(stage: Stage) -> None:
-            assert "eval process 0 on node00 unreachable" in stage.line("facts")
+            assert "eval process 0 on node00 not reachable" in stage.line("facts")
             await stage.press("8")
-            (event,) = [line.split() for line in stage.text.splitlines() if "cannot be reached" in line]
-            assert event[-9:-6] == ["eval", "0", "node00"]
+            (event,) = [line.split() for line in stage.text.splitlines() if "is not reachable" in line]
+            assert event[-8:-5] == ["eval", "0", "node00"]
 
         play(act_later, *told, lost)
 

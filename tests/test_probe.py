@@ -15,6 +15,7 @@ import zmq
 
 from jaxtop import keys
 from jaxtop.sources.connection import Connection
+from jaxtop.sources.descriptors import Descriptors
 from jaxtop.transport import Probe, Subscriber, client, probe
 from tests.sockets import Agent, local, noticed, outcome_of
 from tests.support import PYTHON, eventually, free_port, processes
@@ -38,13 +39,13 @@ def test_a_port_where_nobody_listens_is_closed():
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.9\r\n"], ids=["hangs up", "another protocol"])
-def test_a_port_that_belongs_to_something_else_is_closed(said):
+def test_a_port_that_belongs_to_something_else_hangs_up(said):
     with socket.create_server(("127.0.0.1", 0)) as other:
         knock = Probe(local(other.getsockname()[1]), time.monotonic())
         here, _ = other.accept()
         here.sendall(said)
         here.close()
-        assert eventually(lambda: knock.advance(time.monotonic()), every=0.01) == probe.CLOSED
+        assert eventually(lambda: knock.advance(time.monotonic()), every=0.01) == probe.HUNG_UP
 
 
 def test_an_address_that_never_answers_is_unreachable():
@@ -67,6 +68,7 @@ SERVER = """
 import os, sys, time
 from jaxtop import keys
 from jaxtop.sources.connection import Connection
+from jaxtop.sources.descriptors import Descriptors
 from jaxtop.transport import Server
 server = Server(keys.load(), frozenset)
 _, telemetry = server.bind("127.0.0.1", int(sys.argv[1]))
@@ -112,7 +114,7 @@ def test_what_failed_while_a_process_stood_still_says_nothing_of_its_python():
     """Nobody hears that a process is blocked because it was stopped, and runs again."""
     keys.load()
     with processes([PYTHON, "-c", SERVER, free_port()], stdout=subprocess.PIPE) as (process,):
-        connection = Connection(local(process.stdout.readline().split()[0]))
+        connection = Connection(local(process.stdout.readline().split()[0]), Descriptors())
         connection.become("up")
         stop(process)
         connection.change(client.NO_ANSWER, now=0)

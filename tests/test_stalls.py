@@ -149,7 +149,7 @@ def test_of_two_that_stand_apart_and_do_not_wait_neither_is_named():
         ("closed", "has died"),
         ("silent", "is stopped"),
         ("deaf", "is blocked"),
-        ("unreachable", "cannot be reached"),
+        ("unreachable", "is not reachable from here"),
     ],
 )
 def test_a_host_that_is_lost_is_the_cause(state, words):

@@ -10,6 +10,7 @@ from jaxtop.cli import ls
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
 from jaxtop.sources import LiveSource
+from jaxtop.sources.descriptors import raise_limit
 
 if TYPE_CHECKING:
     import argparse
@@ -39,6 +40,7 @@ def open_source(arguments: argparse.Namespace) -> LiveSource:
         owner = arguments.owner
         if owner is not None and not keys.Z85.fullmatch(owner):
             raise UserError("--owner takes a public key: 40 characters, as `jaxtop doctor` shows the owner")
+        raise_limit()
         return LiveSource(seeds, keys.load(), owner.encode() if owner else None)
     except (discovery.NoTarget, keys.NoKey) as error:
         raise UserError(str(error)) from None

@@ -11,6 +11,7 @@ import zmq
 
 from jaxtop import keys, processes, runfiles, wire
 from jaxtop.cli.words import legible
+from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.questions import Questions
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def ask() -> list[Told]:
     except keys.NoKey as error:
         return [Told(hello, why_not=str(error)) for hello in found]
     with zmq.Context() as context:
-        questions = Questions(context, own, own.public, Counter())
+        questions = Questions(context, own, own.public, Counter(), Descriptors())
         until = time.monotonic() + PATIENCE
         open_ones = list(all_told)
         for told in all_told:

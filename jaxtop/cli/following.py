@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jaxtop import wire
 from jaxtop.cli.asking import Asking
+from jaxtop.cli.backlog import Backlog
 from jaxtop.cli.errors import UserError
 from jaxtop.clock import steady
 
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from jaxtop.sources import LiveSource
 
 POLL = 0.25
-# A terminal that stands still (Ctrl-S) must not fill the memory: the oldest frames give way.
-MOST_FRAMES = 200_000
+# So many agents are asked at a time for what gave way.
+MEND_AT_ONCE = 16
+
+
+def _ignore(_: wire.Reply | None) -> None:
+    """The messages that come with a reply are all that matters here."""
 
 
 class Keeper(Protocol):
@@ -34,7 +39,7 @@ class Follower:
     def __init__(self, open_source: Callable[[], LiveSource | None], *keepers: Keeper) -> None:
         self.keepers = keepers
         self._open = open_source
-        self._frames: deque[Any] = deque(maxlen=MOST_FRAMES)
+        self._frames = Backlog()
         self._asked: deque[Asking] = deque()
         self._source: LiveSource | None = None
         self._failure: str | None = None
@@ -51,10 +56,7 @@ class Follower:
 
     def drain(self) -> list[Any]:
         """What arrived since the last call."""
-        taken = []
-        while self._frames:
-            taken.append(self._frames.popleft())
-        return taken
+        return self._frames.take()
 
     def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
         """Hand on what the app has taken in."""
@@ -68,7 +70,14 @@ class Follower:
 
     def rejected(self) -> dict[str, int]:
         """What was received and could not be read, with how often."""
-        return dict(self._source.rejected) if self._source else {}
+        dropped = (
+            {"the screen stood still for too long": self._frames.dropped} if self._frames.dropped else {}
+        )
+        return {**(self._source.rejected if self._source else {}), **dropped}
+
+    def notes(self) -> list[str]:
+        """What a person should know of the source itself, a line each."""
+        return self._source.notes if self._source else []
 
     def ask(self, what: str, agents: Sequence[str], interval_ms: int | None = None) -> Asking:
         """Ask these agents for something; their answers come as frames, who answered is counted."""
@@ -97,7 +106,9 @@ class Follower:
                     asking.append(self._asked.popleft())
                 for each in asking:
                     each.advance(source)
-                self._frames.extend(source.poll(POLL))
+                self._frames.put(source.poll(POLL))
+                for agent in self._frames.lost(MEND_AT_ONCE):
+                    source.request(agent, wire.Request("state"), _ignore)
                 asking = [each for each in asking if not each.is_done]
         finally:
             source.close()

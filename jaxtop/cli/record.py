@@ -15,7 +15,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, duration, legible, length, size
 from jaxtop.clock import steady
 from jaxtop.cluster import Cluster, hosts, runs, state_of
-from jaxtop.cluster.states import OVER
+from jaxtop.cluster.states import OVER, was_never_reached
 from jaxtop.recordings import Limits, Tape, plain
 from jaxtop.sources import Taping
 
@@ -104,8 +104,9 @@ class Recording:
         return self._finish()
 
     def _is_over(self, now: float) -> bool:
-        states = [state_of(host, now) for host in hosts(self._cluster)]
-        return bool(states) and not self._cluster.unmet and all(state in OVER for state in states)
+        found = hosts(self._cluster)
+        are_over = all(state_of(host, now) in OVER or was_never_reached(host) for host in found)
+        return bool(found) and not self._cluster.unmet and are_over
 
     def _has_met_somebody(self) -> bool:
         return any(host.hello for host in hosts(self._cluster))

@@ -11,6 +11,7 @@ from jaxtop.cli import attaching
 from jaxtop.cli.words import legible
 from jaxtop.clock import steady
 from jaxtop.cluster import Cluster, State, hosts, runs, state_of
+from jaxtop.cluster.states import was_never_reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,13 @@ def main(arguments: argparse.Namespace) -> int:
     return status(cluster, now)
 
 
+_IS = {
+    State.DIED: "has died",
+    State.ENDED: "has ended",
+    State.UNREACHABLE: "is not reachable from here",
+}
+
+
 def gather(source: LiveSource, wait: float) -> Cluster:
     """Follow the source until every host has spoken, or has a reason not to, or time is up."""
     cluster = Cluster()
@@ -90,7 +98,7 @@ def status(cluster: Cluster, now: float) -> int:
 def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
     """What a person should know that the document's figures do not say aloud."""
     lines = [
-        f"{host.label} {'has' if state in (State.DIED, State.ENDED) else 'is'} {state}"
+        f"{host.label} {_IS.get(state, f'is {state}')}{_way_out(host)}"
         for host in hosts(cluster)
         if (state := state_of(host, now)) != State.LIVE
     ]
@@ -100,7 +108,15 @@ def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
     ]
     lines += [f"{unmet.endpoint}: {attaching.why(unmet.link)}" for unmet in cluster.unmet.values()]
     lines += [f"{count} messages were skipped: {what}" for what, count in source.rejected.items()]
-    return lines
+    return lines + source.notes
+
+
+def _way_out(host: Host) -> str:
+    """What to do where only a tunnel leads to an agent, and not to the port of its figures."""
+    if not was_never_reached(host) or host.peer is None or host.link.endpoint == host.peer.telemetry:
+        return ""
+    port = host.peer.telemetry.rpartition(":")[2]
+    return f": nothing leads to {host.link.endpoint}; forward port {port} with this number, too"
 
 
 def _lacking(cluster: Cluster) -> list[Run]:

@@ -17,6 +17,7 @@ from jaxtop.cluster.host import Host, Launches, Rate, Unmet
 from jaxtop.cluster.lulls import still_of
 from jaxtop.cluster.series import kept
 from jaxtop.cluster.stalls import diagnose, goes_on
+from jaxtop.cluster.states import was_never_reached
 from jaxtop.cluster.views import run_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _TROUBLE = {
     "dead": ("critical", "died", "has died"),
     "silent": ("critical", "stopped", "is stopped: the process exists but does not run"),
     "deaf": ("critical", "blocked", "is blocked: the process runs, its Python does not answer"),
-    "unreachable": ("critical", "unreachable", "cannot be reached over the network"),
+    "unreachable": ("critical", "unreachable", "is not reachable from here"),
     "refused": ("critical", "refused", "refuses this key"),
 }
 MOST_EVENTS = 1000
@@ -139,8 +140,10 @@ class Cluster:
         before, now = _TROUBLE.get(host.link.state), _TROUBLE.get(link.state)
         if now is not None and (before is None or now[1] != before[1]):
             severity, kind, text = now
+            if was_never_reached(host.but(link=link)):
+                severity = "warning"  # it may be well, behind an address that only its own network knows
             self.events.append(LoggedEvent(at, severity, kind, host.agent, f"{host.label} {text}"))
-        elif link.state == "up" and before is not None:
+        elif link.state == "up" and before is not None and host.hello is not None:
             self.events.append(LoggedEvent(at, "info", "back", host.agent, f"{host.label} is back"))
 
     def _follow_stalls(self, agent: str, at: float) -> None:

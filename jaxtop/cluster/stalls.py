@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jaxtop.cluster.lulls import computes, differing, has_stacks_of_now, running_of, still_of
 from jaxtop.cluster.ranges import named
 from jaxtop.cluster.stacks import groups_of, place_text
-from jaxtop.cluster.states import State, interval_of, state_of
+from jaxtop.cluster.states import State, interval_of, state_of, was_never_reached
 from jaxtop.cluster.views import run_of, runs
 from jaxtop.names import program_of
 
@@ -32,7 +32,7 @@ _LOST = {
     State.GONE: ("is gone", "are gone"),
     State.STOPPED: ("is stopped", "are stopped"),
     State.BLOCKED: ("is blocked", "are blocked"),
-    State.UNREACHABLE: ("cannot be reached", "cannot be reached"),
+    State.UNREACHABLE: ("is not reachable from here", "are not reachable from here"),
 }
 # Who was lost so many seconds before the others stood still was not missed by them.
 MISSED_WITHIN = 20.0
@@ -101,7 +101,9 @@ class _Case:
         self.at = at
         self.states = {host.agent: state_of(host, at) for host in members}
         self.present = [host for host in members if self.states[host.agent] is not State.ENDED]
-        self.lost = [host for host in self.present if self.states[host.agent] in _LOST]
+        self.lost = [
+            host for host in self.present if self.states[host.agent] in _LOST and not was_never_reached(host)
+        ]
         self.heard = [host for host in self.present if self.states[host.agent] not in _LOST]
         self.stalled = [host for host in self.heard if host.pulse.stall is not None]
         self.has_rhythm = bool(self.stalled)

@@ -62,6 +62,11 @@ def is_over(host: Host) -> bool:
     return host.bye is not None or host.link.state in ("closed", "dead")
 
 
+def was_never_reached(host: Host) -> bool:
+    """Whether nothing is known of it but an address that does not work from here: no sign of trouble."""
+    return host.hello is None and host.link.state == "unreachable"
+
+
 def _by_age(host: Host, now: float) -> State:
     # A connection that is new, or back, has just now begun to wait.
     since = max(host.pulse_at or 0.0, host.link_at if host.link.state == "up" else 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,9 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.keys import KeyPair
+    from jaxtop.sources.descriptors import Descriptors
     from jaxtop.transport.client import Change
 
 ANSWER_WITHIN = 4.0
+# More wait for their turn: each takes a socket with its monitor, and a handshake.
+MOST_OPEN, DESCRIPTORS_EACH = 256, 6
 
 
 class Answered(Protocol):
@@ -27,13 +31,15 @@ class Answered(Protocol):
 
 
 @dataclass
-class _Open:
-    socket: Question
+class _Asked:
+    endpoint: str
     request: wire.Request
-    until: float
     answered: Answered
     noticed: Callable[[Change], None]
     also: list[Answered] = field(default_factory=list)
+    # Once it is its turn.
+    socket: Question | None = None
+    until: float = 0.0
 
 
 def _ignore(_: Change) -> None:
@@ -49,12 +55,15 @@ class Questions:
         keys: KeyPair,
         server: bytes,
         rejected: Counter[str],
+        descriptors: Descriptors,
     ) -> None:
         self._context = context
         self._keys = keys
         self._server = server
         self._rejected = rejected
-        self._open: list[_Open] = []
+        self._descriptors = descriptors
+        self._open: list[_Asked] = []
+        self._waiting: deque[_Asked] = deque()
 
     def ask(
         self,
@@ -65,38 +74,59 @@ class Questions:
         noticed: Callable[[Change], None] = _ignore,
     ) -> None:
         """Ask; the same question to the same agent is not asked twice at a time, but all hear the reply."""
-        for each in self._open:
-            if each.socket.endpoint == endpoint and each.request == request:
+        for each in (*self._open, *self._waiting):
+            if each.endpoint == endpoint and each.request == request:
                 each.also.append(answered)
                 return
-        socket = Question(self._context, self._keys, self._server, endpoint, wire.encode(request))
-        self._open.append(_Open(socket, request, now + ANSWER_WITHIN, answered, noticed))
+        self._waiting.append(_Asked(endpoint, request, answered, noticed))
+        self._begin(now)
 
     def wait_with(self, poller: zmq.Poller) -> None:
         """Let answers wake this poller."""
         for each in self._open:
-            poller.register(each.socket.socket, zmq.POLLIN)
-            poller.register(each.socket.monitor, zmq.POLLIN)
+            if each.socket is not None:
+                poller.register(each.socket.socket, zmq.POLLIN)
+                poller.register(each.socket.monitor, zmq.POLLIN)
 
     def take(self, now: float) -> None:
-        """Hand over what has come, and give up what is overdue."""
+        """Hand over what has come, give up what is overdue, and ask what waited for its turn."""
         for each in list(self._open):
+            if each.socket is None:
+                continue
             for change in each.socket.changes():
                 each.noticed(change)
             parts = each.socket.answer()
             if parts is not None or now >= each.until:
                 self._open.remove(each)
                 each.socket.close()
-                reply, frames = self._read(parts or [], now)
-                each.answered(reply, frames)
-                for also in each.also:
-                    also(reply, [])  # the messages were handed over already
+                self._hand_over(each, parts or [], now)
+        self._begin(now)
 
     def close(self) -> None:
         """Give up all."""
         for each in self._open:
-            each.socket.close()
+            if each.socket is not None:
+                each.socket.close()
         self._open.clear()
+        self._waiting.clear()
+
+    def _begin(self, now: float) -> None:
+        while self._waiting and len(self._open) < MOST_OPEN and self._descriptors.take(DESCRIPTORS_EACH):
+            asked = self._waiting.popleft()
+            raw = wire.encode(asked.request)
+            try:
+                asked.socket = Question(self._context, self._keys, self._server, asked.endpoint, raw)
+            except zmq.ZMQError:  # that is no address, or others have taken the descriptors
+                self._hand_over(asked, [], now)
+                continue
+            asked.until = now + ANSWER_WITHIN
+            self._open.append(asked)
+
+    def _hand_over(self, asked: _Asked, parts: list[bytes], now: float) -> None:
+        reply, frames = self._read(parts, now)
+        asked.answered(reply, frames)
+        for also in asked.also:
+            also(reply, [])  # the messages were handed over already
 
     def _read(self, parts: list[bytes], now: float) -> tuple[wire.Reply | None, list[wire.Frame]]:
         try:

@@ -49,6 +49,14 @@ class _Monitored:
         self, context: zmq.Context[zmq.Socket[bytes]], kind: int, keys: KeyPair, server: bytes
     ) -> None:
         self.socket = context.socket(kind)
+        try:
+            self._set_up(keys, server)
+            self.monitor = self.socket.get_monitor_socket(_EVENTS)
+        except zmq.ZMQError:  # there are no descriptors left for it
+            self.socket.close(linger=0)
+            raise
+
+    def _set_up(self, keys: KeyPair, server: bytes) -> None:
         self.socket.linger = 0
         self.socket.setsockopt(zmq.IPV6, 1)
         self.socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
@@ -59,7 +67,6 @@ class _Monitored:
         self.socket.curve_serverkey = server
         self.socket.curve_publickey = keys.public
         self.socket.curve_secretkey = keys.secret
-        self.monitor = self.socket.get_monitor_socket(_EVENTS)
 
     def changes(self) -> list[Change]:
         """What happened to the connections since the last call."""
@@ -161,7 +168,6 @@ class Question(_Monitored):
         raw: bytes,
     ) -> None:
         super().__init__(context, zmq.DEALER, keys, server)
-        self.endpoint = endpoint
         try:
             self.socket.connect(f"tcp://{endpoint}")
         except zmq.ZMQError:  # that is no address

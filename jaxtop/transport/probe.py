@@ -16,6 +16,8 @@ UNREACHABLE_AFTER = 1.5
 GREETS = "greets"
 SILENT = "silent"
 CLOSED = "closed"
+# The connection was made and then ended, or something else than ZeroMQ spoke: a forwarder does the former.
+HUNG_UP = "hung up"
 UNREACHABLE = "unreachable"
 
 
@@ -76,9 +78,9 @@ class Probe:
             if now - self._since > SILENT_AFTER:
                 self._settle(SILENT)
         except OSError:
-            self._settle(CLOSED)
+            self._settle(HUNG_UP)
         else:
-            self._settle(GREETS if greeting.startswith(b"\xff") else CLOSED)
+            self._settle(GREETS if greeting.startswith(b"\xff") else HUNG_UP)
 
     def _settle(self, outcome: str) -> None:
         self.outcome = outcome

@@ -209,8 +209,9 @@ class JaxtopApp(TimedApp):
         stand = headline.Stand(self._word, clock, self._deck.is_live, self._recording)
         width = self.size.width
         self._header.read(headline.header(moment, stand, width, self.palette))
-        asking = self._desk.progress
-        self._facts.read(headline.facts(moment, self._feed.rejected(), width, self.palette, asking))
+        asking, notes = self._desk.progress, self._feed.notes()
+        rejected = self._feed.rejected()
+        self._facts.read(headline.facts(moment, rejected, width, self.palette, asking, notes=notes))
 
     def on_click(self, event: events.Click) -> None:
         """The header is the palette's button: what has no place in the footer is found there."""

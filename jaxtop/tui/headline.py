@@ -40,7 +40,7 @@ _IN_WORDS = {
     State.DIED: "died",
     State.STOPPED: "stopped",
     State.BLOCKED: "blocked: Python does not answer",
-    State.UNREACHABLE: "unreachable",
+    State.UNREACHABLE: "not reachable from here",
     State.REFUSED: "refuses your key",
     State.GONE: "gone before you came",
     State.QUIET: "quiet",
@@ -140,6 +140,8 @@ def facts(
     width: int,
     palette: Palette,
     asking: Sequence[str] = (),
+    *,
+    notes: Sequence[str] = (),
 ) -> Text:
     """What is being asked, then troubles; without any, what the run is made of."""
     line = Text(no_wrap=True)
@@ -153,6 +155,7 @@ def facts(
         *_programs(moment, palette),
         *_latecomers(moment, palette),
         *skipped,
+        *(("#", note, palette.warning) for note in notes),
         *_compiling(moment, palette),
         *_running(moment, palette),
     ]

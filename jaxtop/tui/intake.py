@@ -31,6 +31,9 @@ class Feed(Protocol):
     def rejected(self) -> dict[str, int]:
         """What was received and could not be read, with how often."""
 
+    def notes(self) -> list[str]:
+        """What a person should know of the source itself, a line each."""
+
 
 class Silence:
     """A feed of which nothing ever comes."""
@@ -46,6 +49,9 @@ class Silence:
 
     def rejected(self) -> dict[str, int]:
         return {}
+
+    def notes(self) -> list[str]:
+        return []
 
 
 class Intake:

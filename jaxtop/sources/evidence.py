@@ -1,0 +1,74 @@
+"""What an address proves of a process that does not answer there.
+
+A shut door proves that the process behind it has ended only where the door is its own. Addresses come from
+rosters: they may be another machine's loopback, behind a tunnel, or reused in another network.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jaxtop import processes
+
+if TYPE_CHECKING:
+    from jaxtop import wire
+
+_LOOPBACK = ("127.", "[::1]", "localhost")
+
+
+@dataclass
+class Door:
+    """Where an agent is looked for, and whether it was ever heard there."""
+
+    who: wire.Hello | wire.Peer
+    endpoint: str
+    is_met: bool = False
+
+    @property
+    def host(self) -> str:
+        return self.endpoint.rpartition(":")[0]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the agent serves at this very address: no tunnel, and no other machine's loopback."""
+        is_loopback = self.host.startswith(_LOOPBACK)
+        return self.endpoint == self.who.telemetry and (not is_loopback or _is_this_machine(self.who))
+
+    def is_beside(self, other: Door) -> bool:
+        """Whether another agent of the same machine was heard at the same host's address."""
+        return other.is_met and other.is_own and other.host == self.host and other.who.boot == self.who.boot
+
+    def is_gone(self) -> bool | None:
+        """Whether its process has ended; None where this machine cannot tell."""
+        place, started = (
+            processes.Place(self.who.boot, self.who.pid_namespace),
+            self.who.process_started_ticks,
+        )
+        if place != processes.here() or not place.boot or started is None:
+            return None
+        return processes.is_gone(place, self.who.pid, started)
+
+
+def judged(door: Door, state: str, *, is_hung_up: bool, has_neighbour: bool) -> str:
+    """The state of a process at whose door this state was found; `unreachable` where that proves nothing.
+
+    Args:
+        door: Where it is looked for.
+        state: What was found: closed, silent, deaf, refused or unreachable.
+        is_hung_up: Whether a connection was made and ended at once, as forwarders do when nobody is behind.
+        has_neighbour: Whether another agent of its machine was heard at the same host's address.
+    """
+    if state == "closed":
+        is_gone = door.is_gone()
+        if is_gone is not None and not door.is_met:
+            return "closed" if is_gone else "unreachable"
+        is_proof = door.is_met or has_neighbour if door.is_own else door.is_met and is_hung_up
+        return "closed" if is_proof else "unreachable"
+    return state if door.is_own or door.is_met else "unreachable"
+
+
+def _is_this_machine(who: wire.Hello | wire.Peer) -> bool:
+    boot = processes.here().boot
+    return who.boot == boot if who.boot and boot else who.hostname == socket.gethostname()

@@ -1,0 +1,239 @@
+"""The agents that are followed: the connection to each, and what becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop.sources.connection import Connection
+from jaxtop.sources.evidence import Door, judged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import zmq
+
+    from jaxtop.sources.descriptors import Descriptors
+    from jaxtop.transport import Subscriber
+
+# A process that is over is looked for again, because it may only have been cut off; but not for ever, and not
+# where there are many.
+MOST_OVER, FEWEST_OVER, OVER_KEPT, TIDY_EVERY = 256, 16, 3600.0, 10.0
+# Agents that are looked for no more, by their ids: rosters may list them for as long as the run lasts.
+MOST_DROPPED = 10_000
+
+
+@dataclass
+class Peer:
+    """An agent that is followed."""
+
+    agent: str
+    requests: str
+    door: Door
+    telemetry: Connection
+    run: str | None = None
+    is_dialled: bool = False
+    over_since: float | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return self.telemetry.endpoint
+
+
+class Peers:
+    """Follows agents over one subscription, and tells what becomes of each connection.
+
+    Args:
+        telemetry: The subscription.
+        descriptors: What connections and probes may open.
+        say: Tells of the link to an agent.
+    """
+
+    def __init__(
+        self, telemetry: Subscriber, descriptors: Descriptors, say: Callable[[str, wire.Message], None]
+    ) -> None:
+        self._telemetry, self._descriptors, self._say = telemetry, descriptors, say
+        self._peers: dict[str, Peer] = {}
+        self._at_endpoint: dict[str, Peer] = {}
+        # Those whose connections have something to be done, and when those that are away are tried again.
+        self._restless: dict[str, Peer] = {}
+        self._asleep: list[tuple[float, str]] = []
+        self._dropped: dict[str, None] = {}
+        self._tidy_due = 0.0
+        self._now = 0.0
+        # How many links were told, and who was let go since somebody asked.
+        self.changes = 0
+        self.let_go: list[Peer] = []
+
+    def __iter__(self) -> Iterator[Peer]:
+        return iter(self._peers.values())
+
+    def get(self, agent: str) -> Peer | None:
+        return self._peers.get(agent)
+
+    @property
+    def without_descriptor(self) -> int:
+        """How many are not followed for want of file descriptors."""
+        return sum(
+            peer.telemetry.wants_dial and not peer.is_dialled and peer.telemetry.state == "connecting"
+            for peer in self._restless.values()
+        )
+
+    # Who is followed
+
+    def meet(self, who: wire.Hello | wire.Peer) -> Peer | None:
+        """The agent of this hello or listing, followed from now on; None if it is known to be gone."""
+        return self._peers.get(who.agent) or self.follow(who, *self._way_to(who))
+
+    def follow(self, who: wire.Hello | wire.Peer, telemetry: str, requests: str) -> Peer | None:
+        """Follow an agent at this address; None if it is known to be gone."""
+        speaks = isinstance(who, wire.Hello)
+        if who.agent in self._dropped and not speaks:
+            return None
+        door = Door(who, telemetry, is_met=speaks)
+        before = self._at_endpoint.get(telemetry)
+        if before is not None and not speaks and before.telemetry.state == "up":
+            # Another agent serves this address. The listing is older, or else its hello is on its way.
+            self._drop(who.agent)
+            state = judged(door, "closed", is_hung_up=True, has_neighbour=before.door.is_own)
+            self._say(who.agent, wire.Link(state, telemetry))
+            return None
+        self._dropped.pop(who.agent, None)
+        judge = partial(self._judge, door)
+        connection = Connection(telemetry, self._descriptors, lambda: bool(door.is_gone()), judge)
+        peer = self._peers[who.agent] = Peer(who.agent, requests, door, connection)
+        self._restless[who.agent] = self._at_endpoint[telemetry] = peer
+        if before is not None:  # it was started again at the address of another, over the same connection
+            peer.is_dialled = before.is_dialled
+            is_proof = before.door.is_met or before.door.is_own
+            self._tell(before, before.telemetry.become("closed" if is_proof else "unreachable"))
+            self._let_go(before)
+        self._tell(peer, connection.become("up" if before is not None and speaks else "connecting"))
+        return peer
+
+    def is_dead(self, agent: str) -> None:
+        """Take in that the process of this agent has ended, by what its own machine says."""
+        peer = self._peers.get(agent)
+        if peer is not None:
+            self._tell(peer, peer.telemetry.become("dead"))
+
+    def _way_to(self, who: wire.Hello | wire.Peer) -> tuple[str, str]:
+        """Where to follow an agent: at its own address, or behind the tunnel over which it was just heard."""
+        if isinstance(who, wire.Hello) and who.telemetry not in self._at_endpoint:
+            port = who.telemetry.rpartition(":")[2]
+            for peer in self._peers.values():
+                if peer.telemetry.is_taken and peer.endpoint.rpartition(":")[2] == port:
+                    return peer.endpoint, peer.requests
+        return who.telemetry, who.requests
+
+    def _judge(self, door: Door, state: str, *, is_hung_up: bool) -> str:
+        has_neighbour = state == "closed" and any(door.is_beside(each.door) for each in self)
+        return judged(door, state, is_hung_up=is_hung_up, has_neighbour=has_neighbour)
+
+    def _let_go(self, peer: Peer) -> None:
+        """Look for an agent no more."""
+        peer.telemetry.close()
+        self._peers.pop(peer.agent, None)
+        self._restless.pop(peer.agent, None)
+        if self._at_endpoint.get(peer.endpoint) is peer:
+            del self._at_endpoint[peer.endpoint]
+            if peer.is_dialled:
+                self._telemetry.disconnect(peer.endpoint)
+        self._drop(peer.agent)
+        self.let_go.append(peer)
+
+    def _drop(self, agent: str) -> None:
+        self._dropped[agent] = None
+        if len(self._dropped) > MOST_DROPPED:
+            del self._dropped[next(iter(self._dropped))]
+
+    # What is heard and noticed
+
+    def hear(self, frame: wire.Frame) -> None:
+        """Take in that an agent was heard over its connection."""
+        peer = self._peers.get(frame.agent)
+        if peer is None:
+            return
+        peer.door.is_met = True
+        self._tell(peer, peer.telemetry.speaks())
+        if frame.kind == "bye":
+            peer.over_since = peer.over_since or self._now
+
+    def take_changes(self, now: float) -> None:
+        """Take in what the transport noticed."""
+        self._now = now
+        for change in self._telemetry.changes():
+            peer = self._at_endpoint.get(change.endpoint)
+            if peer is not None:
+                self._restless[peer.agent] = peer
+                self._tell(peer, peer.telemetry.change(change.what, now))
+
+    def advance(self, now: float) -> None:
+        """Move on what is under way, and begin what is due."""
+        self._now = now
+        while self._asleep and self._asleep[0][0] <= now:
+            _, agent = heappop(self._asleep)
+            if agent in self._peers:
+                self._restless[agent] = self._peers[agent]
+        for peer in list(self._restless.values()):
+            self._advance(peer, now)
+        if now >= self._tidy_due:
+            self._tidy_due = now + TIDY_EVERY
+            self._tidy(now)
+
+    def wait_with(self, poller: zmq.Poller) -> bool:
+        """Let probes wake this poller; whether there is one."""
+        probing = [peer.telemetry.wait_with(poller) for peer in self._restless.values()]
+        return any(probing)
+
+    def close(self) -> None:
+        """Give up all."""
+        for peer in self:
+            peer.telemetry.close()
+
+    def _advance(self, peer: Peer, now: float) -> None:
+        connection = peer.telemetry
+        self._tell(peer, connection.advance(now))
+        self._dial(peer)
+        if connection.is_retry_due(now):
+            self._telemetry.disconnect(peer.endpoint)
+            self._telemetry.connect(peer.endpoint)
+        if connection.is_at_rest:
+            del self._restless[peer.agent]
+        elif peer.is_dialled == connection.wants_dial and (until := connection.sleeps_until()) is not None:
+            del self._restless[peer.agent]
+            heappush(self._asleep, (until, peer.agent))
+
+    def _dial(self, peer: Peer) -> None:
+        """Have ZeroMQ keep the connection up; not where nobody answers, because it would knock for ever."""
+        wants = peer.telemetry.wants_dial
+        if wants == peer.is_dialled:
+            return
+        if not wants:
+            self._telemetry.disconnect(peer.endpoint)
+            peer.is_dialled = False
+        elif self._descriptors.take(1):
+            peer.is_dialled = self._telemetry.connect(peer.endpoint)
+            if not peer.is_dialled:  # that is no address
+                self._tell(peer, peer.telemetry.become("unreachable"))
+
+    def _tidy(self, now: float) -> None:
+        """Let go of processes that were over long ago, and of the oldest where there are too many."""
+        over = sorted((peer.over_since, agent) for agent, peer in self._peers.items() if peer.over_since)
+        many = len(over) - MOST_OVER
+        for i, (since, agent) in enumerate(over[: max(0, len(over) - FEWEST_OVER)]):
+            if i < many or now - since > OVER_KEPT:
+                self._let_go(self._peers[agent])
+
+    def _tell(self, peer: Peer, state: str | None) -> None:
+        if state is None:
+            return
+        self.changes += 1
+        if state in ("closed", "dead"):
+            peer.over_since = peer.over_since or self._now
+        elif state == "up":
+            peer.over_since = None
+        self._say(peer.agent, wire.Link(state, peer.endpoint))

@@ -1,0 +1,135 @@
+"""Addresses that a person gave: which of them an agent stands behind, asked a few at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop.sources.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import zmq
+
+    from jaxtop.sources.descriptors import Descriptors
+    from jaxtop.sources.questions import Questions
+    from jaxtop.transport.client import Change
+
+# So many addresses are probed side by side, at most.
+AT_ONCE = 256
+# Of several addresses the one that says most speaks for all.
+_MOST_TELLING = ("connecting", "refused", "deaf", "silent", "unreachable", "closed")
+
+
+@dataclass
+class _Address:
+    """One of the addresses that a target may mean."""
+
+    connection: Connection
+    ask_due: float = 0.0
+
+
+class Seeking:
+    """Probes addresses, asks who is there where somebody speaks ZeroMQ, and tells how each target stands."""
+
+    def __init__(
+        self,
+        descriptors: Descriptors,
+        questions: Questions,
+        say: Callable[[wire.Message], None],
+        found: Callable[[str, list[wire.Frame]], str | None],
+    ) -> None:
+        """Begin with no targets.
+
+        Args:
+            descriptors: What probes may open.
+            questions: Where questions are asked.
+            say: Tells of a link.
+            found: Takes an address and what was answered there; returns the agent that did, if one did.
+        """
+        self._descriptors, self._questions, self._say, self._found = descriptors, questions, say, found
+        self._targets: dict[str, list[_Address]] = {}
+        self._told: dict[str, str] = {}
+        self._now = 0.0
+        self._is_behind = False
+
+    def seek(self, target: str, endpoints: Sequence[str]) -> None:
+        """Look for an agent at these addresses."""
+        addresses = [_Address(Connection(each, self._descriptors, is_of_process=False)) for each in endpoints]
+        for address in addresses:
+            address.connection.probe_by(0.0)
+        self._targets[target] = addresses
+        self._tell(target)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every target has an answer, or a reason to have none."""
+        return "connecting" not in self._told.values()
+
+    def wait_with(self, poller: zmq.Poller) -> bool:
+        """Let probes wake this poller; whether there is one, or one waits for its turn."""
+        probing = [each.wait_with(poller) for each in self._connections()]
+        return any(probing) or self._is_behind
+
+    def _connections(self) -> Iterator[Connection]:
+        return (each.connection for addresses in self._targets.values() for each in addresses)
+
+    def advance(self, now: float) -> None:
+        """Move on what is under way, and begin what is due: what waited longest first."""
+        self._now = now
+        asked = [(target, each) for target, addresses in self._targets.items() for each in addresses]
+        free = AT_ONCE - sum(each.connection.is_probing for _, each in asked)
+        for target, address in asked:
+            connection = address.connection
+            if connection.is_probing:
+                connection.advance(now)
+            if (connection.is_greeted or connection.state == "up") and now >= address.ask_due:
+                address.ask_due = now + connection.pace(now)
+                self._ask(target, connection, now)
+        waiting = [(each.connection.overdue(now), i) for i, (_, each) in enumerate(asked)]
+        due = sorted((-since, i) for since, i in waiting if since is not None)
+        for _, i in due[: max(0, free)]:
+            asked[i][1].connection.advance(now)
+        self._is_behind = any(each.connection.overdue(now) is not None for _, each in asked)
+        for target in list(self._targets):
+            self._tell(target)
+
+    def close(self) -> None:
+        """Give up all."""
+        for each in self._connections():
+            each.close()
+        self._targets.clear()
+
+    def _ask(self, target: str, connection: Connection, now: float) -> None:
+        self._questions.ask(
+            connection.endpoint,
+            wire.Request("roster"),
+            now,
+            partial(self._answered, target, connection),
+            partial(self._noticed, connection),
+        )
+
+    def _noticed(self, connection: Connection, change: Change) -> None:
+        connection.change(change.what, self._now)
+
+    def _answered(
+        self, target: str, connection: Connection, _reply: wire.Reply | None, frames: list[wire.Frame]
+    ) -> None:
+        agent = self._found(connection.endpoint, frames) if target in self._targets else None
+        if agent is not None:
+            for address in self._targets.pop(target):
+                address.connection.close()
+            del self._told[target]
+            self._say(wire.Link("merged", target, agent))
+
+    def _tell(self, target: str) -> None:
+        states = {address.connection.state or "connecting" for address in self._targets[target]}
+        if "up" in states:  # somebody is there, and has yet to say who
+            states.add("connecting")
+        state = next(each for each in _MOST_TELLING if each in states)
+        if self._told.get(target) != state:
+            self._told[target] = state
+            self._say(wire.Link(state, target))
