@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
+from jaxtop.cluster.collectives import layout
 from jaxtop.cluster.collectives.axes import Axes, axes_of, best_mesh
 from jaxtop.cluster.collectives.groups import assignment, check, expand
+from jaxtop.cluster.host import Host
 from jaxtop.cluster.views import MeshView
 
 
@@ -106,3 +108,16 @@ def test_nothing_is_guessed_while_processes_are_missing():
     assert assignment(4, [], ((0, 1, 2, 3),)) is None
     assert assignment(4, [(0, 1)], ((2, 3, 0, 1),)) == (2, 3, 0, 1)  # but a mesh tells
     assert assignment(4, [(0, 9)], ((0, 1, 2, 3),)) is None
+
+
+def test_groups_that_stand_for_several_count_their_bytes_once():
+    """So the mesh with most bytes on it is the one that has them."""
+    small, large = wire.Mesh((("x", 2),), ((0, 2),)), wire.Mesh((("y", 2),), ((0, 2),))
+    shardings = tuple(wire.Sharding("NamedSharding", "P()", mesh, (), None) for mesh in (0, 1))
+    groups = (
+        wire.ArrayGroup((), "float32", 0, 300, 300, groups=90),
+        wire.ArrayGroup((100,), "float32", 1, 400, 400),
+    )
+    census = wire.Arrays(1, meshes=(small, large), shardings=shardings, groups=groups, counts=(90, 1))
+    found = layout._meshes("r1", [Host("a", arrays=census)])
+    assert [(mesh.axes[0][0], held) for mesh, held in found] == [("y", 400), ("x", 300)]

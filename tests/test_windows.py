@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from jaxtop.wire import MAX_TELEMETRY, Collective, Inventory, Window, encode
+from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent import budget, settings
+from jaxtop_agent.inventory.loaded import Loaded
 from jaxtop_agent.threads import Wake
 from jaxtop_agent.windows import rows, traces
 from jaxtop_agent.windows.lock import HeldDoor
@@ -41,8 +42,8 @@ def profile(raw):
     return jax.profiler.ProfileData.from_serialized_xspace(raw)
 
 
-def window_of(seen, devices, inventories=None, limit=512, blank=BLANK):
-    return rows.message(seen, devices, inventories or {}, limit, blank)
+def window_of(seen, devices, loaded=(), limit=512, blank=BLANK):
+    return rows.message(seen, devices, loaded, limit, blank)
 
 
 @pytest.fixture(params=["0.10.2", "0.8.0"])
@@ -242,15 +243,14 @@ class TestWhatIsSent:
         assert [each.run_id for each in window_of(seen, [0]).launches] == [1]
 
 
-def inventory(name, fingerprint, *ops):
-    found = tuple(Collective(op, "all-reduce", "f32[]", 4, None) for op in ops)
-    return (name, fingerprint), Inventory(0, name, fingerprint, 1, collectives=found)
+def program(name, fingerprint, *ops, number=None):
+    return Loaded(name, fingerprint, number, frozenset(ops))
 
 
 class TestWhichProgram:
     def test_the_inventory_says_what_is_a_collective(self):
         raw = (FOLDER / "cpu-jax-0.10.2-process-0.pb").read_bytes()
-        known = dict([inventory("jit_on_each_device", "abc", "psum.15", "psum.13")])
+        known = [program("jit_on_each_device", "abc", "psum.15", "psum.13")]
         wanted = traces.Wanted({"jit_on_each_device": {"psum.15": "psum.15", "psum.13": "psum.13"}})
         window = window_of(traces.read("cpu", profile(raw), wanted, {}), [0, 1], known)
         assert window.ops == ("psum.15", "psum.13")
@@ -268,11 +268,35 @@ class TestWhichProgram:
         assert wanted.op("jit_f", "all-reduce.1") == "all-reduce.1"
 
     def test_programs_of_one_name_are_told_apart_by_their_operations_or_not_at_all(self):
-        both = dict([inventory("jit_f", "a", "all-reduce.0"), inventory("jit_f", "b", "all-gather.0")])
-        same = dict([inventory("jit_f", "a", "all-reduce.0"), inventory("jit_f", "b", "all-reduce.0")])
+        both = [program("jit_f", "a", "all-reduce.0"), program("jit_f", "b", "all-gather.0")]
+        same = [program("jit_f", "a", "all-reduce.0"), program("jit_f", "b", "all-reduce.0")]
         seen = seen_of([("jit_f", 1, 1)])
         assert window_of(seen, [0], both).programs == (("jit_f", "a"),)
         assert window_of(seen, [0], same).programs == (("jit_f", None),)
+
+    def test_the_compilers_number_tells_programs_of_one_name_apart(self):
+        """Large ones have none: theirs lies between those of the programs compiled before and after."""
+        numbered = [program("jit_f", "a", number=14), program("jit_f", "b", number=16)]
+        large = [program("jit_f", "a"), program("jit_g", "g", number=15), program("jit_f", "b")]
+        side_by_side = [program("jit_f", "a"), program("jit_f", "b"), program("jit_g", "g", number=20)]
+        cleared = [program("jit_g", "g", number=15), program("jit_f", "a"), program("jit_g", "h", number=9)]
+        for loaded, number, found in (
+            (numbered, 14, "a"),
+            (numbered, 16, "b"),
+            (numbered, 15, None),
+            (large, 14, "a"),
+            (large, 16, "b"),
+            (side_by_side, 12, None),
+            (cleared, 12, "a"),
+        ):
+            seen = Seen(spans=[Span("jit_f", 1, 0, 0, 900, number)])
+            assert window_of(seen, [0], loaded).programs == (("jit_f", found),)
+
+    def test_a_part_of_a_large_program_is_enough_to_know_it(self):
+        """A window sends some of its rows; and of a program, other programs of its name are told apart."""
+        ops = [f"all-reduce.{i}" for i in range(3000)]
+        loaded = [program("jit_f", "a", *ops), program("jit_f", "b", "all-gather.0")]
+        assert window_of(seen_of([("jit_f", 1, 2016)]), [0], loaded).programs == (("jit_f", "a"),)
 
 
 class TestTheDoor:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Arrays, Device, Inventory, Message, Programs, Rhythm, Window
     from jaxtop_agent.compiled import Compiled
     from jaxtop_agent.identity import Identity
+    from jaxtop_agent.inventory.loaded import Loaded
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class Board:
     inventories: Mapping[tuple[str, str | None], Inventory] = field(default_factory=dict)
     ends: Mapping[tuple[str, str | None], Mapping[str, str]] = field(default_factory=dict)
     calls_back: frozenset[str] = frozenset()
+    # All of them in the order in which they were compiled; empty while some were not read.
+    loaded: tuple[Loaded, ...] = ()
     devices: DeviceSample = field(default_factory=DeviceSample)
     host: HostSample = field(default_factory=HostSample)
     costs: dict[str, float] = field(default_factory=dict)  # seconds of CPU that each collector took

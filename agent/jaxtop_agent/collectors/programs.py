@@ -113,7 +113,7 @@ class LoadedPrograms:
             breathe()
         self._unread = len(new)
         self._keys, self._read = keys, {key: read[key] for key in keys if key in read}
-        self._inventories.keep(board, keys)
+        self._inventories.keep(board, keys, are_all=not new)
         return True
 
     def _time(self, compiles: dict[str, Compiled]) -> None:

@@ -12,6 +12,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.inventory import hlo, lines, telling, text
 from jaxtop_agent.inventory.hlo import Module, Reading
+from jaxtop_agent.inventory.loaded import Loaded
 from jaxtop_agent.inventory.operations import Operations
 from jaxtop_agent.waiting import breathe
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # Where JAX only prints all of a module at once, it holds the GIL meanwhile: some milliseconds for so many.
 MOST_WHOLE, MOST_BRIEF = 250, 600
 TOO_LARGE = "this version of JAX would hold the script up while it prints a program of this size"
+# To number a program holds the GIL as well: 30 µs a computation, and 300 in older versions.
+MOST_NUMBERED, MOST_NUMBERED_SLOWLY = 128, 12
 AT_ONCE_S = 0.002
 BETWEEN_LOOKS = 32
 
@@ -34,7 +37,7 @@ BETWEEN_LOOKS = 32
 class _Kept(NamedTuple):
     """What stays of a program that was read."""
 
-    program: str
+    loaded: Loaded
     inventory: wire.Inventory | None
     ends: dict[str, str]
     calls_back: bool
@@ -51,22 +54,26 @@ class Inventories:
     ) -> Work | None:
         """Read a program and tell of its collectives; returns what a launch does on one device, if known."""
         inventory, reading, work = _inventory(executable, program, alone=alone)
-        if program.devices == 1:
-            return work  # without collectives
-        is_told = bool(inventory.collectives or inventory.unread or inventory.why_not)
+        ops = frozenset(each.op for each in reading.collectives)
+        is_read = not inventory.unread and not inventory.why_not
+        loaded = Loaded(program.name, program.fingerprint, _number(executable), ops if is_read else None)
+        has_collectives = program.devices != 1
+        is_told = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
+        told = inventory if is_told else None
+        self._kept[key] = _Kept(loaded, told, reading.ends, has_collectives and reading.calls_back)
         if is_told or reading.calls_back:
-            told = inventory if is_told else None
-            self._kept[key] = _Kept(program.name, told, reading.ends, reading.calls_back)
             self._put_on(board)
         if is_told:
             board.tell(replace(inventory, at_ms=now_ms()))
         return work
 
-    def keep(self, board: Board, keys: Iterable[Key]) -> None:
-        """Forget the programs that are not among these."""
+    def keep(self, board: Board, keys: Iterable[Key], *, are_all: bool = True) -> None:
+        """Forget the programs that are not among these, the newest first; some may still have to be read."""
         kept = {key: self._kept[key] for key in keys if key in self._kept}
-        if len(kept) < len(self._kept):
-            self._kept = kept
+        has_lost = len(kept) < len(self._kept)
+        self._kept = kept
+        board.loaded = tuple(each.loaded for each in reversed(kept.values())) if are_all else ()
+        if has_lost:
             self._put_on(board)
 
     def forget(self, board: Board) -> None:
@@ -77,7 +84,7 @@ class Inventories:
         told = [(each.inventory, each.ends) for each in self._kept.values() if each.inventory is not None]
         board.inventories = {(each.program, each.fingerprint): each for each, _ in told}
         board.ends = {(each.program, each.fingerprint): ends for each, ends in told}
-        board.calls_back = frozenset(each.program for each in self._kept.values() if each.calls_back)
+        board.calls_back = frozenset(each.loaded.name for each in self._kept.values() if each.calls_back)
 
 
 def _inventory(
@@ -103,6 +110,19 @@ def _inventory(
         why_not=why_not,
     )
     return telling.fitted(blank, reading), reading, work
+
+
+def _number(executable: Any) -> int | None:
+    """The compiler's number for a program, which traces of CPUs name; unknown for large ones."""
+    try:
+        module = jaxprivate.module(executable)
+        listed = jaxprivate.parts(module)
+        is_quick = hasattr(listed[0], "instructions")
+        if len(listed) > (MOST_NUMBERED if is_quick else MOST_NUMBERED_SLOWLY):
+            return None
+        return jaxprivate.module_number(module) if jaxprivate.platform(executable) == "cpu" else None
+    except Exception:
+        return None
 
 
 class _TooLarge(Exception):

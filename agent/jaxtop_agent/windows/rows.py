@@ -7,16 +7,15 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.wire import Launch, Timed, Window
+from jaxtop_agent.inventory.loaded import which
 from jaxtop_agent.waiting import breathe
 from jaxtop_agent.windows.traces.parts import breathing, length, merged, shared
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from jaxtop.wire import Inventory
+    from jaxtop_agent.inventory.loaded import Loaded
     from jaxtop_agent.windows.traces import Op, Seen, Span
-
-    Inventories = Mapping[tuple[str, str | None], Inventory]
 
 # A viewer hears them from every process, and keeps up with so many in all.
 MOST_ROWS, ALL_ROWS, FEWEST_ROWS = 512, 8192, 32
@@ -37,6 +36,7 @@ class _Launched(NamedTuple):
     """A launch on all local devices."""
 
     module: str
+    number: int | None
     run: int
     start: int
     duration: int
@@ -52,7 +52,7 @@ def room(process_count: int, devices: int) -> int:
 
 
 def message(
-    seen: Seen, devices: Sequence[int], inventories: Inventories, limit: int, blank: Window
+    seen: Seen, devices: Sequence[int], loaded: Sequence[Loaded], limit: int, blank: Window
 ) -> Window:
     """The window as it is sent, of what is known of it already."""
     launched = _launches(seen, devices)
@@ -67,7 +67,8 @@ def message(
             durations = tuple(None if ns is None else _us(ns) for ns in row.durations)
             timed.append(Timed(len(launches), place, row.occurrence, _us(row.start), durations))
         unsent -= len(rows)
-        program = each.module, _fingerprint(each, inventories)
+        found = which(loaded, each.module, each.number, {row.op for row in each.rows})
+        program = each.module, None if found is None else found.fingerprint
         launches.append(
             Launch(
                 program=programs.setdefault(program, len(programs)),
@@ -122,6 +123,7 @@ def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
         found.append(
             _Launched(
                 module,
+                longest.number,
                 run,
                 longest.start,
                 longest.end - longest.start,
@@ -189,18 +191,6 @@ def _some(rows: list[_Row], limit: int, slot: int) -> list[_Row]:
 def _spread(run: int) -> int:
     """Run ids count up over all programs: taken as they are, every second would always be the same one's."""
     return (run * 0x9E3779B97F4A7C15) & _MASK
-
-
-def _fingerprint(launched: _Launched, inventories: Inventories) -> str | None:
-    """Of several programs of one name the one with just these collectives, or the only one that has them."""
-    seen = {row.op for row in launched.rows}
-    fitting = {
-        fingerprint: names
-        for (program, fingerprint), inventory in inventories.items()
-        if program == launched.module and seen <= (names := {each.op for each in inventory.collectives})
-    }
-    exact = [fingerprint for fingerprint, names in fitting.items() if names == seen] or list(fitting)
-    return exact[0] if len(exact) == 1 else None
 
 
 def _us(nanoseconds: int) -> int:

@@ -135,7 +135,7 @@ class Windows:
     def _read(self, topology: Topology, slot: int | None, taken: Taken) -> None:
         board = self._board
         cpu = time.thread_time()
-        inventories = board.inventories
+        loaded = board.loaded
         devices = [device.id for device in topology.devices]
         ordinals = {
             place if device.local_id is None else device.local_id: device.id
@@ -146,7 +146,7 @@ class Windows:
         del profile
         blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot)
         limit = rows.room(topology.process_count, len(devices))
-        window = rows.message(seen, devices, inventories, limit, blank)
+        window = rows.message(seen, devices, loaded, limit, blank)
         cpu = taken.cpu + time.thread_time() - cpu
         self._schedule.learn(Result(taken.seconds, cpu, seen.events, len(window.launches), _step(window)))
         board.windows = (*board.windows, window)[-KEPT:]

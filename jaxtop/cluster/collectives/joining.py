@@ -40,7 +40,7 @@ FEWEST_BY_DEVICE, BY_DEVICE_OF = 4, 1 << 15
 # comes late hears the last ones of each process together: no fewer than agents keep.
 WINDOWS_TO_WAIT = 4
 MOST_PENDING, MOST_PENDING_ROWS = 1024, 200_000
-MOST_PROGRAMS, MOST_OPS, MOST_CLOSED = 256, 1000, 2048
+MOST_PROGRAMS, MOST_OPS, MOST_CLOSED = 256, 2048, 2048
 
 
 class Share(NamedTuple):

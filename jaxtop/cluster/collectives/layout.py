@@ -140,7 +140,8 @@ def _meshes(run: str, members: Sequence[Host]) -> list[tuple[MeshView, int]]:
         for group, count in zip(host.arrays.groups, host.arrays.counts, strict=False):
             mesh = host.arrays.shardings[group.sharding].mesh
             if mesh is not None:
-                held[mesh] += group.bytes_per_device * count
+                # Where a group stands for several, its bytes are those of all of them.
+                held[mesh] += group.bytes_per_device * (1 if group.groups > 1 and count else count)
         found.update((id(host.arrays.meshes[i]), (host.arrays.meshes[i], held[i])) for i in new)
     views = [(mesh_view(run, mesh), held) for mesh, held in found.values()]
     return sorted(views, key=lambda each: -each[1])

@@ -29,6 +29,7 @@ class _On(NamedTuple):
     run: int
     device: int
     module: str
+    number: int | None
 
 
 class _Part(NamedTuple):
@@ -104,7 +105,7 @@ class _Reader:
         said = stats(event)
         if "run_id" not in said or "hlo_module" not in said or "device_ordinal" not in said:
             return None
-        return _On(said["run_id"], said["device_ordinal"], str(said["hlo_module"]))
+        return _On(said["run_id"], said["device_ordinal"], str(said["hlo_module"]), said.get("program_id"))
 
     def _operation(self, kind: str, on: _On, name: str, event: Any) -> None:
         start, end = int(event.start_ns), _end(event)
@@ -157,7 +158,7 @@ class _Reader:
             finished = self._finished.get((on.run, on.device))
             began = self._begun[on.run] >= on_devices[on.run] or start >= earliest.get(on.device, start + 1)
             if finished is not None and began:
-                self._seen.spans.append(Span(on.module, on.run, on.device, start, finished))
+                self._seen.spans.append(Span(on.module, on.run, on.device, start, finished, on.number))
             else:
                 self._seen.cut.add((on.module, on.run))
 

@@ -26,13 +26,17 @@ CONTAINER = re.compile(r"(while|conditional|cond|call|async-start|async-update|a
 
 
 class Span(NamedTuple):
-    """A launch on one device, from its start to its end in nanoseconds since the window's start."""
+    """A launch on one device, from its start to its end in nanoseconds since the window's start.
+
+    `number` is the compiler's for the module, where the trace has it.
+    """
 
     module: str
     run: int
     device: int
     start: int
     end: int
+    number: int | None = None
 
 
 class Op(NamedTuple):

@@ -1,0 +1,56 @@
+"""Which of the loaded programs of one name a launch is of, by what a trace says of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Loaded(NamedTuple):
+    """A loaded program: `number` is the compiler's for its module, `ops` its collectives; None if unknown."""
+
+    name: str
+    fingerprint: str | None
+    number: int | None
+    ops: frozenset[str] | None
+
+
+def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: set[str]) -> Loaded | None:
+    """The program that was launched; None if it may be one or another.
+
+    Args:
+        loaded: All loaded programs, in the order in which they were compiled.
+        name: The name of the launched one.
+        number: The compiler's number for it, where the trace has it.
+        ops: The collectives that the trace shows in it.
+    """
+    named = [each for each in loaded if each.name == name]
+    if number is not None:
+        exact = [each for each in named if each.number == number]
+        named = exact or _between(loaded, name, number)
+    named = [each for each in named if each.ops is None or ops <= each.ops]
+    if len(named) > 1:
+        named = [each for each in named if each.ops is not None and not each.ops - ops] or named
+    return named[0] if len(named) == 1 else None
+
+
+def _between(loaded: Sequence[Loaded], name: str, number: int) -> list[Loaded]:
+    """The unnumbered programs of this name that were compiled when the compiler gave this number.
+
+    It counts up: a program's number lies between those of the programs compiled before and after it.
+    """
+    known = [each.number for each in loaded if each.number is not None]
+    if any(one >= other for one, other in pairwise(known)):
+        return [each for each in loaded if each.name == name and each.number is None]
+    place, found = 0, []
+    for each in loaded:
+        if each.number is not None:
+            place += 1
+        elif each.name == name:
+            before = known[place - 1] if place else -1
+            if before < number and (place == len(known) or number < known[place]):
+                found.append(each)
+    return found
