@@ -130,6 +130,19 @@ class TestWhatTheFrameSays:
 
         play(act_later, *told, lost)
 
+    def test_a_black_box_that_is_not_written_is_a_fact_and_an_event(self):
+        """From the first look on, and again where the reason changes; one that works is none."""
+        full = structs.replace(staging.hello(1), sources={"recording": "off: no space left on device"})
+        works = structs.replace(staging.hello(0), sources={"recording": "on: /boxes"})
+
+        async def act(stage: Stage) -> None:
+            assert "process 1 on node01 keeps no black box: no space left on device" in stage.line("facts")
+            await stage.press("8")
+            assert len([line for line in stage.text.splitlines() if "keeps no black box" in line]) == 2
+
+        told = [*staging.well(), *(staging.frame(each.agent, each) for each in (full, works, full))]
+        play(act, *told)
+
     def test_a_fact_that_does_not_fit_is_cut_and_not_left_out(self):
         async def act(stage: Stage) -> None:
             assert stage.line("facts").startswith("● all hosts live, mesh data 4 × model 2, most memory")

@@ -19,7 +19,7 @@ from jaxtop.cluster import Cluster
 from jaxtop.recordings import Limits, Recording, Tape, tape
 from jaxtop.recordings import file as files
 from jaxtop.sources.taping import Taping
-from jaxtop_agent import settings
+from jaxtop_agent import blackbox, settings
 from jaxtop_agent.blackbox import BlackBox
 from jaxtop_agent.board import Board
 from jaxtop_agent.identity import identify
@@ -307,6 +307,43 @@ def test_a_recording_has_a_file_name_that_every_system_takes_whatever_the_run_is
         assert re.fullmatch(r"[\w.-]{1,200}", file.name, re.ASCII)
     assert board.sources["recording"].startswith("on")
     assert len(list((tmp_path / "box").iterdir())) == len(list(tmp_path.glob("*.mcap"))) == 1
+
+
+def test_a_black_box_says_at_once_why_it_cannot_be_written(tmp_path, monkeypatch):
+    """A disk that does not answer would be noticed only when megabytes wait for it."""
+    (tmp_path / "file").touch()
+    for folder, why in (
+        (tmp_path / "file", "not a directory"),
+        ("/proc/nowhere", "no such file"),
+        ("a\0b", "null"),
+    ):
+        board = Board(identify("run"))
+        box = BlackBox(board, folder, 1)
+        box.run()
+        box.take("pulse", 1, b"")
+        assert board.sources["recording"].startswith("off: ") and why in board.sources["recording"]
+    board, now = Board(identify("run")), [1000.0]
+    monkeypatch.setattr(blackbox, "steady", lambda: now[0])
+    box = BlackBox(board, tmp_path / "box", 1)
+    answers, real = threading.Event(), os.pwrite
+    monkeypatch.setattr(files.os, "pwrite", lambda *given: answers.wait(60) and real(*given))
+    writes = threading.Thread(target=box.run)
+    writes.start()
+
+    def said():
+        now[0] += 1
+        box.take("pulse", 1, b"")
+        return board.sources["recording"]
+
+    try:
+        told = [said() for _ in range(12)]
+        assert told == [f"on: {tmp_path / 'box'}"] * 10 + ["waiting: the disk does not answer"] * 2
+        answers.set()
+        eventually(lambda: said().startswith("on: "))
+    finally:
+        answers.set()
+        box.end()
+        writes.join(60)
 
 
 @pytest.mark.parametrize("record", ["boxes/a.mcap", Path("boxes/a.mcap"), Path("boxes"), "boxes/"])

@@ -128,7 +128,8 @@ class Agent:
         if self._settings.record is None:
             return None
         try:
-            import mcap.writer  # on the user's thread, as above  # noqa: F401
+            import mcap.data_stream  # on the user's thread, as above
+            import mcap.records  # noqa: F401
             import zstandard  # noqa: F401
 
             from jaxtop_agent.blackbox import BlackBox

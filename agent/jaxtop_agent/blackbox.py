@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import private, processes, wire
 from jaxtop.clock import steady
-from jaxtop.recordings import Keyframe, Limits, Tape, plain
+from jaxtop.recordings import Keyframe, Limits, Tape, plain, reason
 
 if TYPE_CHECKING:
     import os
@@ -21,6 +21,8 @@ SECONDS, LARGEST = 60.0, 8 << 20
 FLUSH_EVERY = 0.75
 MOST_WAITING = 4 << 20
 SOURCE = "recording"
+# A disk is said not to answer after so many seconds and messages: a process that was stopped sends none.
+NO_ANSWER, NO_ANSWER_TAKES = 10.0, 10
 
 
 class BlackBox:
@@ -48,6 +50,8 @@ class BlackBox:
             compacts=False,
         )
         self._clock: tuple[float, float | None] | None = None
+        # When the tape's turns rose last, and how many messages came since.
+        self._turns, self._turned_at, self._takes = 0, steady(), 0
         board.sources[SOURCE] = f"on: {self._folder}"
         board.is_recording = True
 
@@ -55,8 +59,8 @@ class BlackBox:
         """Write until told to end; whatever a disk does stays in here."""
         try:
             private.make(self._folder)
-        except OSError as error:
-            self._tape.failure = error.strerror or str(error)
+        except Exception as error:
+            self._tape.failure = reason(error)
             return
         self._tape.run()
 
@@ -73,11 +77,22 @@ class BlackBox:
                 board.is_recording = False
                 board.sources[SOURCE] = f"off: {tape.failure or 'ended'}"
             return
+        self._watch_disk()
         tape.write([wire.Frame(steady(), board.identity.agent, kind, sequence, payload)])
         clock = board.clock_offset, board.clock_error
         if board.clock_error is not None and clock != self._clock:
             self._clock = clock
             tape.note_clock(*clock)
+
+    def _watch_disk(self) -> None:
+        now, tape = steady(), self._tape
+        if tape.turns != self._turns:
+            self._turns, self._turned_at, self._takes = tape.turns, now, 0
+        self._takes += 1
+        is_stuck = self._takes > NO_ANSWER_TAKES and now - self._turned_at > NO_ANSWER
+        said = "waiting: the disk does not answer" if is_stuck else f"on: {self._folder}"
+        if self._board.sources[SOURCE] != said:
+            self._board.sources[SOURCE] = said
 
     def take_state(self, state: Iterable[tuple[str, bytes]]) -> None:
         """Keep the whole state, from which reading can begin."""

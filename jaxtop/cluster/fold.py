@@ -168,15 +168,19 @@ class Cluster:
             if episode.told is not None:
                 self.events.append(LoggedEvent(at, "info", "goes on", agent, episode.end(at)))
 
-    def _hello(self, host: Host, hello: wire.Hello, _at: float) -> Host:
+    def _hello(self, host: Host, hello: wire.Hello, at: float) -> Host:
         if hello != host.hello:
             self.joining.facts += 1
-        return host.but(
+        before = host.black_box_trouble
+        found = host.but(
             hello=hello,
             run=hello.run or host.run,
             run_name=hello.name or host.run_name,
             process_count=hello.process_count or host.process_count,
         )
+        if (why := found.black_box_trouble) and why != before:
+            self.events.append(LoggedEvent(at, "warning", "recording", host.agent, f"{found.label} {why}"))
+        return found
 
     def frozen(self) -> Cluster:
         """The cluster as it is now: hosts are values, so only the tables are copied."""

@@ -100,6 +100,12 @@ class Host:
         index = "" if self.process_index is None else f"process {self.process_index} on "
         return f"{index}{self.hostname or self.link.endpoint or self.agent}"
 
+    @property
+    def black_box_trouble(self) -> str:
+        """Why it keeps no black box though it was asked to; empty where it keeps one, or was not asked."""
+        said = self.hello.sources.get("recording", "on") if self.hello else "on"
+        return "" if said.startswith("on") else f"keeps no black box: {said.partition(': ')[2] or said}"
+
 
 EMPTY_HOST = Host(agent="")
 

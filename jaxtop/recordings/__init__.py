@@ -11,7 +11,7 @@ from jaxtop.recordings.compact import compact
 from jaxtop.recordings.file import plain
 from jaxtop.recordings.index import KeyframeAt, NotARecording
 from jaxtop.recordings.reader import Recording
-from jaxtop.recordings.tape import Limits, Tape
+from jaxtop.recordings.tape import Limits, Tape, reason
 from jaxtop.recordings.writer import Keyframe, Writer
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "Writer",
     "compact",
     "plain",
+    "reason",
 ]

@@ -89,6 +89,7 @@ class Tape:
         self.failure: str | None = None
         self.progress = 0.0  # of writing a file anew
         self.wants_keyframe = True  # a file was begun
+        self.turns = 0  # of the thread that writes: while they do not rise, the disk does not answer
 
     def start(self) -> None:
         """Begin, on a thread of its own; returns once the file is there, or cannot be."""
@@ -192,6 +193,7 @@ class Tape:
         while not self._is_ending and self.failure is None:
             self._bell.wait(max(0.0, flush_due - time.monotonic()))
             self._bell.clear()
+            self.turns += 1
             synced, self._synced = self._synced, None
             self._take()
             now = time.monotonic()

@@ -153,6 +153,7 @@ def facts(
         *_troubles(moment, palette),
         *_standstills(moment, palette),
         *_programs(moment, palette),
+        *_black_boxes(moment, palette),
         *_latecomers(moment, palette),
         *skipped,
         *(("#", note, palette.warning) for note in notes),
@@ -194,6 +195,18 @@ def _standstills(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]
     told = [each.told for each in moment.cluster.episodes.values() if each.told is not None]
     return [
         ("!", each.text, palette.bad if each.severity == "critical" else palette.warning) for each in told
+    ]
+
+
+def _black_boxes(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+    """Processes that cannot keep the black box they were asked for, by reason."""
+    found: dict[str, list[Host]] = {}
+    for host in _present(moment):
+        if why := host.black_box_trouble:
+            found.setdefault(why, []).append(host)
+    return [
+        ("!", f"{moment.label(hosts[0]) if len(hosts) == 1 else f'{len(hosts)} hosts'} {why}", palette.bad)
+        for why, hosts in found.items()
     ]
 
 
