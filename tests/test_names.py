@@ -175,6 +175,24 @@ def test_arrays_have_names_wherever_scripts_hold_them():
 
 
 @pytest.mark.newest
+def test_in_a_notebook_arrays_have_the_names_of_the_cells_also_between_cells():
+    """Not the ways by which the kernel reaches them."""
+    with processes([PYTHON, ROOT / "tests" / "programs" / "notebook.py"]):
+        eventually(runfiles.find)
+        with viewer() as attached:
+
+            def shown():
+                return {(view.name, view.function, view.shape) for view in arrays(attached.cluster)}
+
+            attached.until(lambda: len(shown()) == 3)
+            assert shown() == {
+                ("x", "<module>", (10, 64)),
+                ("params['w']", "<module>", (11, 64)),
+                ("Out[4]", "<module>", (12, 64)),
+            }
+
+
+@pytest.mark.newest
 def test_a_leak_is_the_top_grower_within_half_a_minute():
     """By its name, with the line that makes it, while params and batch stay what they are."""
     started = time.monotonic()

@@ -12,7 +12,7 @@ from typing import Any
 _LIBRARIES = """
 jax jaxlib numpy scipy ml_dtypes jaxtyping beartype flax optax haiku equinox chex orbax distrax rlax jraph
 diffrax lineax optimistix numpyro blackjax brax tensorflow_probability keras penzai kauldron grain jaxopt jmp
-absl clu fire click typer IPython ipykernel
+absl clu fire click typer IPython ipykernel traitlets tornado jupyter_client nbclient marimo
 """
 LIBRARIES = frozenset(_LIBRARIES.split())
 # Code that is in no file, and yet the user's own.

@@ -61,7 +61,7 @@ def values_of(function: str, thread: int) -> dict[str, object]:
     found = {
         variable.name: type(reader.read(variable)).__name__
         for variable in frames.variables()
-        if variable.thread == thread and variable.code.co_name == function
+        if variable.thread == thread and variable.function == function
     }
     reader.let_go()
     return found
@@ -125,7 +125,7 @@ assert reference() is None, "a value that a generator dropped was kept alive"
 frames.values(generator.gi_frame)
 assert next(generator) and next(generator, "ended") == "ended"
 
-here = values_of("<module>", threading.get_ident())
+here = values_of("<module>", 0)
 assert here["module_level"] == "Thing", here
 assert module_level is not None and "module_level" in globals()
 print("ok")

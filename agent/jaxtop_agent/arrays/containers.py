@@ -29,7 +29,10 @@ from jaxtop_agent.arrays.roles import role_of_type
 KEY, INDEX, ATTRIBUTE = range(3)
 
 # Objects of these hold no state of a training run, or hold it in their own ways, listed below.
-_CLOSED = frozenset({"jax", "jaxlib", "numpy", "builtins", "jaxtop", "jaxtop_agent", "zmq"})
+_CLOSED = frozenset(
+    {"jax", "jaxlib", "numpy", "builtins", "jaxtop", "jaxtop_agent", "zmq"}
+    | {"IPython", "ipykernel", "traitlets", "tornado"}  # they lead to the whole kernel
+)
 # Of the standard library only what people put arrays into.
 _OPEN = frozenset({"queue.Queue", "types.SimpleNamespace", "functools.partial"})
 _HIDDEN = ("_pytree__", "_object__", "__")

@@ -11,6 +11,7 @@ import ctypes
 import dis
 import sys
 from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop_agent import running
@@ -27,35 +28,53 @@ _SHOW_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _MODULE_OF_THESE = frozenset({"builtins", "__builtins__"})
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: the variables are slots, not the entries of a dict
+MODULE = "<module>"
 
 
 class Variable(NamedTuple):
-    """Where a variable is found, without holding anything of it: thread, depth of the frame, code, name."""
+    """Where a variable is found, without holding anything of it: thread, depth of the frame, code, name.
+
+    Variables of the main module have no code: they are there between the cells of a notebook, too.
+    """
 
     thread: int
     depth: int
-    code: CodeType
+    code: CodeType | None
     name: str
+
+    @property
+    def function(self) -> str:
+        return MODULE if self.code is None else self.code.co_qualname
 
 
 def variables() -> list[Variable]:
-    """All variables of the user's running functions, outermost functions first: these change least."""
-    found: list[Variable] = []
+    """The variables of the main module, then of the user's running functions, outermost functions first.
+
+    Those that come first change least.
+    """
+    main = _main()
+    found = [Variable(0, 0, None, name) for name in main.copy() if not _is_hidden(name)]
     threads = running.frames()
     try:
         for thread in sorted(threads):  # the main thread is usually the oldest, and so has the lowest number
-            found += _variables(thread, running.stack(threads[thread]))
+            found += _variables(thread, running.stack(threads[thread]), main)
     finally:
         threads.clear()
     return found
 
 
-def _variables(thread: int, stack: list[FrameType]) -> list[Variable]:
+def _main() -> dict[str, Any]:
+    """The variables of the main module: of the script, or of an interactive session."""
+    module = sys.modules.get("__main__")
+    return vars(module) if isinstance(module, ModuleType) else {}
+
+
+def _variables(thread: int, stack: list[FrameType], main: dict[str, Any]) -> list[Variable]:
     return [
         Variable(thread, depth, frame.f_code, name)
         for depth, frame in enumerate(reversed(stack))
         if is_the_users(frame)
-        for name in _names(frame)
+        for name in _names(frame, main)
     ]
 
 
@@ -65,18 +84,27 @@ def is_the_users(frame: FrameType) -> bool:
     return package not in _NOT_THE_USERS
 
 
-def _names(frame: FrameType) -> tuple[str, ...]:
+def _names(frame: FrameType, main: dict[str, Any]) -> tuple[str, ...]:
     code = frame.f_code
     if not code.co_flags & _OPTIMIZED:
+        if frame.f_locals is main:
+            return ()
         return tuple(name for name in frame.f_locals.copy() if not _is_hidden(name))
-    # Without `.0`, which is what a comprehension goes through.
+    return _slots(code)
+
+
+def _slots(code: CodeType) -> tuple[str, ...]:
+    """The variables of a function, without `.0`, which is what a comprehension goes through."""
     slots = (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
     return tuple(name for name in slots if not name.startswith("."))
 
 
 def _is_hidden(name: object) -> bool:
-    # What an interactive session keeps as `_`, `_1`, `__` has another name too, or is on its way out.
-    return not isinstance(name, str) or (name.startswith("_") and not name.strip("_0123456789"))
+    # What an interactive session keeps as `_`, `_1`, `__` or in `_oh` has another name too, such as `Out[1]`,
+    # or is on its way out.
+    if not isinstance(name, str):
+        return True
+    return name.startswith("_") and (name == "_oh" or not name.strip("_0123456789"))
 
 
 def values(frame: FrameType) -> dict[str, Any]:
@@ -85,8 +113,8 @@ def values(frame: FrameType) -> dict[str, Any]:
         return {name: value for name, value in frame.f_locals.copy().items() if not _is_hidden(name)}
     if _get_variable is None:
         snapshot = _snapshot(frame)
-        return {name: snapshot[name] for name in _names(frame) if name in snapshot}
-    return {name: _get_variable(frame, name) for name in _names(frame)}
+        return {name: snapshot[name] for name in _slots(frame.f_code) if name in snapshot}
+    return {name: _get_variable(frame, name) for name in _slots(frame.f_code)}
 
 
 class Reader:
@@ -98,6 +126,8 @@ class Reader:
 
     def read(self, variable: Variable) -> Any:
         """Its value; None where the function has ended or the variable is not bound."""
+        if variable.code is None:
+            return _main().get(variable.name)
         stack = self._stacks.get(variable.thread)
         if stack is None:
             threads = running.frames()

@@ -77,7 +77,7 @@ class Walk:
         self._named, self._most = {}, most
         self._sources = {self._root((name,), name, REGISTERED): read for name, read in registered}
         for variable in frames.variables():
-            path = self._root(variable, variable.name, variable.code.co_qualname)
+            path = self._root(variable, variable.name, variable.function)
             if path.barren_until < self._census:
                 self._sources[path] = partial(reader.read, variable)
         for path in list(self._sources):
