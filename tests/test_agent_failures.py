@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import ExitStack
 from subprocess import PIPE
 
 import psutil
@@ -279,6 +280,42 @@ def test_a_script_out_of_file_descriptors_goes_on(tmp_path, left):
     """
     done = outcome(tmp_path, text, "hot", str(left))
     assert (done.status, done.stdout, done.stderr) == (3, "16.0\n", "")
+
+
+OPENING = """
+    import os, resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    {start}
+    import jax
+    step = jax.jit(lambda x: x * 0.5 + 1)
+    x = step(jax.numpy.ones(8))
+    print("ready", flush=True)
+    while not os.path.exists("go"):
+        x = step(x)
+        for each in [open(os.devnull) for _ in range(4)]:
+            each.close()
+    print(float(x.sum()))
+"""
+
+
+@pytest.mark.newest
+def test_who_connects_without_a_key_takes_no_descriptors_of_the_script(tmp_path):
+    """Though more connect than the script may open files; and the run is still served."""
+    path = script(tmp_path, OPENING.replace("{start}", START))
+    with (
+        processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path) as (process,),
+        ExitStack() as held,
+    ):
+        assert process.stdout.readline() == "ready\n"
+        eventually(lambda: [each.hello.process_count for each in runfiles.find()] == [1])
+        for port in listening(process.pid):
+            for _ in range(300):
+                held.enter_context(socket.create_connection(("127.0.0.1", port)))
+        status, document = snapshot()
+        assert (status, document["hosts"][0]["pid"]) == (0, process.pid)
+        (tmp_path / "go").touch()
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, stderr) == (0, "16.0\n", "")
 
 
 HOOKS = {

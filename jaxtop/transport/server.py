@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import zmq
 
 from jaxtop.transport.audience import Audience
+from jaxtop.transport.door import Door
 from jaxtop.transport.gate import DOMAIN, OWNER, Gate
 
 if TYPE_CHECKING:
@@ -22,15 +23,11 @@ if TYPE_CHECKING:
     from jaxtop.keys import KeyPair
 
 FIRST_PORT = 7410
-PORTS = 2048
 
 # A stalled viewer costs at most this many messages of at most wire.MAX_TELEMETRY, plus the kernel's buffer.
 QUEUE = 16
 KERNEL_BUFFER = 256 * 1024
 MAX_REQUEST = 64 * 1024
-# While a process is stopped, its viewers' attempts pile up in the kernel; once these are full, a process
-# that does not run could not be told from a line that is cut.
-BACKLOG = 4096
 FAREWELL_MS = 200
 # What the sockets and their threads take when they are made, and some to spare.
 DESCRIPTORS = 24
@@ -57,9 +54,10 @@ class Server:
         self._requests = self._open(keys)
         self.own_threads = _threads() - before
         self._answers_from = 0.0
-        self._ports: list[int] = []
+        self._door = Door((self._audience.socket, self._requests), KERNEL_BUFFER)
         self._poller = zmq.Poller()
-        self._poller.register(self._gate.socket, zmq.POLLIN)
+        for each in (self._gate.socket, *self._door.monitors):
+            self._poller.register(each, zmq.POLLIN)
 
     @property
     def viewers(self) -> int:
@@ -71,9 +69,7 @@ class Server:
         opened.linger = 0
         opened.sndhwm = QUEUE
         opened.rcvhwm = QUEUE
-        opened.setsockopt(zmq.SNDBUF, KERNEL_BUFFER)
         opened.setsockopt(zmq.MAXMSGSIZE, MAX_REQUEST)
-        opened.setsockopt(zmq.BACKLOG, BACKLOG)
         opened.setsockopt(zmq.HANDSHAKE_IVL, 5000)
         opened.setsockopt(zmq.IPV6, 1)
         opened.zap_domain = DOMAIN
@@ -88,22 +84,9 @@ class Server:
     def bind(self, host: str, first: int = FIRST_PORT) -> tuple[int, int]:
         """Take the first two free ports of this address; returns those of requests and of telemetry."""
         _require_descriptors(DESCRIPTORS_TO_BIND)
-        requests = self._bind_first(self._requests, host, first)
-        telemetry = self._bind_first(self._audience.socket, host, requests + 1)
+        requests = self._door.bind(self._requests, host, first)
+        telemetry = self._door.bind(self._audience.socket, host, requests + 1)
         return requests, telemetry
-
-    def _bind_first(self, bound: zmq.Socket[bytes], host: str, first: int) -> int:
-        literal = f"[{host}]" if ":" in host else host
-        for port in range(first, min(first + PORTS, 65536)):
-            try:
-                bound.bind(f"tcp://{literal}:{port}")
-            except zmq.ZMQError as error:
-                if error.errno != zmq.EADDRINUSE:
-                    raise
-            else:
-                self._ports.append(port)
-                return port
-        raise OSError(f"no free port on {host} from {first} up")
 
     def poll(self, timeout_ms: int) -> tuple[bool, list[Asked]]:
         """Wait; returns whether a viewer came, and what was asked. Handshakes are answered on the way."""
@@ -114,7 +97,10 @@ class Server:
             self._poller.register(each, zmq.POLLIN if now >= rests_until else 0)
             if now < rests_until:
                 timeout_ms = min(timeout_ms, math.ceil((rests_until - now) * 1000))
+        if (shut_for := self._door.wakes_in(now)) is not None:
+            timeout_ms = min(timeout_ms, math.ceil(shut_for * 1000))
         ready = dict(self._poller.poll(timeout_ms))
+        self._door.guard(time.monotonic())
         if self._gate.socket in ready:
             self._gate.answer()
         came = self._audience.socket in ready and self._audience.take()
@@ -148,6 +134,7 @@ class Server:
 
     def close(self) -> None:
         """Close, giving the last words a moment to leave if anyone listens."""
+        self._door.close()
         self._context.destroy(linger=FAREWELL_MS if self.viewers else 0)
 
     def forsake(self) -> None:
@@ -156,9 +143,9 @@ class Server:
         The descriptors stay taken (as /dev/null), so that no other file gets their numbers while ZeroMQ's
         leftovers in this process still know them.
         """
-        null = os.open(os.devnull, os.O_RDWR)
+        null, ports = os.open(os.devnull, os.O_RDWR), self._door.ports()
         for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
-            if fd != null and _local_port(fd) in self._ports:
+            if fd != null and _local_port(fd) in ports:
                 os.dup2(null, fd)
         os.close(null)
 

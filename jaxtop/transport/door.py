@@ -1,0 +1,200 @@
+"""The listening sockets of an agent, and a bound on the connections that come in through them.
+
+ZeroMQ's I/O thread accepts whoever connects, and each connection takes a descriptor of the training process.
+So the listening sockets are ours: the kernel keeps back who sends nothing, connections beyond the bound are
+ended, and while too many come, nobody is let in for a second.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import socket
+import struct
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+PORTS = 2048
+# While a process is stopped, its viewers' attempts pile up in the kernel; once these are full, a process
+# that does not run could not be told from a line that is cut.
+BACKLOG = 4096
+# Who sends nothing for so many seconds is a connection all the same. Viewers and probes speak first, at once.
+SPEAKS_WITHIN = 30
+# Connections of all viewers and askers together, and the share of the descriptors that are left.
+MOST, SHARE = 128, 4
+# Below this, nobody could ever be served: a viewer has two connections.
+FEWEST = 4
+# So many a second are a team that comes all at once; after more the door is shut for so long.
+MOST_A_SECOND, SHUT_S = 64, 1.0
+# A peer that has the key sent more than this by the end of its handshake, and no stranger gets so far.
+HANDSHAKE_BYTES = 400
+_BYTES_RECEIVED_AT = 128  # in the kernel's struct tcp_info
+_ATTACH_FILTER, _DETACH_FILTER = 26, 27  # SO_ATTACH_FILTER, SO_DETACH_FILTER
+
+
+class Door:
+    """Listens for the sockets it is given; used by the one thread that owns them."""
+
+    def __init__(self, guarded: Iterable[zmq.Socket[bytes]], send_buffer: int) -> None:
+        self._send_buffer = send_buffer
+        self._listening: list[socket.socket] = []
+        self._open: dict[tuple[int, int], float] = {}  # by socket and descriptor: accepted when
+        self._ended: set[tuple[int, int]] = set()
+        self._came: list[float] = []
+        self._shut_until: float | None = None
+        events = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+        self._guarded = list(guarded)
+        self._spare = os.open(os.devnull, os.O_RDONLY)
+        self.monitors = [each.get_monitor_socket(events) for each in self._guarded]
+
+    def ports(self) -> list[int]:
+        """The ports that are ours."""
+        return [each.getsockname()[1] for each in self._listening]
+
+    def bind(self, bound: zmq.Socket[bytes], host: str, first: int) -> int:
+        """Have this socket served at the first free port of an address."""
+        for port in range(first, min(first + PORTS, 65536)):
+            listening = self._listen(host, port)
+            if listening is not None:
+                break
+        else:
+            raise OSError(f"no free port on {host} from {first} up")
+        own = os.dup(listening.fileno())
+        try:
+            bound.setsockopt(zmq.USE_FD, own)
+            bound.bind(f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")
+        except zmq.ZMQError:
+            os.close(own)
+            listening.close()
+            raise
+        self._listening.append(listening)
+        return port
+
+    def _listen(self, host: str, port: int) -> socket.socket | None:
+        """A listening socket at this port; None if it is taken."""
+        listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
+            if hasattr(socket, "TCP_DEFER_ACCEPT"):
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, SPEAKS_WITHIN)
+            listening.bind((host, port))
+            listening.listen(BACKLOG)
+        except OSError as error:
+            listening.close()
+            if error.errno == zmq.EADDRINUSE:
+                return None
+            raise
+        return listening
+
+    def wakes_in(self, now: float) -> float | None:
+        """Seconds until there is something to do, whatever comes."""
+        return None if self._shut_until is None else max(0.0, self._shut_until - now)
+
+    def guard(self, now: float) -> None:
+        """Take in who came and went, and keep to the bound."""
+        came = self._take_in(now)
+        if came:
+            self._came = [at for at in self._came if now - at < 1.0] + [now] * came
+            excess = len(self._open) - len(self._ended) - most_connections(len(self._open))
+            if excess > 0:
+                self._end(excess)
+            if excess > 0 or len(self._came) > MOST_A_SECOND:
+                self._shut_until = now + SHUT_S
+                self._filter(_ATTACH_FILTER)
+        if self._shut_until is not None and now >= self._shut_until:
+            self._shut_until = None
+            self._filter(_DETACH_FILTER)
+
+    def _take_in(self, now: float) -> int:
+        came = 0
+        for which, monitor in enumerate(self.monitors):
+            with suppress(zmq.Again):
+                while True:
+                    event = parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))
+                    key = which, event["value"]
+                    if event["event"] == zmq.EVENT_ACCEPTED:
+                        came += 1
+                        self._open[key] = now
+                    else:
+                        self._open.pop(key, None)
+                        self._ended.discard(key)
+        return came
+
+    def _end(self, excess: int) -> None:
+        """End so many connections: of those that show no key the oldest, then the newest of all."""
+        candidates = [key for key in self._open if key not in self._ended]
+        strangers = [key for key in candidates if self._with(key[1], _received) < HANDSHAKE_BYTES]
+        for key in [*strangers, *reversed(candidates)][:excess]:
+            self._ended.add(key)
+            self._with(key[1], _shut_down)
+
+    def _with(self, fd: int, do: Callable[[socket.socket], int]) -> int:
+        """Do something with a connection; 0 if it is none of ours: by now the number may be a file's.
+
+        By way of a descriptor that is kept for this, so that it works when there are no others left.
+        """
+        try:
+            os.dup2(fd, self._spare, inheritable=False)
+            twin = socket.socket(fileno=self._spare)
+        except OSError:
+            return 0
+        try:
+            return do(twin) if twin.getsockname()[1] in self.ports() else 0
+        except (OSError, struct.error, TypeError, IndexError):  # it ended, or is another kind of socket
+            return 0
+        finally:
+            twin.detach()
+            os.dup2(self._listening[0].fileno(), self._spare, inheritable=False)
+
+    def _filter(self, option: int) -> None:
+        """Have the kernel drop, or take again, whatever is sent to the listening sockets by strangers."""
+        drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0
+        program = struct.pack("HL", 1, ctypes.addressof(drop_all))
+        for each in self._listening:
+            with suppress(OSError):  # a kernel without it: what comes is only ended
+                each.setsockopt(socket.SOL_SOCKET, option, program)
+
+    def close(self) -> None:
+        """Close what is ours."""
+        for guarded, monitor in zip(self._guarded, self.monitors, strict=True):
+            guarded.disable_monitor()
+            monitor.close(linger=0)
+        for each in self._listening:
+            each.close()
+        os.close(self._spare)
+
+
+def most_connections(own: int = 0) -> int:
+    """How many connections may be open, `own` of them being so already."""
+    return max(0, min(MOST, (descriptors_left() + own) // SHARE))
+
+
+def descriptors_left() -> int:
+    """How many files this process can still open."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    folder = Path("/proc/self/fd")
+    try:
+        return limit - (folder.stat().st_size or sum(1 for _ in folder.iterdir()))  # the size since Linux 6.2
+    except OSError:
+        return limit
+
+
+def _received(connection: socket.socket) -> int:
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    return int(struct.unpack_from("Q", info, _BYTES_RECEIVED_AT)[0])
+
+
+def _shut_down(connection: socket.socket) -> int:
+    """Let ZeroMQ see the end of this connection; it closes what it opened."""
+    connection.shutdown(socket.SHUT_RDWR)
+    return 1
