@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # A host without a port may serve several agents; one of the first is enough to know them all.
 PORTS_TO_TRY = 8
+# 10,000 hosts with long names.
+MOST_OF_HOSTFILE, MOST_HOSTFILE = 1 << 20, "1 MiB"
 
 
 class NoTarget(Exception):
@@ -96,8 +98,12 @@ def _split(target: str) -> tuple[str, int | None]:
 
 def _read_hostfile(path: str) -> list[str]:
     try:
-        lines = Path(path).read_text().splitlines()
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(MOST_OF_HOSTFILE + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise NoTarget(f"the host file {path} cannot be read ({error})") from None
+    if len(text) > MOST_OF_HOSTFILE or "\0" in text:
+        raise NoTarget(f"{path} is no host file: it should hold a host a line, and {MOST_HOSTFILE} at most")
+    lines = text.splitlines()
     # As MPI and Slurm write them: a host a line, anything behind it (slots=8) is not ours.
     return [line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#")]

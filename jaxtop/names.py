@@ -1,4 +1,4 @@
-"""What JAX calls the program of a function."""
+"""Names: what JAX calls the program of a function, and words of others in one legible line."""
 
 from __future__ import annotations
 
@@ -23,3 +23,10 @@ def function_of(program: str) -> str:
 def unwrapped(function: str) -> str:
     """The name of a function that JAX calls `jit(name)`."""
     return function.removeprefix("jit(").removesuffix(")") if function.startswith("jit(") else function
+
+
+def legible(text: str) -> str:
+    """The text in one line, with escapes in place of whatever would steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

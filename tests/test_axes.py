@@ -7,7 +7,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.cluster.collectives import layout
 from jaxtop.cluster.collectives.axes import Axes, axes_of, best_mesh
-from jaxtop.cluster.collectives.groups import assignment, check, expand
+from jaxtop.cluster.collectives.groups import assignment, expand
 from jaxtop.cluster.host import Host
 from jaxtop.cluster.views import MeshView
 
@@ -51,7 +51,7 @@ def test_pairs_of_a_permute_that_hang_together_are_one_group():
 )
 def test_groups_that_do_not_come_out_even_are_unreadable(odd):
     with pytest.raises(wire.Unreadable):
-        check(wire.Inventory(0, "jit_step", "f", 8, groups=(odd,)))
+        wire.decode("inventory", wire.encode(wire.Inventory(0, "jit_step", "f", 8, groups=(odd,))))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from jaxtop import __version__, wire
 from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
+from jaxtop.names import legible
 from tests.made_runs import run_of
 from tests.made_windows import Made
 from tests.stories import ROSTER, census, cluster_of, hello, link, pulse, running, tell
@@ -517,13 +518,14 @@ def test_csv_has_a_column_for_each_figure():
     }
     assert "" not in {row[each.name] for each in DEVICE_FIGURES}
     assert (row["slowed"], row["host_cores"]) == ("heat; power brake", "1.009")
-    assert row["host_busy_threads"] == f"load; load; {HOSTILE}"
+    assert row["host_busy_threads"] == f"load; load; {legible(HOSTILE)}"
 
 
 @pytest.mark.parametrize("name", [HOSTILE, "\r", "a\rb", "a\nb", "a,b", '"', " a ", "", "=1+1"])
-def test_csv_of_hostile_names_parses_to_these_names(name):
-    assert [row["hostname"] for row in table(to_csv(cluster(name), NOW))] == [name, name, "node1"]
-    assert "\r" not in to_csv(cluster(), NOW)
+def test_csv_of_hostile_names_parses_to_these_names_and_steers_no_terminal(name):
+    told = to_csv(cluster(name), NOW)
+    assert [row["hostname"] for row in table(told)] == [legible(name), legible(name), "node1"]
+    assert all(line.isprintable() for line in told.split("\n"))
 
 
 # OpenMetrics
@@ -578,7 +580,7 @@ def test_each_figure_is_a_metric_that_ends_in_its_unit():
     slowed = {dict(labels)["reason"]: holds for labels, holds in found["jaxtop_device_slowed"].items()}
     assert {why for why, holds in slowed.items() if holds} == {"heat", "power brake"} and len(slowed) == 6
     threads = {dict(labels)["thread"]: share for labels, share in found["jaxtop_thread_cpu_ratio"].items()}
-    assert threads == {"load": pytest.approx(1.2), HOSTILE: pytest.approx(0.07)}
+    assert threads == {"load": pytest.approx(1.2), spelt(HOSTILE): pytest.approx(0.07)}
     of_figures = [
         name for name in found if name.startswith(("jaxtop_device", "jaxtop_machine", "jaxtop_process"))
     ]
@@ -603,11 +605,18 @@ def test_openmetrics_have_no_sample_where_nothing_is_known():
     assert of_unmet == {"jaxtop_host_state"}
 
 
-def test_openmetrics_of_hostile_names_parse_to_these_names():
-    found = metrics(to_openmetrics(cluster(HOSTILE, HOSTILE, HOSTILE), NOW))
+def spelt(name: str) -> str:
+    """A name as it is after the format: its lines are its own, the rest is legible."""
+    return "\n".join(map(legible, name.split("\n")))
+
+
+def test_openmetrics_of_hostile_names_parse_to_these_names_and_steer_no_terminal():
+    told = to_openmetrics(cluster(HOSTILE, HOSTILE, HOSTILE), NOW)
+    assert all(line.isprintable() for line in told.split("\n"))
+    found = metrics(told)
     (launches,) = found["jaxtop_launches_total"]
-    assert dict(launches)["function"] == dict(launches)["hostname"] == HOSTILE
-    assert [dict(labels)["metric"] for labels in found["jaxtop_step_metric"]] == [HOSTILE]
+    assert dict(launches)["function"] == dict(launches)["hostname"] == spelt(HOSTILE)
+    assert [dict(labels)["metric"] for labels in found["jaxtop_step_metric"]] == [spelt(HOSTILE)]
 
 
 def test_openmetrics_of_runs_side_by_side_do_not_collide():

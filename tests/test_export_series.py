@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from jaxtop import wire
 from jaxtop.cluster import Cluster
 from jaxtop.export.series import COLUMNS, METRICS, SERIES
+from jaxtop.names import legible
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.stories import hello, link, pulse
@@ -127,7 +128,9 @@ def test_hostile_names_and_figures_parse(form):
         (loss,) = [each for each in table(form, [(20.0, odd)]) if each["metric"] == "step_metric"]
         assert loss["value"] is None
         names = {loss["name"]}
-    assert HOSTILE in names
+    lines = "\n".join(map(legible, HOSTILE.split("\n")))
+    assert {"json": HOSTILE, "csv": legible(HOSTILE), "openmetrics": lines}[form] in names
+    assert all(line.isprintable() for line in text.split("\n"))
 
 
 @pytest.mark.parametrize("form", SERIES)

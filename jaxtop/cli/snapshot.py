@@ -107,7 +107,8 @@ def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
         for run in _lacking(cluster)
     ]
     lines += [f"{unmet.endpoint}: {attaching.why(unmet.link)}" for unmet in cluster.unmet.values()]
-    lines += [f"{count} messages were skipped: {what}" for what, count in source.rejected.items()]
+    rejected = source.rejected + cluster.rejected
+    lines += [f"{count} messages were skipped: {what}" for what, count in rejected.items()]
     return lines + source.notes
 
 

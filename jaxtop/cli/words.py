@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 
+from jaxtop.names import legible
+
+__all__ = ["amount", "duration", "legible", "length", "size"]
+
 # A file that holds less than this is not worth a name.
 LEAST = 100_000
-
-
-def legible(text: str) -> str:
-    """The text in one line, with escapes in place of whatever would steer the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def size(count: int) -> str:

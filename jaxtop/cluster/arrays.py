@@ -211,7 +211,7 @@ def _view(cluster: Cluster, entry: _Entry) -> ArrayView:
         dtype=group.dtype,
         sharding=sharding.spec or sharding.kind,
         mesh=mesh,
-        device_ids=mesh.device_ids if mesh else wire.unpack_ids(sharding.device_ids),
+        device_ids=mesh.device_ids if mesh else _ids(sharding.device_ids),
         memory_kind=sharding.memory_kind,
         parts=sharding.parts,
         tiles=sharding.tiles,
@@ -222,6 +222,12 @@ def _view(cluster: Cluster, entry: _Entry) -> ArrayView:
         grown_bytes=grown_bytes,
         grown_s=grown_s,
     )
+
+
+@lru_cache(maxsize=64)
+def _ids(runs: wire.Ids) -> tuple[int, ...]:
+    """The device ids in these runs, one tuple for all arrays on them."""
+    return wire.unpack_ids(runs)
 
 
 def _growth(cluster: Cluster, entry: _Entry) -> tuple[int | None, float | None]:
@@ -277,7 +283,7 @@ def _by_tiles(
 ) -> dict[int, tuple[Span, ...]] | None:
     tiles = tiles or (1,) * len(shape)  # not cut at all
     pieces = prod(tiles)
-    if len(tiles) != len(shape) or not pieces or len(device_ids) % pieces:
+    if len(tiles) != len(shape) or not pieces or not device_ids or len(device_ids) % pieces:
         return None
     copies = len(device_ids) // pieces
     return {

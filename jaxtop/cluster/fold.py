@@ -11,7 +11,7 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.cluster import keyframe
-from jaxtop.cluster.collectives import groups, joining, layout, words
+from jaxtop.cluster.collectives import joining, layout, words
 from jaxtop.cluster.episodes import LOOK_EVERY, Episode
 from jaxtop.cluster.host import Host, Launches, Rate, Unmet
 from jaxtop.cluster.lulls import still_of
@@ -21,7 +21,7 @@ from jaxtop.cluster.states import was_never_reached
 from jaxtop.cluster.views import run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from jaxtop.cluster.views import Run
 
@@ -37,8 +37,6 @@ _TROUBLE = {
 MOST_EVENTS = 1000
 # Samples kept of each host: two minutes at the usual pace.
 HISTORY = 120
-# More than any agent sends.
-MOST_GROUPS = 100_000
 # Of the census, so many that growth is seen over as long.
 PAST_ARRAYS, PAST_ARRAYS_EVERY_MS = 16, 8_000
 # Steps per second are taken over about this long: short enough to follow, long enough to be calm.
@@ -88,12 +86,12 @@ class Cluster:
     def feed(self, frame: wire.Frame) -> None:
         """Decode a frame and apply it; what cannot be read is counted, and harms nothing."""
         if frame.kind not in wire.KINDS:
-            self.rejected[f"unknown message {frame.kind[:32]!r}"] += 1
+            wire.tally(self.rejected, f"unknown message {frame.kind[:32]!r}")
             return
         try:
             self.apply(frame.agent, wire.decode(frame.kind, frame.raw), frame.at)
         except wire.Unreadable as error:
-            self.rejected[f"unreadable {frame.kind}: {error}"[:200]] += 1
+            wire.tally(self.rejected, f"unreadable {frame.kind}: {error}")
 
     def apply(self, agent: str, message: wire.Message, at: float) -> None:
         """Take in one message from, or about, an agent."""
@@ -105,7 +103,6 @@ class Cluster:
         elif isinstance(message, wire.PastEvents):
             self._past_events(message)
         else:
-            _check(message)
             host = self.hosts.get(agent) or Host(agent)
             self.hosts[agent] = _FOLDS[type(message)](self, host.but(heard_at=at), message, at)
         if agent in self.hosts:
@@ -293,7 +290,6 @@ class Cluster:
 
     def _past_arrays(self, host: Host, past: wire.PastArrays, _at: float) -> Host:
         """The censuses from which growth is told, instead of the only one that is known."""
-        _check(past.first)
         first = msgspec.structs.replace(past.first, meshes=self._shared(past.first.meshes))
         censuses = deque([first], maxlen=PAST_ARRAYS)
         for change in past.changes:
@@ -365,7 +361,7 @@ def _changed(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mes
     groups, counts = now.groups, list(now.counts)
     if change.groups:
         known = dict(enumerate(groups)) | dict(change.groups)
-        if len(known) > MOST_GROUPS or known.keys() != set(range(len(known))):
+        if known.keys() != set(range(len(known))):
             raise wire.Unreadable("a change of array groups that leaves gaps")
         groups = tuple(known[i] for i in range(len(known)))
         counts += [0] * (len(groups) - len(counts))
@@ -382,35 +378,5 @@ def _changed(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mes
         groups=groups,
         counts=tuple(counts),
     )
-    _check_census(arrays, change.meshes, change.shardings, (group for _, group in change.groups))
+    wire.check_census(arrays, change.meshes, change.shardings, [group for _, group in change.groups])
     return arrays
-
-
-def _check(message: wire.Message) -> None:
-    """Types were checked by decoding; this is what types cannot say."""
-    if isinstance(message, wire.Arrays):
-        if len(message.counts) != len(message.groups):
-            raise wire.Unreadable("array groups without counts")
-        _check_census(message, message.meshes, message.shardings, message.groups)
-    elif isinstance(message, wire.Inventory):
-        groups.check(message)
-    elif isinstance(message, wire.Window):
-        joining.check(message)
-
-
-def _check_census(
-    census: wire.Arrays,
-    meshes: Iterable[wire.Mesh],
-    shardings: Iterable[wire.Sharding],
-    groups: Iterable[wire.ArrayGroup],
-) -> None:
-    """What is new in a census points only to what is there."""
-    for mesh in meshes:
-        wire.check_ids(mesh.device_ids)
-    for sharding in shardings:
-        wire.check_ids(sharding.device_ids)
-        if sharding.mesh is not None and not 0 <= sharding.mesh < len(census.meshes):
-            raise wire.Unreadable("a sharding over a mesh that is not there")
-    for group in groups:
-        if not 0 <= group.sharding < len(census.shardings):
-            raise wire.Unreadable("an array with a sharding that is not there")

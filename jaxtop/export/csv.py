@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.export.json import to_document
 from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS
+from jaxtop.names import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,12 +79,17 @@ COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
 def to_csv(cluster: Cluster, now: float) -> str:
     """The table; a host whose devices are not known has one line without a device."""
     out = io.StringIO()
-    table = csv.writer(out, lineterminator="\r\n")  # or it would not quote a carriage return in a name
+    table = csv.writer(out, lineterminator="\n")
     table.writerow([name for name, _ in COLUMNS])
     for host in to_document(cluster, now)["hosts"]:
         for device in host["devices"] or [{}]:
-            table.writerow([read(host, device) for _, read in COLUMNS])
-    return out.getvalue().replace("\r\n", "\n")
+            table.writerow([cell(read(host, device)) for _, read in COLUMNS])
+    return out.getvalue()
+
+
+def cell(value: object) -> object:
+    """Names of others must not steer the terminal on which a table is printed."""
+    return legible(value) if isinstance(value, str) else value
 
 
 def _memory(device: Row, figure: str) -> object:

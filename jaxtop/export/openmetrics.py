@@ -9,6 +9,7 @@ from jaxtop.cluster import State
 from jaxtop.cluster.states import OVER
 from jaxtop.export.json import to_document
 from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, Named, by_name
+from jaxtop.names import legible
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
@@ -209,4 +210,5 @@ def _labels(labels: Labels) -> str:
 
 
 def escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    """A label as the format writes it; what would steer a terminal is spelt out, and so are its lines."""
+    return "\\n".join(legible(line).replace("\\", "\\\\").replace('"', '\\"') for line in value.split("\n"))

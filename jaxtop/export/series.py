@@ -31,6 +31,7 @@ from jaxtop.cluster import (
 )
 from jaxtop.cluster.arrays import Merged
 from jaxtop.cluster.collectives import KnownCollectives, collectives
+from jaxtop.export.csv import cell
 from jaxtop.export.json import timestamp
 from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, by_name, slowed, told
 from jaxtop.export.openmetrics import escaped
@@ -125,7 +126,8 @@ def to_csv_series(moments: Moments) -> Iterator[str]:
         for row in _rows(cluster, at, known):
             name = " ".join(row.names)
             unit = METRICS[row.metric].unit
-            table.writerow((time, row.run, row.process, row.device, row.metric, name, row.value, unit))
+            told = (time, row.run, row.process, row.device, row.metric, name, row.value, unit)
+            table.writerow(map(cell, told))
         yield out.getvalue()
         out.seek(0)
         out.truncate()

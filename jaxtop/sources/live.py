@@ -149,9 +149,9 @@ class LiveSource:
         try:
             frame = wire.unpack(parts, now)
         except wire.NewerVersion as error:
-            self.rejected[f"a newer jaxtop speaks {error}"] += 1
+            wire.tally(self.rejected, f"a newer jaxtop speaks {error}")
         except wire.Unreadable as error:
-            self.rejected[f"unreadable message: {error}"[:200]] += 1
+            wire.tally(self.rejected, f"unreadable message: {error}")
         else:
             self._see_gap(frame)
             self._peers.hear(frame)

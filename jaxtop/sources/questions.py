@@ -133,6 +133,6 @@ class Questions:
             reply = wire.decode_as(wire.Reply, parts[0]) if parts else None
             frames = [wire.unpack(parts[i : i + 3], now) for i in range(1, len(parts), 3)]
         except wire.Unreadable as error:
-            self._rejected[f"unreadable answer: {error}"[:200]] += 1
+            wire.tally(self._rejected, f"unreadable answer: {error}")
             return None, []
         return reply, frames

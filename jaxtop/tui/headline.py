@@ -145,9 +145,8 @@ def facts(
 ) -> Text:
     """What is being asked, then troubles; without any, what the run is made of."""
     line = Text(no_wrap=True)
-    skipped = [
-        ("#", f"{count} messages skipped: {what}", palette.warning) for what, count in rejected.items()
-    ]
+    refused = (*rejected.items(), *moment.cluster.rejected.items())
+    skipped = [("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused]
     found = [
         *(("?", words, palette.theme.accent or palette.warning) for words in asking),
         *_troubles(moment, palette),

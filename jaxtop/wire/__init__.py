@@ -6,6 +6,8 @@ integers in their natural small unit, which the field's name carries; None means
 """
 
 from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange, Mesh, Sharding
+from jaxtop.wire.bounds import MAX_DEVICES
+from jaxtop.wire.checks import check_census
 from jaxtop.wire.codec import (
     KINDS,
     LOCAL_SEQUENCE,
@@ -24,7 +26,7 @@ from jaxtop.wire.codec import (
     unpack,
 )
 from jaxtop.wire.costs import Costs
-from jaxtop.wire.errors import NewerVersion, Unreadable
+from jaxtop.wire.errors import NewerVersion, Unreadable, tally
 from jaxtop.wire.hosts import (
     SLOWED,
     BusyThread,
@@ -43,7 +45,7 @@ from jaxtop.wire.hosts import (
     Stall,
     Step,
 )
-from jaxtop.wire.ids import MAX_DEVICES, Ids, Runs, check_ids, pack_ids, pack_runs, unpack_ids, unpack_runs
+from jaxtop.wire.ids import Ids, Runs, check_ids, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.links import Link, Peer, Reply, Request, Roster
 from jaxtop.wire.past import (
     Past,
@@ -121,6 +123,7 @@ __all__ = [
     "Timed",
     "Unreadable",
     "Window",
+    "check_census",
     "check_ids",
     "decode",
     "decode_as",
@@ -129,6 +132,7 @@ __all__ = [
     "pack",
     "pack_ids",
     "pack_runs",
+    "tally",
     "unpack",
     "unpack_ids",
     "unpack_runs",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.ids import Ids  # noqa: TC001 - msgspec reads the annotations
 
 
@@ -54,7 +55,7 @@ class ArrayGroup(Struct, frozen=True, array_like=True):
 class Arrays(Struct, frozen=True, omit_defaults=True, tag="arrays"):
     """The census of live arrays, whole: groups, the largest one by one, and how many arrays each has now."""
 
-    at_ms: int
+    at_ms: TimeMs
     serial: int = 0
     number: int = 0
     meshes: tuple[Mesh, ...] = ()
@@ -66,7 +67,7 @@ class Arrays(Struct, frozen=True, omit_defaults=True, tag="arrays"):
 class ArraysChange(Struct, frozen=True, omit_defaults=True, tag="arrays_change"):
     """What is different since census `number - 1` of the same `serial`, by place in its lists."""
 
-    at_ms: int
+    at_ms: TimeMs
     serial: int
     number: int
     counts: tuple[tuple[int, int], ...] = ()

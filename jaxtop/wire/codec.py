@@ -8,6 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from jaxtop.wire.arrays import Arrays, ArraysChange
+from jaxtop.wire.bounds import AgentId  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.checks import check
 from jaxtop.wire.costs import Costs
 from jaxtop.wire.errors import NewerVersion, Unreadable
 from jaxtop.wire.hosts import Bye, Compile, Event, Hello, Pulse
@@ -24,13 +26,15 @@ VERSION = 2
 MAX_PAYLOAD = 1024 * 1024
 # What an agent sends unasked, to every viewer: a viewer's queue is counted in messages, so they are bounded.
 MAX_TELEMETRY = 256 * 1024
+# Kinds of newer versions have names as short as ours.
+MAX_KIND = 64
 
 
 class Header(Struct, frozen=True, array_like=True):
     """Version of the wire, id of the agent, number of the message among those of its kind."""
 
     version: int
-    agent: str
+    agent: AgentId
     sequence: int
 
 
@@ -99,8 +103,9 @@ def kind_of(message: Message) -> str:
 
 
 def decode(kind: str, raw: bytes) -> Message:
-    """The message of this kind in these bytes."""
+    """The message of this kind in these bytes; `Unreadable` where it cannot be true."""
     message: Message = decode_as(KINDS[kind], raw)
+    check(message)
     return message
 
 
@@ -132,6 +137,8 @@ def unpack(parts: list[bytes], at: float) -> Frame:
         raise Unreadable(
             f"wire version {header.version}, this jaxtop reads {VERSION}; upgrade jaxtop in the run"
         )
+    if len(parts[0]) > MAX_KIND:
+        raise Unreadable(f"a kind of {len(parts[0])} letters")
     if len(parts[2]) > MAX_PAYLOAD:
         raise Unreadable(f"{len(parts[2])} bytes, more than a message may have")
     return Frame(at, header.agent, parts[0].decode("ascii", "replace"), header.sequence, parts[2])

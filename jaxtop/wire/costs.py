@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
+
 
 class Costs(Struct, frozen=True, omit_defaults=True, tag="costs"):
     """The CPU that each part of an agent used in the `for_ms` since it began, in microseconds.
@@ -12,7 +14,7 @@ class Costs(Struct, frozen=True, omit_defaults=True, tag="costs"):
     of the script is in neither.
     """
 
-    at_ms: int
+    at_ms: TimeMs
     for_ms: int
     collectors_us: dict[str, int] = {}
     threads_us: dict[str, int] = {}

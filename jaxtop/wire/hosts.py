@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jaxtop.wire.bounds import AgentId, Count, Figure, IntervalMs, Process, TimeMs
+
 
 class Device(Struct, frozen=True, omit_defaults=True):
     """A device as JAX names it; only the process's own devices are listed.
@@ -27,23 +29,23 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     `peak_flops` is what the run's owner says that each of its devices can do at most.
     """
 
-    agent: str
+    agent: AgentId
     hostname: str
     pid: int
     process_started_ticks: int | None
     boot: str
     pid_namespace: str
-    started_ms: int
+    started_ms: TimeMs
     telemetry: str
     requests: str
-    interval_ms: int
+    interval_ms: IntervalMs
     jaxtop: str
     python: str
     argv: tuple[str, ...] = ()
     name: str | None = None
     run: str | None = None
-    process_index: int | None = None
-    process_count: int | None = None
+    process_index: Process | None = None
+    process_count: Process | None = None
     jax: str | None = None
     jaxlib: str | None = None
     platform: str | None = None
@@ -52,7 +54,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     peak_flops: int | None = None
 
 
-Column = tuple[int | None, ...] | None
+Column = tuple[Figure | None, ...] | None
 
 
 class DeviceSample(Struct, frozen=True, array_like=True):
@@ -178,7 +180,7 @@ class Compiling(Struct, frozen=True, array_like=True):
     """A compilation that is running now."""
 
     function: str
-    since_ms: int
+    since_ms: TimeMs
 
 
 class Cost(Struct, frozen=True, array_like=True):
@@ -193,7 +195,7 @@ class Stall(Struct, frozen=True, array_like=True):
     """Nothing was launched for far longer than usual: since when, what was launched last, what is usual."""
 
     function: str
-    since_ms: int
+    since_ms: TimeMs
     usual_ms: int
 
 
@@ -204,32 +206,32 @@ class Lull(Struct, frozen=True, array_like=True):
     """
 
     function: str
-    since_ms: int
+    since_ms: TimeMs
     longest_ms: int = 0
 
 
 class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     """The figures of one interval. Launch counters are totals, and only those that moved are listed."""
 
-    at_ms: int
-    sampled_ms: int | None = None
+    at_ms: TimeMs
+    sampled_ms: TimeMs | None = None
     memory_source: str | None = None
     devices: DeviceSample = DeviceSample()
     host: HostSample = HostSample()
-    launches: dict[str, int] = {}
+    launches: dict[str, Count] = {}
     compiling: tuple[Compiling, ...] = ()
     step: Step | None = None
     cost: Cost = Cost()
     stall: Stall | None = None
     rhythm: Rhythm | None = None
-    counted_ms: int | None = None  # the arrays, the last time
+    counted_ms: TimeMs | None = None  # the arrays, the last time
     lull: Lull | None = None
 
 
 class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):
     """A compilation that ended."""
 
-    at_ms: int
+    at_ms: TimeMs
     function: str
     duration_ms: int
 
@@ -237,7 +239,7 @@ class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):
 class Event(Struct, frozen=True, omit_defaults=True, tag="event"):
     """Something a person should know."""
 
-    at_ms: int
+    at_ms: TimeMs
     severity: str
     kind: str
     text: str
@@ -246,5 +248,5 @@ class Event(Struct, frozen=True, omit_defaults=True, tag="event"):
 class Bye(Struct, frozen=True, tag="bye"):
     """The agent ends in order; silence after this is no alarm."""
 
-    at_ms: int
+    at_ms: TimeMs
     reason: str

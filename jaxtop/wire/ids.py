@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from jaxtop.wire.bounds import MAX_DEVICES, MAX_PLACES
 from jaxtop.wire.errors import Unreadable
-
-MAX_DEVICES = 1 << 20
 
 Ids = tuple[tuple[int, int], ...]
 # Whole numbers as runs: the first, how many, and how far apart they are.
@@ -52,6 +51,6 @@ def pack_runs(places: tuple[int, ...]) -> Runs:
 
 def unpack_runs(runs: Runs) -> tuple[int, ...]:
     """The numbers in these runs."""
-    if any(count < 0 for _, count, _ in runs) or sum(count for _, count, _ in runs) > MAX_DEVICES:
+    if any(count < 0 for _, count, _ in runs) or sum(count for _, count, _ in runs) > MAX_PLACES:
         raise Unreadable("more places than any program has")
     return tuple(first + i * step for first, count, step in runs for i in range(count))

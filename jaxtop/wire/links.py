@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jaxtop.wire.bounds import AgentId, Process  # noqa: TC001 - msgspec reads the annotations
+
 
 class Peer(Struct, frozen=True, omit_defaults=True):
     """One line of the roster: where the agent of a process is to be found."""
 
-    agent: str
-    process_index: int | None
+    agent: AgentId
+    process_index: Process | None
     hostname: str
     pid: int
     process_started_ticks: int | None
@@ -22,11 +24,11 @@ class Peer(Struct, frozen=True, omit_defaults=True):
 class Roster(Struct, frozen=True, omit_defaults=True, tag="roster"):
     """All agents of a run, as one of them knows it. Addresses only: a peer proves itself with the key."""
 
-    agent: str
+    agent: AgentId
     peers: tuple[Peer, ...]
     run: str | None = None
     name: str | None = None
-    process_count: int | None = None
+    process_count: Process | None = None
 
 
 class Link(Struct, frozen=True, omit_defaults=True, tag="link"):

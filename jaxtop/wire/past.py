@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from jaxtop.wire.arrays import Arrays, ArraysChange  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import Count, TimeMs, TimeS  # noqa: TC001 - msgspec reads the annotations
 
 
 class PastSamples(Struct, frozen=True, array_like=True):
@@ -22,28 +23,28 @@ class PastSamples(Struct, frozen=True, array_like=True):
 class PastLaunches(Struct, frozen=True, array_like=True):
     """The launch counters at an earlier moment."""
 
-    at_ms: int
-    launches: dict[str, int]
+    at_ms: TimeMs
+    launches: dict[str, Count]
 
 
 class PastSteps(Struct, frozen=True, array_like=True):
     """The first and the last step from which the rate of steps is taken."""
 
-    first_ms: int
+    first_ms: TimeMs
     first: int
-    last_ms: int
+    last_ms: TimeMs
     last: int
 
 
 class Past(Struct, frozen=True, array_like=True, tag="past"):
     """The history of one host, up to now."""
 
-    heard_at: float | None
+    heard_at: TimeS | None
     samples: PastSamples = PastSamples()
     launches: tuple[PastLaunches, ...] = ()
     steps: PastSteps | None = None
-    counted: dict[str, int] = {}  # all launch counters: a pulse has those that moved
-    launches_since: float | None = None  # when the first of them was told
+    counted: dict[str, Count] = {}  # all launch counters: a pulse has those that moved
+    launches_since: TimeS | None = None  # when the first of them was told
 
 
 class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):
@@ -56,7 +57,7 @@ class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):
 class PastEvent(Struct, frozen=True, array_like=True):
     """Something that a viewer told, and about which agent."""
 
-    at: float
+    at: TimeS
     severity: str
     kind: str
     agent: str
@@ -67,10 +68,10 @@ class PastStandstill(Struct, frozen=True, array_like=True):
     """A run that stands still at that moment: since when, and what was told of it, if anything."""
 
     run: str
-    since: float
-    looked_at: float
-    told_at: float = 0.0
-    at_ms: int | None = None
+    since: TimeS
+    looked_at: TimeS
+    told_at: TimeS = 0.0
+    at_ms: TimeMs | None = None
     severity: str = ""
     text: str = ""
     odd: tuple[str, ...] = ()

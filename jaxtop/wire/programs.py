@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
 from jaxtop.wire.ids import Ids, Runs  # noqa: TC001 - msgspec reads the annotations
 
 
@@ -37,9 +38,9 @@ class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
     compiled over and over now.
     """
 
-    at_ms: int
+    at_ms: TimeMs
     programs: tuple[Program, ...] = ()
-    seen_ms: tuple[int, ...] = ()
+    seen_ms: tuple[TimeMs, ...] = ()
     compile_ms: tuple[int | None, ...] = ()
     rest: int = 0
     compiles: dict[str, int] = {}
@@ -81,7 +82,7 @@ class Inventory(Struct, frozen=True, omit_defaults=True, tag="inventory"):
     assignment's order. `why_not` says why a program's collectives are not known at all.
     """
 
-    at_ms: int
+    at_ms: TimeMs
     program: str
     fingerprint: str | None
     devices: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
+
 # The file of a place that is inside a compiled function, where Python has no frame.
 COMPILED = "jaxlib/<compiled>"
 
@@ -28,6 +30,6 @@ class Thread(Struct, frozen=True, array_like=True):
 class Stacks(Struct, frozen=True, omit_defaults=True, tag="stacks"):
     """The threads of a process, its agent's own left out; because it was asked, or because of a stall."""
 
-    at_ms: int
+    at_ms: TimeMs
     is_stall: bool
     threads: tuple[Thread, ...]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
+
 
 class Launch(Struct, frozen=True, array_like=True):
     """A launch of a program that lies wholly in the window; of the local devices, the one that took longest.
@@ -43,7 +45,7 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     `note` says why there is nothing, where there is nothing.
     """
 
-    at_ms: int
+    at_ms: TimeMs
     duration_us: int
     slot: int | None = None
     programs: tuple[tuple[str, str | None], ...] = ()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from jaxtop import wire
 from jaxtop.cluster.collectives.timing import Timing, Told, silent_places, timed, timed_alone
 from jaxtop.cluster.collectives.verdict import (
     AT_LEAST_US,
@@ -29,6 +28,7 @@ from jaxtop.cluster.collectives.verdict import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from jaxtop import wire
     from jaxtop.cluster.collectives.layout import Layout, ProgramKey, Unit
     from jaxtop.cluster.collectives.timing import Durations
 
@@ -104,15 +104,6 @@ class Seen:
             timings=self.timings.copy(),
             named=self.named.copy(),
         )
-
-
-def check(window: wire.Window) -> None:
-    """What types cannot say: rows and launches point only to what is there."""
-    programs, launches, ops = len(window.programs), len(window.launches), len(window.ops)
-    if not all(0 <= each.program < programs for each in window.launches):
-        raise wire.Unreadable("a launch of a program that is not there")
-    if not all(0 <= each.launch < launches and 0 <= each.op < ops for each in window.timed):
-        raise wire.Unreadable("a collective timed in a launch that is not there")
 
 
 @dataclass
