@@ -145,13 +145,45 @@ def test_operations_of_jax_between_steps_do_not_count():
 def test_a_run_of_nothing_but_operations_of_jax_has_a_step_all_the_same():
     """Without `jit` each operation is a launch."""
     script = Script(own=frozenset(range(10)))
-    for _ in range(60):
+    for _ in range(110):
         for operation in (3, 5, 3, 7, 1):
-            script.launch(operation, 2)
+            script.launch(operation, 22)
     told = script.look()
     assert len(told.functions) == 5
     assert sorted(told.functions) == [1, 3, 3, 5, 7]
-    assert told.mean_ns == near(10 * MS)
+    assert told.mean_ns == near(110 * MS)
+
+
+@pytest.mark.parametrize(("operations", "ms"), [((ADD,), 50), ((ADD, LOG, ADD), 5), ((ADD, LOG, UPDATE), 5)])
+def test_what_is_launched_before_training_is_no_step(operations, ms):
+    """Parameters that are made, converted or copied one by one with JAX's own operations."""
+    script = Script(own=frozenset({ADD, LOG, UPDATE}))
+    for _ in range(200):
+        for operation in operations:
+            script.launch(operation, ms)
+    assert script.look() is None
+
+
+def test_where_the_scripts_functions_are_out_of_sight_operations_of_jax_are_no_step():
+    """Thousands of them between two launches of the step."""
+    script = Script(own=frozenset({ADD, LOG}), has_functions=True)
+    for _ in range(1000):
+        script.launch(ADD, 10)
+        script.launch(LOG, 10)
+    assert script.look() is None
+
+
+def test_launching_ahead_unevenly_does_not_make_steps_shorter():
+    """Launches take microseconds, some of them a hundred times as long, and each twentieth is waited for."""
+    script = Script()
+    dice = random.Random(1)
+    for i in range(1, 401):
+        script.launch(TRAIN, 0.01 if dice.random() < 0.7 else dice.uniform(0.05, 2))
+        if i % 20 == 0:
+            script.wait(8_000)
+    told = script.look()
+    assert told.p50_ns == pytest.approx(400 * MS, rel=0.05)
+    assert told.mean_ns == pytest.approx(400 * MS, rel=0.05)
 
 
 @pytest.mark.parametrize("read_every", [10, 20, 100])

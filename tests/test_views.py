@@ -6,8 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import arrays, devices, memory_history, meshes
-from tests.stories import census, cluster_of, hello, pulse, running, tell
+from jaxtop.cluster import State, arrays, devices, memory_history, meshes
+from jaxtop.cluster.states import BY_SEVERITY
+from jaxtop.export.json import to_document
+from jaxtop.tui.renderables.cells import worst
+from jaxtop.tui.screens.host_columns import state_column
+from tests.stories import census, cluster_of, hello, link, pulse, running, tell
 
 
 def test_devices_show_what_is_known_and_nothing_else():
@@ -104,3 +108,56 @@ def test_replication_says_how_many_copies_the_devices_hold(bytes_global, bytes_p
     group = wire.ArrayGroup((1,), "float32", 0, bytes_global, bytes_per_device)
     cluster = cluster_of(*running(0), (10, "r1-0", census(group)))
     assert arrays(cluster)[0].replication == copies
+
+
+@pytest.mark.parametrize("silence", ["silent", "deaf", "unreachable"])
+def test_a_silent_host_shows_what_it_holds_and_nothing_that_goes_on(silence):
+    figures = wire.DeviceSample(used_bytes=(10,), utilization_permille=(990,), power_mw=(300_000,))
+    machine = wire.HostSample(process_cpu_permille=160, rss_bytes=7)
+    device = wire.Device(0, "H100", "gpu", local_id=0)
+    rhythm = wire.Rhythm(1, ("step",), mean_us=20_000, p50_us=20_000, milli_per_s=50_000)
+    cluster = cluster_of((10, "r1-0", link("up")), (10, "r1-0", hello(0, devices=(device,))))
+    for at in (10, 11, 12):
+        said = pulse(devices=figures, host=machine, launches={"step": at * 50}, rhythm=rhythm)
+        tell(cluster, (at, "r1-0", said))
+    (live,) = devices(cluster, 12)
+    assert (live.launches_per_second, live.host_cpu_percent, live.utilization) == (50, 16, 0.99)
+    tell(cluster, (13, "r1-0", link(silence)))
+    (view,) = devices(cluster, 13)
+    assert (view.launches_per_second, view.host_cpu_percent, view.utilization, view.power_w) == (None,) * 4
+    assert view.used_bytes == 10
+    (host,) = to_document(cluster, 13)["hosts"]
+    assert (host["cpu_percent"], host["rss_bytes"]) == (None, 7)
+    assert (host["step"]["p50_ms"], host["step"]["per_second"], host["launches"]) == (
+        None,
+        None,
+        {"step": 600},
+    )
+
+
+def test_the_step_of_a_host_on_which_nothing_happens_is_of_the_past():
+    rhythm = wire.Rhythm(1, ("step",), mean_us=4_000, p50_us=4_180, p99_us=9_000, milli_per_s=900)
+    cluster = cluster_of(*running(0))
+    lull = wire.Lull("step", 42_000)
+    tell(cluster, (110, "r1-0", pulse(at_ms=100_000, rhythm=rhythm, lull=lull)))
+    (host,) = to_document(cluster, 110)["hosts"]
+    step = host["step"]
+    assert (step["p50_ms"], step["past_s"], step["per_second"], step["flops_per_second"]) == (
+        4.18,
+        58,
+        None,
+        None,
+    )
+    slow = wire.Rhythm(2, ("step",), mean_us=30_000_000, p50_us=30_000_000, milli_per_s=33)
+    tell(cluster, (111, "r1-0", pulse(at_ms=100_000, rhythm=slow, lull=lull)))
+    (host,) = to_document(cluster, 111)["hosts"]
+    assert (host["step"]["past_s"], host["step"]["per_second"]) == (None, 0.033)
+
+
+def test_all_places_rank_states_alike():
+    assert sorted(BY_SEVERITY) == sorted(State)
+    row = [State.ENDED, State.STOPPED, State.LIVE, State.BLOCKED, State.DIED]
+    worst_first = [State.DIED, State.STOPPED, State.BLOCKED, State.ENDED, State.LIVE]
+    column = state_column(lambda state: state)
+    assert sorted(row, key=column.read, reverse=True) == worst_first
+    assert worst(row) is State.DIED

@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.cluster.host import NO_WINDOW
+from jaxtop.cluster.lulls import still_of
 from jaxtop.cluster.peaks import peak_of
 from jaxtop.cluster.states import is_over
 from jaxtop.cluster.views import scaled
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # What a script calls the tokens of a step, in `agent.step(i, tokens=…)`.
 TOKENS = "tokens"
+# After so many times the longest step without a launch, steps are a matter of the past.
+TIMES_A_STEP = 3
 # Fewer launches in a window do not tell how much of the time nothing ran.
 FEWEST_LAUNCHES = 3
 
@@ -50,6 +53,9 @@ class StepView:
     tokens_per_second: float | None
     # Whether the operations, and what follows from them, are lower bounds.
     flops_at_least: bool = False
+    # For how long no step has ended, where that is far longer than one takes: the times are of the past then,
+    # and there is no pace.
+    past_s: float | None = None
 
     @property
     def name(self) -> str:
@@ -80,13 +86,24 @@ class RunStep:
 
 
 def pace_of(host: Host) -> float | None:
-    """Steps a second: by the rhythm, else by what the script told; None once its process is over."""
-    if is_over(host):
+    """Steps a second: by the rhythm, else by what the script told; None where no steps are made any more."""
+    if is_over(host) or past_of(host) is not None:
         return None
     rhythm = host.pulse.rhythm
     if rhythm is not None:
         return scaled(rhythm.milli_per_s, 1000)
     return host.steps.per_second if host.steps else None
+
+
+def past_of(host: Host) -> float | None:
+    """For how long no step has ended, by the process's own clock; None unless that is very long."""
+    still, rhythm = still_of(host), host.pulse.rhythm
+    if still is None:
+        return None
+    seconds = (host.pulse.at_ms - still.since_ms) / 1000
+    known = () if rhythm is None else (rhythm.p99_us, rhythm.p50_us, rhythm.mean_us)
+    longest = max((each for each in known if each is not None), default=0) / 1e6
+    return seconds if host.pulse.stall is not None or seconds > TIMES_A_STEP * longest else None
 
 
 def steps_of(host: Host) -> int | None:
@@ -127,6 +144,7 @@ def step_of(host: Host) -> StepView | None:
         watts=_watts(host),
         tokens_per_second=None if tokens is None or per_second is None else tokens * per_second,
         flops_at_least=rhythm.flops_at_least,
+        past_s=past_of(host),
     )
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from jaxtop.cluster.host import NO_PULSE
+from jaxtop.wire import DeviceSample, HostSample, Pulse
+
 if TYPE_CHECKING:
     from jaxtop.cluster.host import Host
 
@@ -31,8 +36,25 @@ class State(StrEnum):
     GONE = "gone"
 
 
-# Of these nobody will hear any more.
+# The processes of these have exited.
 OVER = frozenset({State.ENDED, State.DIED, State.GONE})
+# These exist and say nothing.
+SILENT = frozenset({State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED})
+# What these said last is no longer true, or nobody knows whether it is.
+PAST = OVER | SILENT
+# The order of severity, the worst first. Whoever ranks states asks here.
+BY_SEVERITY = (
+    State.DIED,
+    State.STOPPED,
+    State.BLOCKED,
+    State.UNREACHABLE,
+    State.REFUSED,
+    State.GONE,
+    State.QUIET,
+    State.ENDED,
+    State.CONNECTING,
+    State.LIVE,
+)
 _OF_LINK = {
     "deaf": State.BLOCKED,
     "silent": State.STOPPED,
@@ -65,6 +87,46 @@ def is_over(host: Host) -> bool:
 def was_never_reached(host: Host) -> bool:
     """Whether nothing is known of it but an address that does not work from here: no sign of trouble."""
     return host.hello is None and host.link.state == "unreachable"
+
+
+def pulse_of(host: Host, state: State) -> Pulse:
+    """What is still true of its last pulse: all, what a silent process holds, or nothing."""
+    if state in OVER:
+        return NO_PULSE
+    return _held(host.pulse) if state in SILENT else host.pulse
+
+
+def _held(pulse: Pulse) -> Pulse:
+    """Memory, limits and identity; no rate, and nothing that goes on."""
+    devices, machine = pulse.devices, pulse.host
+    return replace(
+        pulse,
+        devices=DeviceSample(**{name: getattr(devices, name) for name in _HELD_BY_DEVICES}),
+        host=HostSample(**{name: getattr(machine, name) for name in _HELD_BY_HOSTS}),
+        compiling=(),
+        stall=None,
+        rhythm=None,
+        lull=None,
+    )
+
+
+_HELD_BY_DEVICES = (
+    "used_bytes",
+    "peak_bytes",
+    "limit_bytes",
+    "reserved_bytes",
+    "largest_free_bytes",
+    "pool_bytes",
+    "driver_used_bytes",
+    "driver_total_bytes",
+    "power_limit_mw",
+    "temperature_limit_c",
+    "clock_max_mhz",
+    "energy_mj",
+    "ecc_corrected",
+    "ecc_uncorrected",
+)
+_HELD_BY_HOSTS = ("rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container")
 
 
 def _by_age(host: Host, now: float) -> State:

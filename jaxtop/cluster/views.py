@@ -12,7 +12,7 @@ from msgspec import structs
 
 from jaxtop import wire
 from jaxtop.cluster.host import NO_PULSE
-from jaxtop.cluster.states import OVER, State, is_over, state_of
+from jaxtop.cluster.states import OVER, PAST, State, is_over, pulse_of, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -273,9 +273,11 @@ def _newest_of_each_process(members: list[Host]) -> Iterator[HostView]:
 
 
 def _devices_of(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceView]:
-    pulse, sample = host.pulse, host.pulse.devices
+    # The last figures of an exited process stay: `present` blanks them.
+    pulse = host.pulse if state in OVER else pulse_of(host, state)
+    sample = pulse.devices
     run, index, hostname = run_of(host), host.process_index, host.hostname
-    rate = launch_rate(cluster, host.agent)
+    rate = None if state in PAST else launch_rate(cluster, host.agent)
     cpu = scaled(pulse.host.process_cpu_permille, 10)
     for i, device in enumerate(host.hello.devices if host.hello else ()):
         yield DeviceView(

@@ -26,7 +26,7 @@ from jaxtop.cluster import (
 )
 from jaxtop.cluster.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
 from jaxtop.cluster.lulls import running_of
-from jaxtop.cluster.states import is_over
+from jaxtop.cluster.states import PAST, State, is_over, pulse_of
 from jaxtop.export.metrics import OF_STEPS, busy_threads, of_device, of_machine
 
 if TYPE_CHECKING:
@@ -105,16 +105,16 @@ def _host(
     waited: Mapping[tuple[str, int], int],
 ) -> dict[str, Any]:
     host = view.host
-    # Of a process that is no more counts and names stay; what it said last of its state is no longer true.
-    over = is_over(host)
-    hello, pulse = host.hello, EMPTY_HOST.pulse if over else host.pulse
+    # Of an exited process counts and names stay, of a silent one also what it holds.
+    over, state = is_over(host), state_of(host, now)
+    hello, pulse = host.hello, pulse_of(host, state)
     return {
         "run": run.id,
         "process_index": host.process_index,
         "incarnation": view.incarnation,
         "hostname": host.hostname,
         "pid": host.pid,
-        "state": str(state_of(host, now)),
+        "state": str(state),
         "age_s": None if host.heard_at is None else round(max(0.0, now - host.heard_at), 3),
         "sampled_age_s": None if not pulse.sampled_ms else (pulse.at_ms - pulse.sampled_ms) / 1000,
         "counted_age_s": None if not pulse.counted_ms else (pulse.at_ms - pulse.counted_ms) / 1000,
@@ -133,8 +133,8 @@ def _host(
             {"function": each.function, "for_s": (pulse.at_ms - each.since_ms) / 1000}
             for each in pulse.compiling
         ],
-        "running": _running(host),
-        "step": _step(host),
+        "running": _running(host, state),
+        "step": _step(host, state),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),
@@ -152,15 +152,16 @@ def _host(
     }
 
 
-def _running(host: Host) -> dict[str, Any] | None:
+def _running(host: Host, state: State) -> dict[str, Any] | None:
     """The launch that has run for so long that nothing else happens."""
-    running = None if is_over(host) else running_of(host)
+    running = None if state in PAST else running_of(host)
     return None if running is None else {"function": running.function, "for_s": running.seconds}
 
 
-def _step(host: Host) -> dict[str, Any] | None:
+def _step(host: Host, state: State) -> dict[str, Any] | None:
     """What the script told, and the step that was found; None where there is neither."""
-    told, rhythm, step = host.pulse.step, host.pulse.rhythm, step_of(host)
+    told, rhythm = host.pulse.step, host.pulse.rhythm
+    step = None if state in PAST else step_of(host)
     if told is None and rhythm is None:
         return None
     functions = None if rhythm is None else rhythm.functions
@@ -175,8 +176,8 @@ def _step(host: Host) -> dict[str, Any] | None:
         "flops_at_least": None if step is None or step.flops is None else step.flops_at_least,
     }
     figures = {each.name: None if step is None else each.in_json(step) for each in OF_STEPS}
-    figures["per_second"] = pace_of(host)
-    return found | figures
+    figures["per_second"] = None if state in PAST else pace_of(host)
+    return {**found, **figures, "past_s": None if step is None else step.past_s}
 
 
 def _device(view: MemoryView) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def _of_steps(document: dict[str, Any]) -> Iterable[_Family]:
     for each in OF_STEPS:
         family = _Family(f"jaxtop_{each.metric}", "gauge", each.help, each.unit)
         for host in document["hosts"]:
-            if host["step"] and host["state"] not in OVER:
+            if host["step"] and host["step"]["past_s"] is None:
                 family.add(_labels_of(host), _over(host["step"][each.name], each.json_unit))
         yield family
 

@@ -10,6 +10,8 @@ from rich.text import Text
 from jaxtop.cluster import State, launch_rate, pace_of, step_of_run
 from jaxtop.cluster.collectives import latecomers
 from jaxtop.cluster.lulls import running_of
+from jaxtop.cluster.rhythm import past_of
+from jaxtop.cluster.states import BY_SEVERITY
 from jaxtop.tui import pace, text
 from jaxtop.tui.renderables.reading import OVER, PAST
 
@@ -24,18 +26,6 @@ if TYPE_CHECKING:
 SLOWER = 1.1
 # A launch that has run for so many seconds is worth a word.
 LONG = 20.0
-# Worst first: what stands on the second line when several things are wrong.
-_GRAVITY = (
-    State.DIED,
-    State.STOPPED,
-    State.BLOCKED,
-    State.UNREACHABLE,
-    State.REFUSED,
-    State.GONE,
-    State.QUIET,
-    State.ENDED,
-    State.CONNECTING,
-)
 _IN_WORDS = {
     State.DIED: "died",
     State.STOPPED: "stopped",
@@ -112,7 +102,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
 def _steps(moment: Moment, present: list[Host], palette: Palette) -> list[tuple[str, str]]:
     step = step_of_run(present)
     rhythmic = [host for host in present if host.pulse.rhythm]
-    still = [moment.ago(host, host.pulse.stall.since_ms) for host in rhythmic if host.pulse.stall]
+    still = [past + moment.now - (host.pulse_at or 0) for host in rhythmic if (past := past_of(host))]
     if step is not None and still and len(still) == len(rhythmic):
         # Where nobody launches any more it says nothing of now how long steps took, and how many they were.
         return [(f"last step {text.age(min(still))} ago", palette.warning)]
@@ -173,7 +163,7 @@ def facts(
 
 def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     found = []
-    for state in _GRAVITY:
+    for state in (each for each in BY_SEVERITY if each in _IN_WORDS):
         members = [view.host for view in moment.hosts if moment.states[view.host.agent] is state]
         if not members:
             continue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jaxtop.names import program_of
 from jaxtop.wire import Rhythm
 from jaxtop_agent import budget, jaxprivate
-from jaxtop_agent.collectors.launches import REMEMBERED
+from jaxtop_agent.collectors.launches import REMEMBERED, THE_REST
 from jaxtop_agent.steps.finder import Facts, Steps
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class StepRhythm:
             flops={number: _of_all_devices(each) for number, each in known.items()},
             at_least=frozenset(number for number, each in known.items() if each.flops_at_least),
             own=own,
+            has_functions=len(own) + (THE_REST in names.values()) < len(names),
             device_ns={number: durations[name] for number, name in wanted.items() if name in durations},
         )
 

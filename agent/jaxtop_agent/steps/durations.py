@@ -22,6 +22,8 @@ COUNTED = 64
 HARDLY_SEEN = 10
 # A gap so many times the usual ends a stretch in which launches ran ahead of the device.
 WAITED = 3
+# Where launches run ahead, so much of the time is spent in waiting for the device.
+WAITED_SHARE = 0.9
 
 
 class Gap(NamedTuple):
@@ -71,7 +73,7 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
     if _is_hidden(gaps, alike, cut, usual, device_ns):
         return _by_the_device(gaps, device_ns)
     if _runs_ahead(cut, usual, device_ns):
-        return list(_shared(cut, usual * WAITED))
+        return list(_shared(cut, max(usual * WAITED, _shortest_wait(cut))))
     return list(_one_by_one(gaps, cut, usual))
 
 
@@ -115,6 +117,19 @@ def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> boo
     total = sum(gap.duration for gap in gaps)
     waited = sum(gap.duration for gap in gaps if gap.duration > usual * gap.steps * WAITED)
     return usual < ONLY_LAUNCHED_NS and waited * 2 > total
+
+
+def _shortest_wait(gaps: Sequence[Gap]) -> float:
+    """The shortest of the longest gaps that make up most of the time: in the others steps are only launched.
+
+    Launching takes uneven times itself, so a multiple of the usual gap does not tell the two apart.
+    """
+    left = sum(gap.duration for gap in gaps) * WAITED_SHARE
+    for each in sorted((gap.duration / gap.steps, gap.duration) for gap in gaps)[::-1]:
+        left -= each[1]
+        if left <= 0:
+            return each[0]
+    return 0.0
 
 
 def _is_hidden(

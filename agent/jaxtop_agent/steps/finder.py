@@ -10,7 +10,7 @@ from statistics import fmean, quantiles
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from jaxtop_agent.steps.durations import Gap, launches_a_step, step_times
-from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, is_still, makers
+from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_eager, is_still, makers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,8 +43,8 @@ class Facts:
     """What is known of functions, by their numbers.
 
     Bytes that a launch takes and returns, operations that it does on all devices of the process together,
-    and of which functions this is a lower bound; which functions are JAX's own; and how long launches take on
-    the device, where a profiler has told it.
+    and of which functions this is a lower bound; which functions are JAX's own, and whether any of the
+    script's was ever launched; and how long launches take on the device, where a profiler has told it.
     """
 
     arguments: Mapping[int, int | None] = field(default_factory=dict)
@@ -52,6 +52,7 @@ class Facts:
     flops: Mapping[int, int | None] = field(default_factory=dict)
     at_least: frozenset[int] = frozenset()
     own: frozenset[int] = frozenset()
+    has_functions: bool = False
     device_ns: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -109,13 +110,26 @@ class Steps:
         """Find what makes a step; and another, when that is no longer repeated."""
         self._verified, self._facts = launches[-1].at if launches else 0, facts
         carrying = makers(launches, facts.arguments, facts.results, facts.own)
+        if not carrying:
+            self._find_eager(launches, facts)
+            return
         sequence = [launch.function for launch in launches if launch.function in carrying][-COMPARED:]
         if self._pattern is None or not is_still(self._pattern, sequence):
             weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
-            found = find(sequence, weights)
-            if found != self._pattern:
-                self._pattern = found
-                self._start_anew()
+            self._change(find(sequence, weights))
+
+    def _find_eager(self, launches: Sequence[Launch], facts: Facts) -> None:
+        """Where functions of the script were launched before, operations of JAX alone are no new step."""
+        if facts.has_functions:
+            return
+        sequence = [launch.function for launch in launches[-COMPARED:]]
+        if self._pattern is None or not is_still(self._pattern, sequence):
+            self._change(find_eager(launches))
+
+    def _change(self, found: Pattern | None) -> None:
+        if found != self._pattern:
+            self._pattern = found
+            self._start_anew()
 
     def _start_anew(self) -> None:
         self.serial += 1

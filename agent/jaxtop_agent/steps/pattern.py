@@ -17,6 +17,8 @@ FEWEST = 6
 # Of the launches that a step repeats so many are the same again. What is launched at every twentieth step, or
 # less often, does not hide the step; what closes each ten launches makes a step of them.
 SAME, HARDLY_SAME = 0.9, 0.75
+# Operations of JAX that the script launches one by one make a step only if so many are repeated for so long.
+FEWEST_EAGER, EAGER_LASTS_NS = 2, 10_000_000_000
 # Functions that return so much less than others, and than they take, only look at the state.
 SMALL = 20
 
@@ -44,14 +46,15 @@ def makers(
 ) -> frozenset[int]:
     """The functions that carry the run forward: neither JAX's own operations nor those that only look.
 
+    Empty where the script launches nothing but JAX's own operations.
+
     Args:
         launches: The launches, in their order.
         arguments: How many bytes each function takes, where that is known.
         results: How many bytes each returns, likewise.
         own: The functions that are JAX's own operations.
     """
-    there = {launch.function for launch in launches}
-    functions = there - own or there
+    functions = {launch.function for launch in launches} - own
     largest = max((results.get(each) or 0 for each in functions), default=0)
 
     def carries(function: int) -> bool:
@@ -61,6 +64,18 @@ def makers(
         return returned * SMALL >= (largest if taken * SMALL < largest else min(largest, taken))
 
     return frozenset(filter(carries, functions))
+
+
+def find_eager(launches: Sequence[Launch]) -> Pattern | None:
+    """The pattern of a script that launches nothing but JAX's own operations, each by itself.
+
+    Initializations look alike, so it must be strict, last, and be of several launches.
+    """
+    launches = launches[-COMPARED:]
+    if len(launches) < FEWEST or launches[-1].at - launches[0].at < EAGER_LASTS_NS:
+        return None
+    found = find([launch.function for launch in launches], {})
+    return found if found is not None and len(found.group) >= FEWEST_EAGER else None
 
 
 def is_still(pattern: Pattern, sequence: Sequence[int]) -> bool:

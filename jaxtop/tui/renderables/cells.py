@@ -12,6 +12,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from jaxtop.cluster import State
+from jaxtop.cluster.states import BY_SEVERITY
 from jaxtop.tui import text
 from jaxtop.tui.renderables.ink import HALVES, PEER, SELECTED, Ink
 from jaxtop.tui.renderables.layouts import TALL_BOX, Label, Level, Plan, Run
@@ -25,20 +26,6 @@ if TYPE_CHECKING:
     from rich.style import Style
 
     from jaxtop.cluster import DeviceView
-
-# What the label of several hosts tells, if it can tell but one state.
-_GRAVITY = (
-    State.DIED,
-    State.STOPPED,
-    State.BLOCKED,
-    State.UNREACHABLE,
-    State.REFUSED,
-    State.GONE,
-    State.QUIET,
-    State.ENDED,
-    State.CONNECTING,
-    State.LIVE,
-)
 
 
 @dataclass(frozen=True)
@@ -267,7 +254,7 @@ def _label(scene: Scene, label: Label) -> Iterable[Segment]:
 
 def worst(states: Sequence[State]) -> State:
     """The state that a person should know of first."""
-    return min(states, key=_GRAVITY.index, default=State.LIVE)
+    return min(states, key=BY_SEVERITY.index, default=State.LIVE)
 
 
 _RUNS = {

@@ -13,7 +13,7 @@ from jaxtop.tui import text
 from jaxtop.tui.renderables.facts import GAP, fitted, pairs, side_by_side
 from jaxtop.tui.renderables.hardware import device_lines, device_words
 from jaxtop.tui.renderables.probed import probed_lines
-from jaxtop.tui.renderables.reading import OVER, STEPS
+from jaxtop.tui.renderables.reading import OVER, PAST, STEPS
 from jaxtop.tui.renderables.sparkline import bar, sparkline
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Subject:
 
 def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
     """The detail in the room there is."""
-    pulse, position, gone = subject.host.pulse, subject.device.position, subject.device.state in OVER
+    pulse, position, gone = subject.device.pulse, subject.device.position, subject.device.state in OVER
     if width >= WIDE:
         third = (width - 2 * GAP) // 3
         last = width - 2 * (third + GAP)
@@ -89,7 +89,7 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
     lines = [head, Text(f"{platform}{kind}{local}"), Text(subject.host_label)]
     if device.coords is not None:
         lines.append(pairs([("coords", " ".join(map(str, device.coords)))], ink))
-    step = None if device.state in OVER else step_of(host)
+    step = None if device.state in PAST else step_of(host)
     computes = step.flops_per_second if step else None
     each = None if computes is None or host.hello is None else computes / len(host.hello.devices)
     at_least = step is not None and step.flops_at_least
@@ -156,7 +156,7 @@ def _host(subject: Subject, ink: Ink) -> list[Text]:
     device, host = subject.device, subject.host
     gone = device.state in OVER
     cpu = None if gone or device.host_cpu_percent is None else device.host_cpu_percent / 100
-    machine = None if gone else host.pulse.host.machine_cpu_permille
+    machine = None if gone else device.pulse.host.machine_cpu_permille
     step = host.pulse.step
     # Only a script that tells of its steps gives them numbers.
     paces = [("step", text.number(step.index))] if step else []

@@ -19,10 +19,7 @@ STEPS = 8
 UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
 _STATES = tuple(State)
 _OF_STATE = {state: 110 + i for i, state in enumerate(_STATES)}
-# A process that is gone holds nothing: its last figures are no longer true.
-OVER = states.OVER
-# Nothing new is known of these hosts; what their processes hold they still hold, unless these are over.
-PAST = OVER | {State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED}
+OVER, PAST = states.OVER, states.PAST
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from jaxtop.cluster import EMPTY_HOST, STEP_TIME, Host, HostView, State, launch_rate, pace_of, scaled
-from jaxtop.cluster.rhythm import step_of
+from jaxtop.cluster.rhythm import past_of, step_of
+from jaxtop.cluster.states import BY_SEVERITY, pulse_of
 from jaxtop.cluster.thresholds import IDLE
 from jaxtop.tui import text
 from jaxtop.tui.figures import FIGURES, joules, seconds, watts
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
-_STATES = tuple(State)
+_STATES = BY_SEVERITY[::-1]
 _GRAVITY = {state: i for i, state in enumerate(_STATES)}
 
 
@@ -72,8 +73,10 @@ class HostRow:
 
     @property
     def present(self) -> Host:
-        """The host with its figures; those of a process that is no more are no longer true."""
-        return EMPTY_HOST if self.state in OVER else self.host
+        """The host with what is still true of its figures."""
+        if self.state not in PAST:
+            return self.host
+        return EMPTY_HOST if self.state in OVER else self.host.but(pulse=pulse_of(self.host, self.state))
 
     @property
     def device_count(self) -> int | None:
@@ -106,8 +109,7 @@ class HostRow:
     @property
     def still(self) -> float | None:
         """For how long it has launched nothing, where that is far longer than usual."""
-        stall = None if self.state in PAST else self.host.pulse.stall
-        return None if stall is None else self.moment.ago(self.host, stall.since_ms)
+        return None if self.state in PAST else past_of(self.host)
 
     @property
     def compiling(self) -> tuple[float, str] | None:

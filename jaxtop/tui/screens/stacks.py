@@ -179,11 +179,14 @@ class StacksView(View):
                 name = f"{run.name or run.id}: " if len(moment.runs) > 1 else ""
                 colour = getattr(palette, _COLOURS.get(found.severity, "warning"))
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
+        present = [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
         told = [view.host for view in moment.hosts if view.host.stacks.threads]
         if told:
-            present = sum(moment.states[view.host.agent] not in PAST for view in moment.hosts)
-            said = f"stacks of {len(told):,} of {present:,} processes; p asks anew"
-            lines.append(Text(said, palette.muted))
+            here = sum(bool(host.stacks.threads) for host in present)
+            lost = len(told) - here
+            said = f"stacks of {here:,} of {len(present):,} processes"
+            said += f", and the last ones of {lost:,} lost" if lost else ""
+            lines.append(Text(f"{said}; p asks anew", palette.muted))
         return Text("\n").join(lines)
 
     @property
