@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from jaxtop import wire
-from jaxtop.cluster import keyframe
+from jaxtop.cluster import keyframe, rates
 from jaxtop.cluster.collectives import joining, layout, words
 from jaxtop.cluster.episodes import LOOK_EVERY, Episode
 from jaxtop.cluster.host import Host, Launches, Rate, Unmet
@@ -263,7 +263,7 @@ class Cluster:
         return host.but(inventories=MappingProxyType({**host.inventories, key: inventory}))
 
     def _window(self, host: Host, window: wire.Window, at: float) -> Host:
-        self.hosts[host.agent] = host = host.but(window=window)
+        self.hosts[host.agent] = host = host.but(window=window, launched=rates.launched(host, window))
         changes = self.joining.take(
             host.agent,
             run_of(host),

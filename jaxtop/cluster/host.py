@@ -44,6 +44,17 @@ class Launches:
 
 
 @dataclass(frozen=True)
+class Launched:
+    """The launches of one function in the last windows, by the fingerprints of its programs.
+
+    `at_ms` is the time of the last one; what older ones saw counts half as much with each.
+    """
+
+    at_ms: int
+    counts: Mapping[str | None, int]
+
+
+@dataclass(frozen=True)
 class Host:
     """One agent in its process. Facts come from its hello or, before it spoke, from the roster."""
 
@@ -61,6 +72,8 @@ class Host:
         default_factory=lambda: MappingProxyType({})
     )
     window: Window = NO_WINDOW
+    # What windows saw launched, by the name of the programs.
+    launched: Mapping[str, Launched] = field(default_factory=lambda: MappingProxyType({}))
     stacks: Stacks = NO_STACKS
     bye: Bye | None = None
     link: Link = NO_LINK

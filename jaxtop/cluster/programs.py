@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop import names
+from jaxtop.cluster.rates import program_of, rates
 from jaxtop.cluster.states import is_over
 from jaxtop.cluster.views import figure, hosts, run_of
 
@@ -23,16 +24,15 @@ Figure = TypeVar("Figure", int, float)
 # Processes are read at slightly different moments, and one compiles faster than another: only a difference
 # that lasts is one.
 DIFFERS_AFTER_MS = 10_000
-# Over less than this a rate says nothing.
-SHORTEST_RATE_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramView:
     """A program of a run, as all processes that loaded it see it; the bytes are those of one device.
 
-    Launches are counted by function: programs of one name share them. Those of several processes are not
-    added up, for they launch together: it is the figure of the process that is ahead.
+    Launches are counted by function: `launches` are those of all programs of this name. Their rate is split
+    over these by windows of the profiler, None where those do not tell; `function_per_second` is the whole.
+    Figures of several processes are not added up, for they launch together: the one that is ahead counts.
     """
 
     run: str
@@ -49,6 +49,7 @@ class ProgramView:
     free_bytes: int | None
     # Agents that loaded a program of this name that is not the same, though all must run the same.
     differs: tuple[str, ...]
+    function_per_second: float | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -151,12 +152,15 @@ def programs(cluster: Cluster, known: KnownPrograms | None = None) -> list[Progr
                 agents=each.agents,
                 variants=variants[each.run, name],
                 launches=_most(group.launches.get(name) for group in of_groups),
-                launches_per_second=_most(group.rates.get(name) for group in of_groups),
+                launches_per_second=_most(
+                    group.program_rates.get((name, each.program.fingerprint)) for group in of_groups
+                ),
                 compiles=_most(group.compiles.get(name) for group in of_groups),
                 compile_ms=each.compile_ms,
                 is_recompiling=any(name in group.recompiling for group in of_groups),
                 free_bytes=min((g.free for g in of_groups if g.free is not None), default=None),
                 differs=differing.get((each.run, _identity(each.program)), ()),
+                function_per_second=_most(group.rates.get(name) for group in of_groups),
             )
         )
     views.sort(key=lambda view: -(view.needs_bytes or 0))
@@ -181,7 +185,7 @@ def launched_lately(host: Host) -> set[str]:
     """The names of the programs that a process launched within the last samples."""
     before = host.past_launches[0].launches if host.past_launches else {}
     return {
-        _program_of(function) for function, count in host.launches.items() if count != before.get(function, 0)
+        program_of(function) for function, count in host.launches.items() if count != before.get(function, 0)
     }
 
 
@@ -269,7 +273,7 @@ def _lasts(cluster: Cluster, parts: list[_Merged]) -> bool:
             seen = _seen_ms(host, each.program)
             if seen is None or host.pulse.at_ms - seen < DIFFERS_AFTER_MS:
                 return False
-            if any(_program_of(running.function) == each.program.name for running in host.pulse.compiling):
+            if any(program_of(running.function) == each.program.name for running in host.pulse.compiling):
                 return False
     return True
 
@@ -286,6 +290,7 @@ class _Figures(NamedTuple):
 
     launches: dict[str, int]
     rates: dict[str, float]
+    program_rates: dict[tuple[str, str | None], float]
     compiles: dict[str, int]
     recompiling: set[str]
     free: int | None
@@ -293,21 +298,25 @@ class _Figures(NamedTuple):
 
 def _figures(members: list[Host]) -> _Figures:
     launches: dict[str, int] = {}
-    rates: dict[str, float] = {}
+    of_names: dict[str, float] = {}
+    of_programs: dict[tuple[str, str | None], float] = {}
     compiles: dict[str, int] = {}
     recompiling: set[str] = set()
     free: list[int] = []
     for host in members:
         for function, count in host.launches.items():
-            name = _program_of(function)
+            name = program_of(function)
             launches[name] = max(count, launches.get(name, 0))
-        for name, rate in launches_per_second(host).items():
-            rates[name] = max(rate, rates.get(name, 0.0))
+        told = rates(host)
+        for name, rate in told.of_function.items():
+            of_names[name] = max(rate, of_names.get(name, 0.0))
+        for key, rate in told.of_program.items():
+            of_programs[key] = max(rate, of_programs.get(key, 0.0))
         for name, count in host.programs.compiles.items():
             compiles[name] = max(count, compiles.get(name, 0))
         recompiling.update(host.programs.recompiling)
         free += free_bytes(host)
-    return _Figures(launches, rates, compiles, recompiling, min(free, default=None))
+    return _Figures(launches, of_names, of_programs, compiles, recompiling, min(free, default=None))
 
 
 def free_bytes(host: Host) -> list[int]:
@@ -321,33 +330,6 @@ def free_bytes(host: Host) -> list[int]:
         if limit and used is not None:
             found.append(max(0, limit - used - (figure(sample.reserved_bytes, i) or 0)))
     return found
-
-
-def _rate(host: Host, function: str, count: int) -> float | None:
-    before = host.past_launches[0] if host.past_launches else None
-    if before is None or host.pulse.at_ms - before.at_ms < SHORTEST_RATE_MS:
-        return None
-    if function not in before.launches:
-        return None  # what is told for the first time was counted before, who knows when
-    return (count - before.launches[function]) * 1000 / (host.pulse.at_ms - before.at_ms)
-
-
-@lru_cache(maxsize=4096)
-def _program_of(function: str) -> str:
-    return names.program_of(function)
-
-
-def launches_per_second(host: Host) -> dict[str, float]:
-    """How often a process launches each program, as far as its launches are seen."""
-    rates: dict[str, float] = {}
-    if is_over(host):
-        return rates
-    for function, count in host.launches.items():
-        rate = _rate(host, function, count)
-        if rate is not None:
-            name = _program_of(function)
-            rates[name] = max(rate, rates.get(name, 0.0))
-    return rates
 
 
 def _most(values: Iterable[Figure | None]) -> Figure | None:

@@ -254,6 +254,8 @@ def _program(
         "headroom_bytes": view.headroom_bytes,
         "launches": view.launches,
         "launches_per_second": view.launches_per_second,
+        "function_launches_per_second": view.function_per_second,
+        "variants": view.variants,
         "compiles": view.compiles,
         "compile_ms": view.compile_ms,
         "recompiling": view.is_recompiling,
@@ -312,6 +314,7 @@ def _traffic(each: AxisTraffic) -> dict[str, Any]:
         "crosses_hosts": each.crosses_hosts,
         "collectives": each.collectives,
         "bytes_per_second": each.bytes_per_second,
+        "at_least": each.at_least,
         "seconds_per_second": None if each.us_per_second is None else each.us_per_second / 10**6,
     }
 

@@ -54,3 +54,12 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     timed: tuple[Timed, ...] = ()
     unsent: int = 0
     note: str = ""
+
+    def launched(self) -> dict[str, dict[str | None, int]]:
+        """How many launches of each program it holds, by name and then by fingerprint."""
+        found: dict[str, dict[str | None, int]] = {}
+        for launch in self.launches:
+            name, fingerprint = self.programs[launch.program]
+            counts = found.setdefault(name, {})
+            counts[fingerprint] = counts.get(fingerprint, 0) + 1
+        return found

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from jaxtop.cluster.collectives.views import CollectiveView, KnownCollectives
     from jaxtop.cluster.fold import Cluster
+    from jaxtop.cluster.rates import Unsplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class StepShare:
 class AxisTraffic:
     """What goes along some axes of a mesh, each second and for each device; None where nothing is known.
 
-    `axes` is None for collectives whose axes are not known.
+    `axes` is None for collectives whose axes are not known. The bytes are a lower bound if `at_least`: those
+    of some collectives are not known, or not which of several programs of a function is launched.
     """
 
     run: str
@@ -43,6 +45,7 @@ class AxisTraffic:
     collectives: int
     bytes_per_second: float | None
     us_per_second: float | None
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +90,13 @@ def step_shares(cluster: Cluster) -> list[StepShare]:
 def axis_traffic(views: Iterable[CollectiveView]) -> list[AxisTraffic]:
     """The collectives by their axes, those that take most time first."""
     groups: dict[tuple[str, tuple[str, ...] | None], list[CollectiveView]] = defaultdict(list)
+    variants: dict[tuple[str, str], set[str | None]] = defaultdict(set)
     for view in views:
         groups[view.run, view.axes].append(view)
+        variants[view.run, view.program].add(view.fingerprint)
     found = []
     for (run, axes), members in groups.items():
-        sizes = [
-            each.bytes * each.per_second
-            for each in members
-            if each.bytes is not None and each.per_second is not None
-        ]
+        sizes, at_least = _sizes(members, variants)
         times = [each.us_per_second for each in members if each.us_per_second is not None]
         crosses = {each.crosses_hosts for each in members}
         found.append(
@@ -106,9 +107,42 @@ def axis_traffic(views: Iterable[CollectiveView]) -> list[AxisTraffic]:
                 len(members),
                 sum(sizes) if sizes else None,
                 sum(times) if times else None,
+                bool(sizes) and at_least,
             )
         )
     return sorted(found, key=lambda each: (-(each.us_per_second or 0), -(each.bytes_per_second or 0)))
+
+
+def _sizes(
+    members: list[CollectiveView], variants: Mapping[tuple[str, str], set[str | None]]
+) -> tuple[list[float], bool]:
+    """The bytes a second of these collectives, of one axis, and whether there may be more.
+
+    Where nobody knows which of several programs is launched, that counts which moves least.
+    """
+    sizes: list[float] = []
+    at_least = False
+    unsplit: dict[tuple[str, str], Unsplit] = {}
+    moved: dict[tuple[str, str], dict[str | None, int]] = defaultdict(dict)
+    for each in members:
+        name = each.run, each.program
+        if each.fingerprint is None and variants[name] != {None}:
+            continue  # measured in one of the others, where its bytes are counted
+        if each.per_second is not None and each.bytes is not None:
+            sizes.append(each.bytes * each.per_second)
+        elif each.unsplit is None or each.bytes is None or each.times is None:
+            at_least = True
+        else:
+            unsplit[name] = each.unsplit
+            of_program = moved[name]
+            of_program[each.fingerprint] = of_program.get(each.fingerprint, 0) + each.bytes * each.times
+    for name, (rate, programs) in unsplit.items():
+        of_each = sorted(moved[name].values())
+        least = of_each[0] if len(of_each) >= programs else 0
+        at_least |= least < of_each[-1]
+        if least:
+            sizes.append(rate * least)
+    return sizes, at_least
 
 
 def lateness_of_hosts(cluster: Cluster) -> list[Lateness]:

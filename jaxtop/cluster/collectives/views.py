@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop.cluster.collectives.joining import arrivals_of
 from jaxtop.cluster.collectives.layout import layouts
 from jaxtop.cluster.collectives.verdict import MISSING, is_enough
-from jaxtop.cluster.programs import launches_per_second
+from jaxtop.cluster.rates import NO_RATES, Rates, Unsplit, rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,6 +89,8 @@ class CollectiveView:
     mesh: MeshView | None = None
     # False where nobody can be said to be late: nobody knows who meets, or devices take turns on one CPU.
     is_judged: bool = True
+    # Launches of this program or of others of its name, where nobody knows of which.
+    unsplit: Unsplit | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -132,9 +134,9 @@ def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list
     known = KnownCollectives() if known is None else known
     joining, of_programs = cluster.joining, layouts(cluster)
     keys = [*of_programs, *(key for key in joining.seen if key not in of_programs)]
-    asked: dict[str, Mapping[str, float]] = {}
-    rates = {key: _rate_of(cluster, key, asked) for key in keys}
-    told = (joining.changes, joining.facts, rates)
+    asked: dict[str, Rates] = {}
+    launched = {key: _rate_of(cluster, key, asked) for key in keys}
+    told = (joining.changes, joining.facts, launched)
     # A paused picture of the cluster is not the one that goes on.
     if joining is known.joining and told == known.told:
         return known.views
@@ -151,7 +153,8 @@ def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list
             if found is None or found.timings is not of_op or found.named is not named:
                 found = _measured(of_op, named)
             measured[*key, op] = found
-            views.append(_view(cluster, layout, (*key, op), found, rates[key]))
+            known_by = layout or _common(of_programs, key, op)
+            views.append(_view(cluster, known_by, (*key, op), found, launched[key]))
     views.sort(key=_order)
     known.joining, known.told, known.measured, known.views = joining, told, measured, views
     return views
@@ -170,21 +173,53 @@ def _order(view: CollectiveView) -> tuple[float, float, int, str, str, str]:
     )
 
 
-def _rate_of(cluster: Cluster, key: ProgramKey, asked: dict[str, Mapping[str, float]]) -> float | None:
-    """How often a program is launched each second, by some of those who run it."""
+class _Rate(NamedTuple):
+    """How often a program is launched each second; and how often it or another one of its name."""
+
+    own: float | None
+    unsplit: Unsplit | None
+
+
+def _common(of_programs: Mapping[ProgramKey, Layout], key: ProgramKey, op: str) -> Layout | None:
+    """One of several programs of a name, if a collective of any of them is the same in each of them."""
+    same = [layout for other, layout in of_programs.items() if other[:2] == key[:2] and op in layout.of_op]
+    if not same or key[2] is not None:
+        return None
+    first = same[0]
+    is_alike = all(
+        (each.of_op[op].kind, each.of_op[op].bytes, each.of_op[op].times)
+        == (first.of_op[op].kind, first.of_op[op].bytes, first.of_op[op].times)
+        and _device_ids(each, op) == _device_ids(first, op)
+        for each in same
+    )
+    return first if is_alike else None
+
+
+def _device_ids(layout: Layout, op: str) -> object:
+    grouped = layout.groups_of(op)
+    return grouped and (grouped.device_ids, grouped.axes)
+
+
+def _rate_of(cluster: Cluster, key: ProgramKey, asked: dict[str, Rates]) -> _Rate:
+    """How often a program is launched, by some of those who run it."""
     layout, seen = layouts(cluster).get(key), cluster.joining.seen.get(key)
     agents = layout.agents if layout else tuple(seen.told) if seen else ()
-    found = []
+    own: list[float] = []
+    unsplit: list[Unsplit] = []
+    _, name, fingerprint = key
     for agent in agents[:: max(1, len(agents) // MOST_ASKED)]:
         if agent not in asked:
-            asked[agent] = launches_per_second(cluster.hosts[agent]) if agent in cluster.hosts else {}
-        if key[1] in asked[agent]:
-            found.append(asked[agent][key[1]])
-    return max(found, default=None)
+            asked[agent] = rates(cluster.hosts[agent]) if agent in cluster.hosts else NO_RATES
+        told = asked[agent]
+        if (rate := told.of(name, fingerprint)) is not None:
+            own.append(rate)
+        if name in told.unsplit:
+            unsplit.append(told.unsplit[name])
+    return _Rate(max(own, default=None), max(unsplit, default=None))
 
 
 def _view(
-    cluster: Cluster, layout: Layout | None, key: tuple[Any, ...], found: _Measured, rate: float | None
+    cluster: Cluster, layout: Layout | None, key: tuple[Any, ...], found: _Measured, rate: _Rate
 ) -> CollectiveView:
     run, program, fingerprint, op = key
     told: wire.Collective | None = layout.of_op.get(op) if layout else None
@@ -193,6 +228,9 @@ def _view(
     size = max(map(len, grouped.device_ids), default=None) if grouped else _size(layout, told)
     kind = told.kind if told else kind_of(op)
     times = told.times if told else None
+    launches = rate.own
+    if fingerprint is None and rate.unsplit is not None:  # what is the same in all of these programs
+        launches = rate.unsplit.per_second
     return CollectiveView(
         run=run,
         program=program,
@@ -208,7 +246,7 @@ def _view(
         crosses_hosts=grouped.crosses_hosts if grouped else None,
         bytes=told.bytes if told else None,
         times=times,
-        per_second=None if rate is None or times is None else rate * times,
+        per_second=None if launches is None or times is None else launches * times,
         samples=found.samples,
         p50_us=found.p50,
         p99_us=found.p99,
@@ -221,6 +259,7 @@ def _view(
         is_async=told is not None and told.is_async,
         mesh=layout.mesh if layout else None,
         is_judged=grouped is not None and bool(grouped.teams),
+        unsplit=rate.unsplit,
     )
 
 

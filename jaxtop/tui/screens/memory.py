@@ -197,7 +197,7 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
     known.sort(key=lambda view: -(view.adds_bytes or 0))
     lines = [Text("HEADROOM for a launch", f"bold {palette.muted}", end="")]
     for view in known[: max(0, height - 1)]:
-        runs, is_large = bool(view.launches_per_second), (view.headroom_bytes or 0) < 0
+        runs, is_large = bool(view.function_per_second), (view.headroom_bytes or 0) < 0
         line = Text(no_wrap=True, end="")
         if is_large and not runs:  # what runs does fit: the memory of its last launch may be in use still
             line.append("▲ ", palette.bad)

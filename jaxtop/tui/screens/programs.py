@@ -51,7 +51,7 @@ class ProgramRow(NamedTuple):
     @property
     def is_too_large(self) -> bool:
         """What is being launched does fit: the memory of its last launch may well be in use still."""
-        return (self.view.headroom_bytes or 0) < 0 and not self.view.launches_per_second
+        return (self.view.headroom_bytes or 0) < 0 and not self.view.function_per_second
 
     @property
     def name(self) -> str:

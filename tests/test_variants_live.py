@@ -1,0 +1,65 @@
+"""A function that was compiled several times: its launches are those of the program that runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop import runfiles
+from jaxtop.cluster import programs
+from jaxtop.cluster.collectives import axis_traffic, collectives
+from tests.support import PYTHON, environment, eventually, processes, script, viewer
+
+pytestmark = pytest.mark.jax
+
+VARIANTS = """
+    import time
+    from jaxtop import agent
+    agent.start()
+    import jax, jax.numpy as jnp
+    from jax.sharding import NamedSharding, PartitionSpec as P
+
+    mesh = jax.sharding.Mesh(jax.devices(), ("data",))
+    rows = NamedSharding(mesh, P("data"))
+
+    @jax.jit
+    def step(x):
+        for _ in range(3):
+            x = x * 0.5 + x.mean()
+        return x
+
+    for size in (4, 8, 4096):
+        x = jax.device_put(jnp.ones((size, 256)), rows)
+        step(x).block_until_ready()
+    while True:
+        x = step(x)
+        x.block_until_ready()
+        time.sleep(0.02)
+"""
+
+
+def test_of_a_function_compiled_for_three_shapes_the_one_that_runs_has_the_launches(tmp_path):
+    """And what was measured stands beside what its program contains."""
+    path = script(tmp_path, VARIANTS)
+    with processes([PYTHON, path], env=environment(4)):
+        eventually(runfiles.find)
+        with viewer() as attached:
+
+            def steps():
+                found = [each for each in programs(attached.cluster) if each.function == "step"]
+                return sorted(found, key=lambda each: each.program.argument_bytes)
+
+            def is_measured():
+                found = steps()
+                return len(found) == 3 and found[-1].launches_per_second and found[-1].function_per_second
+
+            attached.until(is_measured)
+            *unused, running = steps()
+            assert [each.launches_per_second for each in unused] == [0, 0]
+            assert running.launches_per_second == running.function_per_second
+            views = [each for each in collectives(attached.cluster) if each.program == "jit_step"]
+            measured = {each.fingerprint for each in views if each.samples}
+            assert measured == {running.program.fingerprint}
+            assert {each.axes for each in views} == {("data",)}
+            (along,) = axis_traffic(views)
+            expected = sum(each.bytes for each in views if each.samples) * running.function_per_second
+            assert along.bytes_per_second == pytest.approx(expected) and not along.at_least
