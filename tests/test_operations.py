@@ -19,6 +19,14 @@ ADD = """%add (a: f32[], b: f32[]) -> f32[] {
 def work(
     *entry: str, before: str = "", parameters: tuple[str, ...] = ("f32[8,16]", "f32[16,4]")
 ) -> Work | None:
+    """What is worked; how many instructions run has a test of its own."""
+    found = whole(*entry, before=before, parameters=parameters)
+    return None if found is None else found._replace(executed=0)
+
+
+def whole(
+    *entry: str, before: str = "", parameters: tuple[str, ...] = ("f32[8,16]", "f32[16,4]")
+) -> Work | None:
     listed = [f"  %p{i} = {shape} parameter({i})" for i, shape in enumerate(parameters)]
     lines = "\n".join([*listed, *(f"  {each}" for each in entry)])
     return operations_of(
@@ -121,6 +129,20 @@ def test_library_calls_count_where_they_tell_what_they_do():
     assert work(unknown) == Work(0, 4 * (128 + 64 + 32), at_least=True)
     python = '%u = f32[8,4] custom-call(%p0), custom_call_target="xla_ffi_python_cpu_callback"'
     assert work(python) == Work()
+
+
+def test_how_many_instructions_a_launch_runs():
+    """A fusion is one, a loop as many as in all of its rounds, a conditional the larger branch."""
+    assert whole(DOT).executed == 1
+    assert whole(DOT, loop(TRIPS), before=NEGATE).executed == 1 + 1 + 5
+    assert whole(loop(""), before=NEGATE).executed is None
+    nested = part("outer", "ROOT %v = f32[8,16] while(%x), condition=%no, body=%body" + TRIPS)
+    assert whole(loop(TRIPS, "outer"), before=NEGATE + nested).executed == 1 + 5 * (1 + 5)
+    inside = part("fused", "%n = f32[8,16] negate(%x)", "ROOT %m = f32[8,16] negate(%n)")
+    fusion = "%f = f32[8,16] fusion(%p0), kind=kLoop, calls=%fused"
+    assert whole(fusion, before=inside).executed == 1
+    choice = "%c = f32[8,16] conditional(%p0, %p0, %p0), branch_computations={%fused, %body}"
+    assert whole(choice, before=inside + NEGATE).executed == 1 + 2
 
 
 def test_what_cannot_be_read_has_no_figure(monkeypatch):

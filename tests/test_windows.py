@@ -410,11 +410,11 @@ class TestSchedule:
         schedule = Schedule()
         lengths = []
         for _ in range(5):
-            lengths.append(schedule.length(None))
+            lengths.append(schedule.length(None, 100.0))
             schedule.learn(result(seconds=lengths[-1], events=100, launches=0, step=None))
         assert lengths == sorted(lengths) and lengths[-1] >= 8 * lengths[0]
         schedule.learn(result(seconds=1.0, events=100, step=0.5))
-        assert 1.25 <= schedule.length(None) <= 1.4
+        assert 1.25 <= schedule.length(None, 100.0) <= 1.4
 
     def test_a_dense_trace_makes_windows_short(self):
         schedule = Schedule(most_events=2000)

@@ -71,6 +71,9 @@ class Board:
     calls_back: frozenset[str] = frozenset()
     # All of them in the order in which they were compiled; empty while some were not read.
     loaded: tuple[Loaded, ...] = ()
+    # How many events of a trace a launch of each program makes in this process, by name; None where nobody
+    # knows. None altogether before all programs are read.
+    recorded: Mapping[str, int | None] | None = None
     devices: DeviceSample = field(default_factory=DeviceSample)
     host: HostSample = field(default_factory=HostSample)
     costs: dict[str, float] = field(default_factory=dict)  # seconds of CPU that each collector took

@@ -25,6 +25,8 @@ MOST_PROGRAMS = 300
 LONGEST_NAME = 120
 # CPU that one turn may spend on programs that are new; the others have their turn later.
 TURN_S = 0.01
+# The CPU backend records the start of an instruction with its length, and its end.
+EVENTS_AN_INSTRUCTION = 2
 # Where the program lives in a plugin, its modules are copied: not those of a giant.
 MOST_CODE_BYTES = 256 << 20
 
@@ -41,6 +43,8 @@ class _Read(msgspec.Struct):
     program: wire.Program | None
     seen_ms: int
     compile_ms: int | None = None
+    # The events of the profiler that a launch makes in this process.
+    recorded: int | None = None
 
     @property
     def needs(self) -> int:
@@ -86,7 +90,7 @@ class LoadedPrograms:
 
     def forget(self, board: Board) -> None:
         self._inventories.forget(board)
-        board.programs = None
+        board.programs = board.recorded = None
         board.tell(wire.Programs(now_ms()))
 
     def _look(self, board: Board, *, alone: bool) -> bool:
@@ -108,13 +112,25 @@ class LoadedPrograms:
             if program is not None:
                 work = self._inventories.read(board, key, executable, program, alone=alone)
                 read[key].program = _with_work(program, work)
+                read[key].recorded = _recorded(program, work)
             self._untimed.add(key)
             del executable
             breathe()
         self._unread = len(new)
         self._keys, self._read = keys, {key: read[key] for key in keys if key in read}
         self._inventories.keep(board, keys, are_all=not new)
+        self._tell_recorded(board)
         return True
+
+    def _tell_recorded(self, board: Board) -> None:
+        """What a trace would hold of a launch; of several programs of one name, of the largest."""
+        found: dict[str, int | None] = {}
+        for each in self._read.values():
+            if each.program is not None:
+                before, now = found.get(each.program.name, 0), each.recorded
+                found[each.program.name] = None if before is None or now is None else max(before, now)
+        is_all = not self._unread and all(each.program is not None for each in self._read.values())
+        board.recorded = found if is_all else None
 
     def _time(self, compiles: dict[str, Compiled]) -> None:
         """Of each name, the newest new program is the one whose compilation ended last."""
@@ -184,6 +200,12 @@ def _with_work(program: wire.Program, work: Work | None) -> wire.Program:
     return msgspec.structs.replace(
         program, flops=work.operations, accessed_bytes=work.bytes, flops_at_least=work.at_least
     )
+
+
+def _recorded(program: wire.Program, work: Work | None) -> int | None:
+    if work is None or work.executed is None or program.local_devices is None:
+        return None
+    return EVENTS_AN_INSTRUCTION * work.executed * program.local_devices
 
 
 def _local_devices(executable: Any) -> int | None:

@@ -23,16 +23,30 @@ MOST_INSTRUCTIONS = 200_000
 _CALLS = frozenset({"while", "call", "fusion", "conditional", "async-start"})
 
 
+# Instructions that do nothing when the program runs.
+_IDLE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
+
+
 class Work(NamedTuple):
-    """Operations and bytes of a launch on one device; a lower bound if `at_least`."""
+    """Operations and bytes of a launch on one device; a lower bound if `at_least`.
+
+    `executed` is the number of instructions that run one by one; None where a loop does not tell its rounds.
+    """
 
     operations: int = 0
     bytes: int = 0
     at_least: bool = False
+    executed: int | None = 0
+
+
+_UNKNOWN = Work(at_least=True, executed=None)
 
 
 class _Called(NamedTuple):
-    """Computations that an instruction runs, of several the largest; `touches` if their bytes count, too."""
+    """Computations that an instruction runs, of several the largest.
+
+    `touches` if they run on their own, so that their bytes count, too.
+    """
 
     names: tuple[str, ...]
     times: int
@@ -59,6 +73,7 @@ class _Summary:
     operations: int = 0
     bytes: int = 0
     at_least: bool = False
+    executed: int = 0
     calls: list[_Called] = field(default_factory=list)
     fusions: list[tuple[str, tuple[Extent, ...]]] = field(default_factory=list)
     reads: dict[int, _Reads] = field(default_factory=dict)
@@ -102,6 +117,7 @@ class Operations:
         self, summary: _Summary, by: Instruction, shapes: dict[str, str], parameters: dict[str, int]
     ) -> None:
         opcode = by.opcode
+        summary.executed += opcode not in _IDLE
         names = by.operand_names if opcode not in {"parameter", "constant", "iota", "tuple"} else ()
         operands = [_whole(shapes.get(name, "")) for name in names]
         for place, name in enumerate(names):
@@ -167,21 +183,23 @@ class Operations:
             return self._works[computation]
         summary = self._summaries.get(computation)
         if summary is None or depth > DEEPEST:
-            return Work(at_least=True)
-        self._works[computation] = Work(
-            at_least=True
-        )  # while it is summed up: what calls itself has no number
+            return _UNKNOWN
+        self._works[computation] = _UNKNOWN  # while it is summed up: what calls itself has no number
         operations, touched, at_least = summary.operations, summary.bytes, summary.at_least
+        executed: int | None = summary.executed
         for call in summary.calls:
             works = [self._work(name, pause, depth + 1) for name in call.names]
             operations += call.times * max(each.operations for each in works)
             if call.touches:
                 touched += call.times * max(each.bytes for each in works)
+                counts = [each.executed for each in works if each.executed is not None]
+                is_counted = executed is not None and call.is_known and len(counts) == len(works)
+                executed = (executed or 0) + call.times * max(counts) if is_counted else None
             at_least |= not call.is_known or any(each.at_least for each in works)
         for name, results in summary.fusions:
             touched += self._touched(name, results)
         pause()
-        found = Work(min(operations, MOST_TIMES), min(touched, MOST_TIMES), at_least)
+        found = Work(min(operations, MOST_TIMES), min(touched, MOST_TIMES), at_least, executed)
         self._works[computation] = found
         return found
 

@@ -95,6 +95,8 @@ def message(
 def _note(seen: Seen, launched: list[_Launched]) -> str:
     if launched:
         return ""
+    if seen.is_too_large:
+        return f"the window held more than {seen.events:,} events, too many to be read"
     if seen.cut or seen.ops or seen.busy:
         return "no whole launch in the window"
     if seen.strays:

@@ -32,7 +32,16 @@ BEAT_S, AHEAD_S = 0.5, 0.2
 # longer. Where fewer events hold the steps, shorter windows come the oftener for it.
 ENOUGH_EVENTS = 6_000
 MOST_EVENTS, MOST_EVENTS_UNDER_GIL = 12_000, 2_000
-MOST_EVENTS_ASKED = 40_000
+# An event takes 0.3 kB while the window is open and 1 kB when it is stopped.
+MOST_EVENTS_ASKED = 20_000
+# Where nobody knows how many events to expect, the first window is so short that it has few enough even if
+# all cores do nothing but small operations; each of the next may be so much longer, if the trace allows.
+DENSEST_PER_S, LONGER = 3e6, 4.0
+LEAST_S = 0.002
+# More launches may come than were expected.
+EXCESS = 1.5
+# What the first windows may cost together, and from when on a step is clearly too large.
+FIRST_CPU_S, CLEARLY = 0.4, 4
 
 
 class Result(NamedTuple):
@@ -58,15 +67,17 @@ class Schedule:
         self._guess_s = SHORTEST_S
         self._windows = 0
         self._began = -math.inf
-        self._first, self._tries = FIRST_WINDOWS, FIRST_TRIES
+        self._first, self._tries, self._spent = FIRST_WINDOWS, FIRST_TRIES, 0.0
+        self._at_most_per_s = DENSEST_PER_S
 
     def begin(self, now: float) -> None:
         """Somebody came: the first windows follow each other closely, unless they just did so for others."""
         if now - self._began < FIRST_WINDOWS * self._period:
             return
         self._began = now
-        self._first, self._tries = FIRST_WINDOWS, FIRST_TRIES
+        self._first, self._tries, self._spent = FIRST_WINDOWS, FIRST_TRIES, 0.0
         self._events_per_s = 0.0
+        self._at_most_per_s = DENSEST_PER_S
         self._windows = 0
 
     @property
@@ -76,7 +87,7 @@ class Schedule:
 
     @property
     def _is_beginning(self) -> bool:
-        return self._first > 0 and self._tries > 0
+        return self._first > 0 and self._tries > 0 and self._spent < FIRST_CPU_S
 
     @property
     def level(self) -> int:
@@ -98,8 +109,18 @@ class Schedule:
         """When a window that was asked for begins."""
         return ((now + AHEAD_S) // BEAT_S + 1) * BEAT_S
 
-    def length(self, launch_s: float | None, *, requested: bool = False) -> float:
-        """How long the next window is to be; `launch_s` is how far apart launches are by the hook."""
+    def most_events(self, *, requested: bool = False) -> int:
+        """How many events a window may hold."""
+        return MOST_EVENTS_ASKED if requested else self._most_events
+
+    def length(
+        self, launch_s: float | None, expected: float | None = None, *, requested: bool = False
+    ) -> float:
+        """How long the next window is to be.
+
+        `launch_s` is how far apart launches are by the hook, `expected` how many events there will be in a
+        second, if that is known.
+        """
         self._by_hook_s = launch_s or self._by_hook_s
         step = max(self._step_s or 0.0, launch_s or 0.0) or None
         wanted = SHORTEST_S
@@ -108,23 +129,23 @@ class Schedule:
         wanted = max(wanted, self._guess_s)
         if not self._windows:
             wanted = min(wanted, REQUESTED_S if requested else LONGEST_FIRST_S)
-        most = LONGEST_S
-        if self._events_per_s:
-            least = max(STEPS * (step or 0.0), self._guess_s)
-            events = MOST_EVENTS_ASKED if requested else self._events_for(least)
-            most = min(most, events / self._events_per_s)
-        return min(max(SHORTEST_S, wanted), max(most, SHORTEST_S / 4))
-
-    def _events_for(self, seconds: float) -> float:
-        return min(self._most_events, max(ENOUGH_EVENTS, seconds * self._events_per_s))
+        least = max(STEPS * (step or 0.0), self._guess_s)
+        density = max(self._events_per_s, EXCESS * (expected or self._events_per_s), 1.0)
+        if expected is None:
+            density = max(density, self._at_most_per_s)
+        events: float = self.most_events(requested=requested)
+        if not requested:
+            events = min(events, max(ENOUGH_EVENTS, least * density))
+        return max(LEAST_S, min(max(SHORTEST_S, wanted), LONGEST_S, events / density))
 
     @property
     def is_too_dense(self) -> bool:
         """Whether no window that holds a step stays within bounds."""
         step = self._step_s or self._by_hook_s
-        if step is None or self._is_beginning:
+        if step is None:
             return False
-        return self._most_events < self._events_per_s * step
+        events = self._events_per_s * step
+        return events > self._most_events * (CLEARLY if self._is_beginning else 1)
 
     def learn(self, result: Result) -> None:
         """Take in what a window was like; the dearest of late counts, and is slowly forgotten."""
@@ -134,7 +155,9 @@ class Schedule:
             self._first -= 1
         cost = result.cpu + max(SLOWDOWN * result.seconds, SLOWDOWN_AN_EVENT_S * result.events)
         self._cost = max(cost, self._cost * 0.7)
+        self._spent += result.cpu
         self._seconds = max(result.seconds, self._seconds * 0.7)
+        self._at_most_per_s /= LONGER
         density = result.events / max(result.seconds, 0.001)
         self._events_per_s = max(density, self._events_per_s * 0.8)
         if result.step_s is not None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from jaxtop_agent.jaxprivate import Profiler
     from jaxtop_agent.threads import Wake
 
+# How often an open window is looked at, to end it early.
+LOOK_EVERY_S = 0.005
+
 
 class InUse(Exception):
     """Somebody else uses the profiler now; there will be other times."""
@@ -39,7 +42,7 @@ class Sessions:
         self._held: HeldDoor | None = None
 
     def take(self, seconds: float, is_over: Callable[[], bool]) -> Taken:
-        """Keep a window open for so long; `InUse` if now is no time for one."""
+        """Keep a window open for so long, or until `is_over`; `InUse` if now is no time for one."""
         held = self._held = HeldDoor(self._profiler.state, self._bell.ring)
         try:
             with held as door:
@@ -62,7 +65,7 @@ class Sessions:
             raise
         end = began + seconds
         while not is_over() and (left := end - time.monotonic()) > 0:
-            wait(self._bell, left)
+            wait(self._bell, min(left, LOOK_EVERY_S))
         lasted = time.monotonic() - began
         trace = self._profiler.stop(session)
         return Taken(at_ms, lasted, time.thread_time() - cpu, trace)

@@ -12,6 +12,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.waiting import wait
 from jaxtop_agent.windows import policy, rows, traces
+from jaxtop_agent.windows.load import NOT_READ, Expected, Load
 from jaxtop_agent.windows.pace import Pace
 from jaxtop_agent.windows.schedule import MOST_EVENTS_UNDER_GIL, SLOT_S, Result, Schedule
 from jaxtop_agent.windows.session import InUse, Sessions, Taken
@@ -35,6 +36,8 @@ class Windows:
         self._launches = launches
         self._policy = chosen
         self._pace = Pace()
+        self._load = Load(board, launches)
+        self._expected = Expected()
         self._schedule = Schedule()
         self._sessions: Sessions | None = None
         self._profiler: jaxprivate.Profiler | None = None
@@ -77,6 +80,8 @@ class Windows:
         self._was_watched = board.is_watched
         asked = board.captures_asked > self._captured and topology is not None
         if not asked and not (sampled and board.is_watched):
+            if board.is_watched:
+                self._look()  # what is launched may become smaller
             wait(board.windows_bell, 1.0 if board.is_watched or topology is None else IDLE_S)
             return
         now = time.time() + board.clock_offset
@@ -102,7 +107,12 @@ class Windows:
     def _is_sampled(self, topology: Topology) -> bool:
         assert self._profiler is not None
         why_not = policy.why_not_sampled(self._policy, topology.platform, self._profiler)
-        if why_not is None and self._schedule.is_too_dense:
+        why_closed = self._load.why_closed
+        most, launch = self._schedule.most_events(), self._expected.launch
+        if why_not is None and why_closed is not None:
+            state = "waiting" if why_closed == NOT_READ else policy.ON_REQUEST
+            why_not = f"{state}: {why_closed}"
+        elif why_not is None and ((launch or 0) > most or self._schedule.is_too_dense):
             why_not = f"{policy.ON_REQUEST}: the trace of one step is too large to be taken by itself"
         self._say(why_not or "on")
         return why_not is None
@@ -112,18 +122,24 @@ class Windows:
             self._board.sources[SOURCE] = state
 
     def _look(self) -> float | None:
+        """How far apart launches are; keeps what is to be expected of them."""
+        now = time.monotonic()
+        self._expected = self._load.look(now, self._schedule.most_events())
         inventories = self._board.inventories
         functions = {name.split("_", 1)[-1] for (name, _), each in inventories.items() if each.collectives}
-        return self._pace.seconds(time.monotonic(), self._launches(), functions)
+        return self._pace.seconds(now, self._launches(), functions)
 
     def _take(self, topology: Topology, slot: int | None) -> None:
         board, sessions = self._board, self._sessions
         assert sessions is not None
         if jaxprivate.default_client() is None:  # cleared; on TPUs the profiler must not come first
             return
-        seconds = self._schedule.length(self._look(), requested=slot is None)
+        is_asked = slot is None
+        launch_s = self._look()
+        seconds = self._schedule.length(launch_s, self._expected.per_second, requested=is_asked)
+        most, recorded = self._schedule.most_events(requested=is_asked), self._load.recorder()
         try:
-            taken = sessions.take(seconds, lambda: board.stopping)
+            taken = sessions.take(seconds, lambda: board.stopping or recorded() > most)
         except InUse as error:
             self._say(f"waiting: {error}")
             board.tell(Window(now_ms(), 0, slot, note=str(error)))
@@ -144,7 +160,9 @@ class Windows:
         profile, taken.trace = taken.trace, None
         seen = traces.read(topology.platform, profile, _wanted(board), ordinals)
         del profile
-        blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot)
+        launch, most = self._expected.launch or 0, self._schedule.most_events(requested=slot is None)
+        note = "" if launch <= most else f"a launch makes about {launch:,} events, a window takes {most:,}"
+        blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot, note=note)
         limit = rows.room(topology.process_count, len(devices))
         window = rows.message(seen, devices, loaded, limit, blank)
         cpu = taken.cpu + time.thread_time() - cpu

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.windows.traces import cpu, gpu, tpu
-from jaxtop_agent.windows.traces.parts import Op, Seen, Span, Wanted
+from jaxtop_agent.windows.traces.parts import Op, Seen, Span, TooLarge, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["Op", "Seen", "Span", "Wanted", "read"]
 
-_READERS: dict[str, Callable[[Any, Wanted, dict[int, int]], Seen]] = {
+_READERS: dict[str, Callable[[Any, Wanted, dict[int, int], Seen], None]] = {
     "cpu": cpu.read,
     "gpu": gpu.read,
     "cuda": gpu.read,
@@ -24,6 +24,10 @@ _READERS: dict[str, Callable[[Any, Wanted, dict[int, int]], Seen]] = {
 def read(platform: str, profile: Any, wanted: Wanted, ordinals: dict[int, int]) -> Seen:
     """What a profile of this platform saw; `ordinals` leads from a device's number in it to its id."""
     reader = _READERS.get(platform)
-    if reader is None:
-        return Seen()
-    return reader(profile, wanted, ordinals)
+    seen = Seen()
+    if reader is not None:
+        try:
+            reader(profile, wanted, ordinals, seen)
+        except TooLarge:  # what was read so far has no launch of which it is known to be whole
+            return Seen(events=seen.events, is_too_large=True)
+    return seen

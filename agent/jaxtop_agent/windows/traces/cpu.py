@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
-from jaxtop_agent.windows.traces.parts import CONTAINER, Op, Seen, Span, Wanted, breathing, stats
+from jaxtop_agent.windows.traces.parts import CONTAINER, Op, Seen, Span, Wanted, breathing, reading, stats
 
 PLANE = "/host:CPU"
 # A launch on one device begins with the one, wherever its operations run then, and ends with the other.
@@ -42,20 +42,20 @@ class _Part(NamedTuple):
     event: Any
 
 
-def read(profile: Any, wanted: Wanted, ordinals: dict[int, int]) -> Seen:  # noqa: ARG001 - one signature for all
+def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - one signature
     """On the CPU a device's number in the trace is its id already."""
-    reader = _Reader(wanted)
+    reader = _Reader(wanted, seen)
     for plane in profile.planes:
         if plane.name == PLANE:
             for line in plane.lines:
                 reader.line(line)
-    return reader.finish()
+    reader.finish()
 
 
 class _Reader:
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, seen: Seen) -> None:
         self._wanted = wanted
-        self._seen = Seen()
+        self._seen = seen
         self._kinds: dict[str, str] = {}
         self._parts: list[_Part] = []
         self._ends: dict[tuple[int, int], int] = {}
@@ -68,8 +68,7 @@ class _Reader:
         launches = LAUNCHING.fullmatch(line.name) is not None
         on: _On | None = None
         last = len(self._parts)  # the parts of this thread come behind
-        for event in breathing(line.events):
-            self._seen.events += 1
+        for event in reading(self._seen, line.events):
             name = event.name
             kind = self._kinds.get(name) or self._kind(name)
             if kind == "other":
@@ -132,7 +131,7 @@ class _Reader:
         elif run is not None and "device_ordinal" in said:
             self._finished[run, said["device_ordinal"]] = _end(event)
 
-    def finish(self) -> Seen:
+    def finish(self) -> None:
         """Put together what came from several threads."""
         seen = self._seen
         for part in breathing(self._parts):
@@ -146,7 +145,6 @@ class _Reader:
             elif end is not None:  # None: it went on after the window
                 seen.ops.append(Op(part.on.module, part.on.run, part.on.device, op, part.start, end))
         self._find_whole()
-        return seen
 
     def _find_whole(self) -> None:
         """A launch is whole if its end is there, and its beginning, or the end of one before it."""

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from jaxtop_agent.windows.traces.parts import Op, Seen, Span, Wanted, breathing, stats
+from jaxtop_agent.windows.traces.parts import Op, Seen, Span, Wanted, reading, stats
 
 PLANE = re.compile(r"/device:GPU:(\d+)")
 HOST = "/host:CPU"
@@ -27,27 +27,25 @@ PJRT_CONTEXT = 5
 COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*", re.IGNORECASE)
 
 
-def read(profile: Any, wanted: Wanted, ordinals: dict[int, int]) -> Seen:
+def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
     """Runs by the correlation id first, for the planes come in any order; then the kernels."""
     runs: dict[int, int] = {}
     planes = []
     for plane in profile.planes:
         if plane.name == HOST:
             for line in plane.lines:
-                runs.update(_runs(line))
+                runs.update(_runs(line, seen))
         elif (match := PLANE.fullmatch(plane.name)) is not None:
             planes.append((ordinals.get(int(match[1]), int(match[1])), plane))
-    seen = Seen()
     for device, plane in planes:
         _device(plane, device, runs, wanted, seen)
-    return seen
 
 
-def _runs(line: Any) -> dict[int, int]:
+def _runs(line: Any, seen: Seen) -> dict[int, int]:
     """The run of each call to the driver on this thread, by the call's correlation id."""
     launches: list[tuple[int, int, int]] = []  # start, end, run
     calls: list[tuple[int, int]] = []  # start, correlation id
-    for event in breathing(line.events):
+    for event in reading(seen, line.events):
         name = event.name
         if LAUNCH.fullmatch(name):
             if (run := _run(stats(event))) is not None:
@@ -81,8 +79,7 @@ def _device(plane: Any, device: int, runs: dict[int, int], wanted: Wanted, seen:
     for line in plane.lines:
         if not line.name.startswith("Stream"):
             continue  # derived from the streams
-        for event in breathing(line.events):
-            seen.events += 1
+        for event in reading(seen, line.events):
             said = stats(event)
             run = runs.get(said.get("correlation_id", -1))
             module = said.get("hlo_module")

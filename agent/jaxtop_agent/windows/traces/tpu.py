@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from jaxtop_agent.windows.traces.parts import CONTAINER, Op, Seen, Span, Wanted, breathing, stats
+from jaxtop_agent.windows.traces.parts import CONTAINER, Op, Seen, Span, Wanted, reading, stats
 
 PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is no core of its own
 LAUNCHES, OPS, IN_FLIGHT = "XLA Modules", "XLA Ops", "Async XLA Ops"
@@ -19,26 +19,24 @@ MODULE = re.compile(r"(.+?)(?:\(\d+\))?")
 OP = re.compile(r"%?([^\s=]+)")
 
 
-def read(profile: Any, wanted: Wanted, ordinals: dict[int, int]) -> Seen:
+def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
     """Launches of each core, then what lies within them."""
-    seen = Seen()
     for plane in profile.planes:
         match = PLANE.fullmatch(plane.name)
         if match is not None:
             lines = {line.name: line for line in plane.lines}
             device = ordinals.get(int(match[1]), int(match[1]))
-            spans = _launches(lines[LAUNCHES], device) if LAUNCHES in lines else []
+            spans = _launches(lines[LAUNCHES], device, seen) if LAUNCHES in lines else []
             seen.spans += spans
             if OPS in lines:
                 _ops(lines[OPS], spans, wanted, seen)
             if IN_FLIGHT in lines:
                 _in_flight(lines[IN_FLIGHT], spans, wanted, seen)
-    return seen
 
 
-def _launches(line: Any, device: int) -> list[Span]:
+def _launches(line: Any, device: int, seen: Seen) -> list[Span]:
     spans = []
-    for event in breathing(line.events):
+    for event in reading(seen, line.events):
         run = stats(event).get("run_id")
         module = MODULE.fullmatch(event.name)
         if run is not None and module is not None:
@@ -49,8 +47,7 @@ def _launches(line: Any, device: int) -> list[Span]:
 
 def _ops(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
     starts = [span.start for span in spans]
-    for event in breathing(line.events):
-        seen.events += 1
+    for event in reading(seen, line.events):
         name = _name(event)
         span = _around(int(event.start_ns), spans, starts)
         if span is None:
@@ -66,7 +63,7 @@ def _ops(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
 
 def _in_flight(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
     starts = [span.start for span in spans]
-    for event in breathing(line.events):
+    for event in reading(seen, line.events):
         span = _around(int(event.start_ns), spans, starts)
         if span is not None and wanted.op(span.module, _name(event)) is not None:
             flights = seen.flights.setdefault((span.run, span.device), [])
