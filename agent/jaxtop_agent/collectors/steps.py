@@ -11,10 +11,11 @@ from jaxtop.names import program_of
 from jaxtop.wire import Rhythm
 from jaxtop_agent import budget, jaxprivate
 from jaxtop_agent.collectors.launches import REMEMBERED, THE_REST
+from jaxtop_agent.steps import work
 from jaxtop_agent.steps.finder import Facts, Steps
 
 if TYPE_CHECKING:
-    from jaxtop.wire import Program, Programs, Window
+    from jaxtop.wire import Programs, Window
     from jaxtop_agent.board import Board
     from jaxtop_agent.progress import Progress
     from jaxtop_agent.steps.finder import Told
@@ -68,7 +69,7 @@ class StepRhythm:
         board.rhythm = None
 
     def _learn(self, names: dict[int, str], programs: Programs | None, windows: tuple[Window, ...]) -> None:
-        """What is known of the functions; of several programs with one name, the newest counts."""
+        """What is known of the functions; of several programs with one name, the newest tells its bytes."""
         told_by = len(names), programs, windows
         if told_by == self._told_by:
             return
@@ -78,14 +79,17 @@ class StepRhythm:
             own = frozenset(number for number, name in names.items() if name in of_jax)
         self._told_by = told_by
         newest = {each.name: each for each in reversed(programs.programs if programs else ())}
+        done = work.of_functions(programs, windows) if programs else {}
         durations = _durations(windows)
         wanted = {number: program_of(name) for number, name in names.items()}
         known = {number: newest[name] for number, name in wanted.items() if name in newest}
         self._facts = Facts(
             arguments={number: each.argument_bytes for number, each in known.items()},
             results={number: each.output_bytes for number, each in known.items()},
-            flops={number: _of_all_devices(each) for number, each in known.items()},
-            at_least=frozenset(number for number, each in known.items() if each.flops_at_least),
+            flops={number: done[name].operations for number, name in wanted.items() if name in done},
+            at_least=frozenset(
+                number for number, name in wanted.items() if name in done and done[name].at_least
+            ),
             own=own,
             has_functions=len(own) + (THE_REST in names.values()) < len(names),
             device_ns={number: durations[name] for number, name in wanted.items() if name in durations},
@@ -106,13 +110,6 @@ class StepRhythm:
             flops=None if told.flops is None or not devices else round(told.flops / devices),
             flops_at_least=told.flops is not None and told.flops_at_least,
         )
-
-
-def _of_all_devices(program: Program) -> int | None:
-    """The operations of a launch on all devices of this process that run it."""
-    if program.flops is None or program.local_devices is None:
-        return None
-    return program.flops * program.local_devices
 
 
 def _is_read(programs: Programs | None) -> bool:

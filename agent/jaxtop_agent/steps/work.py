@@ -1,0 +1,57 @@
+"""The operations of a launch of a function, for which several programs may be loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtop.wire import Program, Programs, Window
+
+
+class Done(NamedTuple):
+    """What a launch does on all devices of this process together; a lower bound if `at_least`."""
+
+    operations: int
+    at_least: bool
+
+
+def of_functions(programs: Programs, windows: Sequence[Window]) -> dict[str, Done]:
+    """By the name of the programs; without those of which it is not known."""
+    loaded: dict[str, list[tuple[Program, int]]] = {}
+    for program, seen_ms in zip(programs.programs, programs.seen_ms, strict=False):
+        loaded.setdefault(program.name, []).append((program, seen_ms))
+    found = {}
+    for name, variants in loaded.items():
+        compiled = max(seen_ms for _, seen_ms in variants)
+        done = _done([program for program, _ in variants], _launched(name, compiled, windows))
+        if done is not None:
+            found[name] = done
+    return found
+
+
+def _launched(name: str, since_ms: int, windows: Sequence[Window]) -> Mapping[str | None, int]:
+    """How often each program of a name was launched in the last window that saw any, if that is recent."""
+    for window in reversed(windows):
+        if window.at_ms >= since_ms and (counts := window.launched().get(name)):
+            return counts
+    return {}
+
+
+def _done(variants: list[Program], launched: Mapping[str | None, int]) -> Done | None:
+    """Of programs that differ the mean of those that were launched, else the least."""
+    known = {
+        each.fingerprint: each.flops * each.local_devices
+        for each in variants
+        if each.flops is not None and each.local_devices is not None
+    }
+    if len(known) < len({each.fingerprint for each in variants}):
+        return None
+    bounds = {each.fingerprint for each in variants if each.flops_at_least}
+    total = sum(launched.values())
+    if total and launched.keys() <= known.keys() and None not in launched:
+        mean = sum(known[each] * count for each, count in launched.items()) / total
+        return Done(round(mean), not bounds.isdisjoint(launched))
+    least = min(known.values())
+    return Done(least, bool(bounds) or least < max(known.values()))
