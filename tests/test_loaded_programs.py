@@ -150,7 +150,7 @@ def test_a_storm_is_told_once_and_is_over_while_no_program_is_read(loaded, monke
     looking, board = LoadedPrograms(), Board()
     loaded.append(Executable("jit_step"))
     look(looking, board)
-    now = storms.now_ms()
+    now = storms.steady_ms()
     board.compiled["jit_step"] = storm("step", now)
     board.compiled["jit_broadcast_in_dim"] = storm("broadcast_in_dim", now)
     board.compiled["jit_add"] = storm("add", now, of_jax=False)
@@ -164,7 +164,7 @@ def test_a_storm_is_told_once_and_is_over_while_no_program_is_read(loaded, monke
         ("recompiling", "add was compiled 5 times"),
         ("recompiling", "step was compiled 5 times"),
     ]
-    monkeypatch.setattr(storms, "now_ms", lambda: now + 60_000)
+    monkeypatch.setattr(storms, "steady_ms", lambda: now + 60_000)
     told_of.look()
     assert board.latest.recompiling == () and board.latest.programs
 

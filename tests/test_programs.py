@@ -200,6 +200,9 @@ class TestStorms:
 
     def test_what_is_compiled_for_each_layer_at_the_start_is_none(self):
         assert not self.compiled(0, 1, 2, 3, 4, 5, 6).is_storm(6000)
+        layers = range(0, 40, 2)
+        assert not self.compiled(*layers, initializes=True).is_storm(38_000)
+        assert self.compiled(*layers, 40, 42, initializes=True).is_storm(42_000)
 
     def test_of_functions_of_jax_none_is_counted(self):
         assert not self.compiled(0, 10, 20, 30, 40, of_jax=True).is_storm(40_000)

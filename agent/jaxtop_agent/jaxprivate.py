@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from itertools import chain
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # The types of JAX's own compiled functions: of `jax.numpy.multiply` and its like, and of all others.
 _COMPILED_TYPES = ("PjitFunction", "ufunc")
+MUCH_MORE = 8
 # So many calls inwards from the launch of a new function the compilation is told.
 _COMPILES_WITHIN = 16
 _AHEAD_OF_TIME = re.compile(r"PjitFunction\((?:jit\()?([^()]+)\)")
@@ -246,23 +247,37 @@ def own_functions() -> frozenset[str]:
     return frozenset(names)
 
 
-def is_of_jax(frame: FrameType | None) -> bool | None:
-    """Whether the program whose compilation this frame belongs to is of a function that JAX itself defines.
+class Compiles(NamedTuple):
+    """What is being compiled: whether JAX itself defines the function, None where nobody knows.
 
-    None where that is not seen: compilations ahead of time, functions that are objects, older versions.
+    `initializes`: it returns far more than it takes, as functions do that make the first values of layers.
+    """
+
+    of_jax: bool | None = None
+    initializes: bool = False
+
+
+def being_compiled(frame: FrameType | None) -> Compiles:
+    """What the compilation is of that this frame belongs to.
+
+    It is not seen of compilations ahead of time, and on older versions.
     """
     for _ in range(_COMPILES_WITHIN):
-        if frame is None or frame.f_trace is not None:
-            return None
+        if frame is None or frame.f_trace is not None:  # else a debugger's values would go
+            break
         if frame.f_code.co_name == "_pjit_call_impl_python":
-            source = str(
-                frame.f_locals["jaxpr"].jaxpr.debug_info.func_src_info
-            )  # "step at /home/me/train.py:7"
+            closed = frame.f_locals["jaxpr"]
+            source = str(closed.jaxpr.debug_info.func_src_info)  # "step at /home/me/train.py:7"
             _, found, place = source.partition(" at ")
             folder = str(_module("jax").__file__).rpartition("__init__")[0]
-            return place.startswith(folder) if found else None
+            initializes = _elements(closed.out_avals) > MUCH_MORE * _elements(closed.in_avals)
+            return Compiles(place.startswith(folder) if found else None, initializes)
         frame = frame.f_back
-    return None
+    return Compiles()
+
+
+def _elements(avals: Iterable[Any]) -> int:
+    return sum(getattr(aval, "size", 0) for aval in avals)
 
 
 def name_of(function: Any) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.clock import now_ms
+from jaxtop_agent.compiled import steady_ms
 
 if TYPE_CHECKING:
     from jaxtop_agent.board import Board
@@ -24,7 +25,7 @@ class Storms:
 
     def look(self) -> None:
         """Put the storms of this moment onto the board; tell of new ones."""
-        board, now = self._board, now_ms()
+        board, now = self._board, steady_ms()
         if not board.is_watched:
             return
         compiled = board.compiled.copy().items()
@@ -34,7 +35,7 @@ class Storms:
         if storms.keys() == board.recompiling:
             return
         for name in sorted(storms.keys() - board.recompiling):
-            board.tell(wire.Event(now, "warning", "recompiling", storms[name].storm_text(now)))
+            board.tell(wire.Event(now_ms(), "warning", "recompiling", storms[name].storm_text(now)))
         board.recompiling = frozenset(storms)
         if board.programs is not None:
             board.programs = msgspec.structs.replace(
@@ -42,7 +43,7 @@ class Storms:
                 compiles=board.programs.compiles | {name: each.count for name, each in storms.items()},
                 recompiling=tuple(sorted(storms)),
             )
-            board.tell(msgspec.structs.replace(board.programs, at_ms=now))
+            board.tell(msgspec.structs.replace(board.programs, at_ms=now_ms()))
 
     def _is_jaxs(self, name: str, compiled: Compiled) -> bool:
         """Whether it is one of JAX's own functions, by its name if nothing better is known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -26,10 +27,16 @@ def subtract(x):
     return x - 1
 
 
+@partial(jax.jit, static_argnums=1)
+def init_layer(key, size):
+    return {"w": jax.random.normal(key, (size, size)), "b": jnp.zeros(size)}
+
+
 mesh = Mesh(np.array(jax.devices()), ("data",))
 for size in (4, 8, 12, 16, 20):
     x = np.ones(size, np.float32)
     subtract(x)
+    init_layer(jax.random.key(0), size)
     jnp.multiply(x, x)
     jnp.bitwise_and(np.arange(size), 1)
     jax.random.truncated_normal(jax.random.key(0), -1, 1, (size,))
@@ -50,6 +57,7 @@ print(
     json.dumps(
         {
             "by the script": sorted(name for name, each in board.compiled.items() if each.is_the_scripts),
+            "initialize": sorted(name for name, each in board.compiled.items() if each.initializes),
             "remembered": {name: len(each.ended) for name, each in board.compiled.items() if each.ended},
             "compiled": {name: each.count for name, each in board.compiled.items()},
             "launched": launches.totals(),

@@ -12,7 +12,7 @@ from jaxtop.names import program_of, unwrapped
 from jaxtop.wire import Compile, Compiling
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.clock import now_ms
-from jaxtop_agent.compiled import Compiled
+from jaxtop_agent.compiled import Compiled, steady_ms
 
 if TYPE_CHECKING:
     from jaxtop_agent.board import Board
@@ -40,7 +40,7 @@ class Compiles:
         self._running: dict[int, Compiling] = {}
         self._depth: dict[int, int] = {}  # functions are traced within functions
         self._last: tuple[Compiling, int] | None = None
-        self._of_jax: dict[int, bool | None] = {}  # whether JAX itself defines what is being compiled
+        self._compiles: dict[int, jaxprivate.Compiles] = {}
         self._listeners = jaxprivate.CompileListeners(self._started, self._ended)
         # When a compilation last ended, by the monotonic clock.
         self.last_ended = 0.0
@@ -60,7 +60,7 @@ class Compiles:
             with suppress(Exception):  # the user's compilation goes on
                 self._begin(threading.get_ident(), _function(facts))
                 if event == EVENT:
-                    self._of_jax[threading.get_ident()] = jaxprivate.is_of_jax(sys._getframe())
+                    self._compiles[threading.get_ident()] = jaxprivate.being_compiled(sys._getframe())
 
     def _begin(self, thread: int, function: str) -> None:
         depth = self._depth[thread] = self._depth.get(thread, 0) + 1
@@ -82,9 +82,9 @@ class Compiles:
                 self._end(threading.get_ident())
                 if event == EVENT:
                     self.last_ended = time.monotonic()
-                    now, function, took = now_ms(), _function(facts), round(duration * 1000)
-                    self._note(function, now, took, of_jax=self._of_jax.pop(threading.get_ident(), None))
-                    self._board.tell(Compile(now, function, took))
+                    function, took = _function(facts), round(duration * 1000)
+                    self._note(function, took)
+                    self._board.tell(Compile(now_ms(), function, took))
 
     def _end(self, thread: int) -> None:
         depth = self._depth.pop(thread, 1) - 1
@@ -93,11 +93,14 @@ class Compiles:
         elif (done := self._running.pop(thread, None)) is not None:
             self._last = done, now_ms()
 
-    def _note(self, function: str, now: int, took: int, *, of_jax: bool | None) -> None:
+    def _note(self, function: str, took: int) -> None:
         """By the name of the program, so that two functions of one name are one entry."""
+        what = self._compiles.pop(threading.get_ident(), jaxprivate.Compiles())
         noted, name = self._board.compiled, program_of(function)
         if name in noted or len(noted) < MOST_NAMES:
-            noted[name] = noted.get(name, Compiled(function)).again(now, took, of_jax=of_jax)
+            noted[name] = noted.get(name, Compiled(function)).again(
+                steady_ms(), took, of_jax=what.of_jax, initializes=what.initializes
+            )
 
 
 def _function(facts: dict[str, object]) -> str:
