@@ -20,7 +20,7 @@ from contextlib import suppress
 import msgspec
 import zmq
 
-from jaxtop import keys, wire
+from jaxtop import keys, processes, wire
 from jaxtop.transport.audience import Audience
 from jaxtop.transport.gate import DOMAIN, Gate
 from tests import made_windows
@@ -160,10 +160,8 @@ class Agents:
 
 
 def _peer(index: int, telemetry: str, requests: str) -> wire.Peer:
-    name = f"node{index:04}"
-    return wire.Peer(
-        f"{index:016x}", index, name, 1000 + index, index, "elsewhere", "pid:[1]", telemetry, requests
-    )
+    name, boot = f"node{index:04}", processes.here().boot  # whose loopback these addresses are
+    return wire.Peer(f"{index:016x}", index, name, 1000 + index, index, boot, "pid:[1]", telemetry, requests)
 
 
 def _hello(peer: wire.Peer, devices: int, hosts: int) -> wire.Hello:

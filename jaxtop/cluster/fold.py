@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from jaxtop import wire
-from jaxtop.cluster import keyframe, rates
+from jaxtop.cluster import exited, keyframe, rates
 from jaxtop.cluster.collectives import joining, layout, words
 from jaxtop.cluster.episodes import LOOK_EVERY, Episode
 from jaxtop.cluster.host import Host, Launches, Rate, Unmet
@@ -79,6 +79,9 @@ class Cluster:
     # The runs that stand still now, and when each run was last looked at for that.
     episodes: dict[str, Episode] = field(default_factory=dict)
     looked: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+    # The exited processes of which nothing is kept, and when it was last looked for such.
+    dropped: exited.Dropped = field(default_factory=exited.Dropped)
+    tidied: float = field(default=0.0, repr=False, compare=False)
     changes: int = 0
     # What the views derived from it last, kept by them: the number of changes by then, and the runs.
     known_runs: tuple[int, list[Run]] | None = field(default=None, repr=False, compare=False)
@@ -96,6 +99,8 @@ class Cluster:
     def apply(self, agent: str, message: wire.Message, at: float) -> None:
         """Take in one message from, or about, an agent."""
         self.changes += 1
+        if agent in self.dropped.agents and not isinstance(message, wire.Hello):
+            return
         if isinstance(message, wire.Roster):
             self._roster(message)
         elif isinstance(message, wire.Link):
@@ -107,10 +112,44 @@ class Cluster:
             self.hosts[agent] = _FOLDS[type(message)](self, host.but(heard_at=at), message, at)
         if agent in self.hosts:
             self._follow_stalls(agent, at)
+        if at // exited.LOOK_EVERY > self.tidied:
+            self.tidied = at // exited.LOOK_EVERY
+            self._tidy(self.tidied * exited.LOOK_EVERY)
+
+    def _tidy(self, at: float) -> None:
+        """Keep of exited processes no more than is worth it."""
+        self._drop(list(exited.replaced(self.hosts, at)))
+        self._drop(list(exited.outlived(self.hosts, at)))
+        for host in exited.faded(self.hosts, at):
+            self.hosts[host.agent] = exited.without_details(host)
+            self._forget_past(host.agent)
+
+    def _drop(self, gone: list[Host]) -> None:
+        """Know nothing any more of these exited processes, but how many they were."""
+        if not gone:
+            return
+        for host in gone:
+            self.dropped.add(host)
+            del self.hosts[host.agent]
+            self._forget_past(host.agent)
+        known = {run_of(host) for host in self.hosts.values()}
+        self.dropped.forget_runs(known)
+        self.episodes = {run: each for run, each in self.episodes.items() if run in known}
+        self.looked = {run: each for run, each in self.looked.items() if run in known}
+        self.joining.keep(known, self.hosts)
+        meshes = [mesh for host in self.hosts.values() for mesh in host.arrays.meshes]
+        meshes += [mesh for past in self.past_arrays.values() for each in past for mesh in each.meshes]
+        self.known_meshes = {mesh: self.known_meshes.get(mesh, mesh) for mesh in meshes}
+
+    def _forget_past(self, agent: str) -> None:
+        for kept_of in (self.history, self.figures, self.past_arrays):
+            kept_of.pop(agent, None)
 
     def _roster(self, roster: wire.Roster) -> None:
         self.joining.facts += 1
         for peer in roster.peers:
+            if peer.agent in self.dropped.agents:
+                continue
             host = self.hosts.get(peer.agent) or Host(peer.agent)
             self.hosts[peer.agent] = host.but(
                 peer=peer,
@@ -166,6 +205,7 @@ class Cluster:
                 self.events.append(LoggedEvent(at, "info", "goes on", agent, episode.end(at)))
 
     def _hello(self, host: Host, hello: wire.Hello, at: float) -> Host:
+        self.dropped.agents.pop(host.agent, None)
         if hello != host.hello:
             self.joining.facts += 1
         before = host.black_box_trouble
@@ -192,6 +232,7 @@ class Cluster:
             past_arrays={agent: past.copy() for agent, past in self.past_arrays.items()},
             episodes=dict(self.episodes),
             joining=self.joining.frozen(),
+            dropped=self.dropped.copy(),
         )
 
     def _pulse(self, host: Host, pulse: wire.Pulse, at: float) -> Host:
@@ -301,6 +342,8 @@ class Cluster:
         events = (LoggedEvent(*msgspec.structs.astuple(each)) for each in past.events)
         self.events = deque(events, maxlen=MOST_EVENTS)
         self.episodes = {each.run: keyframe.episode_of(each) for each in past.standstills}
+        if past.dropped:
+            self.dropped = keyframe.dropped_of(past)
 
     def _stacks(self, host: Host, stacks: wire.Stacks, _at: float) -> Host:
         return host.but(stacks=stacks)

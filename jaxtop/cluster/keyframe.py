@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.cluster.episodes import Episode
+from jaxtop.cluster.exited import Dropped, Place
 from jaxtop.cluster.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launches, Rate
 from jaxtop.cluster.stalls import Certainty, Diagnosis
 from jaxtop.wire.times import to_ns, to_seconds
@@ -150,6 +151,22 @@ def _events(cluster: Cluster) -> wire.PastEvents:
     return wire.PastEvents(
         tuple(wire.PastEvent(*each) for each in events),
         tuple(_standstill(run, episode) for run, episode in cluster.episodes.items()),
+        cluster.dropped.count,
+        tuple(wire.PastDropped(agent, *place) for agent, place in cluster.dropped.agents.items()),
+        tuple(
+            wire.PastStarts(place.run, place.process_index, count)
+            for place, count in cluster.dropped.starts.items()
+            if place.process_index is not None
+        ),
+    )
+
+
+def dropped_of(past: wire.PastEvents) -> Dropped:
+    """The exited processes that were dropped, put into a message."""
+    return Dropped(
+        past.dropped,
+        {each.agent: Place(each.run, each.process_index) for each in past.dropped_last},
+        {Place(each.run, each.process_index): each.count for each in past.dropped_starts},
     )
 
 

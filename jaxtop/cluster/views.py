@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import groupby, islice
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -15,7 +15,7 @@ from jaxtop.cluster.host import NO_PULSE
 from jaxtop.cluster.states import OVER, PAST, State, is_over, pulse_of, state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from jaxtop.cluster.figures import Figure
     from jaxtop.cluster.fold import Cluster
@@ -132,7 +132,7 @@ def runs(cluster: Cluster) -> list[Run]:
 def _runs(cluster: Cluster) -> list[Run]:
     found = []
     for run_id, members in _members(cluster).items():
-        views = tuple(_newest_of_each_process(sorted(members, key=_order)))
+        views = tuple(_newest_of_each_process(sorted(members, key=_order), cluster.dropped.starts))
         names = [view.host.run_name for view in views if view.host.run_name]
         counts = [view.host.process_count for view in views if view.host.process_count]
         found.append(Run(run_id, names[0] if names else None, max(counts, default=None), views))
@@ -262,12 +262,13 @@ def _order(host: Host) -> tuple[int, int]:
     return (index if index is not None else 1 << 30, started)
 
 
-def _newest_of_each_process(members: list[Host]) -> Iterator[HostView]:
+def _newest_of_each_process(members: list[Host], dropped: Mapping[Any, int]) -> Iterator[HostView]:
     unplaced = [host for host in members if host.process_index is None]
     placed = [host for host in members if host.process_index is not None]
-    for _, group in groupby(placed, key=lambda host: host.process_index):
+    for index, group in groupby(placed, key=lambda host: host.process_index):
         incarnations = list(group)
-        yield HostView(incarnations[-1], len(incarnations))
+        newest = incarnations[-1]
+        yield HostView(newest, len(incarnations) + dropped.get((run_of(newest), index), 0))
     for host in unplaced:
         yield HostView(host, 1)
 

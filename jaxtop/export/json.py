@@ -83,13 +83,19 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
                 "at": timestamp(event.at),
                 "severity": event.severity,
                 "kind": event.kind,
-                "process_index": cluster.hosts.get(event.agent, EMPTY_HOST).process_index,
+                "process_index": _process_of(cluster, event.agent),
                 "text": event.text,
             }
             for event in cluster.events
         ],
         "rejected": dict(cluster.rejected),
+        "dropped_processes": cluster.dropped.count,
     }
+
+
+def _process_of(cluster: Cluster, agent: str) -> int | None:
+    place = cluster.dropped.agents.get(agent)
+    return cluster.hosts.get(agent, EMPTY_HOST).process_index if place is None else place.process_index
 
 
 def timestamp(at: float) -> str:

@@ -149,7 +149,10 @@ def facts(
         *_compiling(moment, palette),
         *_running(moment, palette),
     ]
-    for sign, words, style in found or [_all_well(moment, palette)]:
+    dropped = moment.cluster.dropped.count
+    said = f"{dropped:,} exited process{'' if dropped == 1 else 'es'} dropped"
+    quiet = [("·", said, palette.muted)] if dropped else []
+    for sign, words, style in [*(found or [_all_well(moment, palette)]), *quiet]:
         part = text.printable(f"{sign} {words}")
         if line.cell_len and line.cell_len + len(part) + 7 > width:
             line.append(" …", palette.muted)

@@ -50,11 +50,13 @@ from jaxtop.wire.links import Link, Peer, Reply, Request, Roster
 from jaxtop.wire.past import (
     Past,
     PastArrays,
+    PastDropped,
     PastEvent,
     PastEvents,
     PastLaunches,
     PastSamples,
     PastStandstill,
+    PastStarts,
     PastSteps,
 )
 from jaxtop.wire.programs import Collective, Inventory, Program, Programs, ReplicaGroups
@@ -98,11 +100,13 @@ __all__ = [
     "NewerVersion",
     "Past",
     "PastArrays",
+    "PastDropped",
     "PastEvent",
     "PastEvents",
     "PastLaunches",
     "PastSamples",
     "PastStandstill",
+    "PastStarts",
     "PastSteps",
     "Peer",
     "Place",

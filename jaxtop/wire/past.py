@@ -79,8 +79,28 @@ class PastStandstill(Struct, frozen=True, array_like=True):
     certainty: int = 0
 
 
+class PastDropped(Struct, frozen=True, array_like=True):
+    """An exited process of which nothing is kept: its agent, run and index."""
+
+    agent: str
+    run: str
+    process_index: int | None = None
+
+
+class PastStarts(Struct, frozen=True, array_like=True):
+    """How many dropped processes there were of one process of a run."""
+
+    run: str
+    process_index: int
+    count: int
+
+
 class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
     """All that was told up to now, and which runs stand still."""
 
     events: tuple[PastEvent, ...] = ()
     standstills: tuple[PastStandstill, ...] = ()
+    # Exited processes that were dropped: how many, the last of them, and which of them were started again.
+    dropped: int = 0
+    dropped_last: tuple[PastDropped, ...] = ()
+    dropped_starts: tuple[PastStarts, ...] = ()

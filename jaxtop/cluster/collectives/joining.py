@@ -26,11 +26,12 @@ from jaxtop.cluster.collectives.verdict import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from jaxtop import wire
     from jaxtop.cluster.collectives.layout import Layout, ProgramKey, Unit
     from jaxtop.cluster.collectives.timing import Durations
+    from jaxtop.cluster.host import Host
 
 # Complete launches that are kept of each collective; of many devices fewer, and their waits fewer still.
 # So many of one window that the last few windows have room.
@@ -135,6 +136,17 @@ class Joining:
             self.inventories[key] = inventory
             return inventory
         return msgspec.structs.replace(inventory, groups=known.groups, collectives=known.collectives)
+
+    def keep(self, runs: Container[str], hosts: Mapping[str, Host]) -> None:
+        """Keep what is known of these runs, and of these agents in them."""
+        self.facts += 1
+        self.changes += 1
+        self.seen = {key: each for key, each in self.seen.items() if key[0] in runs}
+        for each in self.seen.values():
+            each.told = {agent: window for agent, window in each.told.items() if agent in hosts}
+            each.expected = None
+        loaded = {key for host in hosts.values() for key in host.inventories}
+        self.inventories = {key: each for key, each in self.inventories.items() if key in loaded}
 
     def take(
         self,
