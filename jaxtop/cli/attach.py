@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     attaching.add_arguments(parser)
+    parser.add_argument(
+        "--rewind", metavar="SIZE", help="keep so much to go back to (256M; or the variable JAXTOP_REWIND)"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -29,8 +32,9 @@ def main(arguments: argparse.Namespace) -> int:
             if chosen is None:
                 return 0
             arguments.target = [chosen]
+    rewind = arguments.rewind
     source = attaching.open_source(arguments)  # now, so that a wrong target is an error and not a screen
-    watch(lambda: source)
+    watch(lambda: source, rewind)
     return 0
 
 
@@ -44,14 +48,15 @@ def _pick(runs: list[dict[str, Any]]) -> str | None:
     return None if number is None else str(runs[number]["id"])
 
 
-def watch(open_source: Callable[[], LiveSource | None]) -> None:
+def watch(open_source: Callable[[], LiveSource | None], rewind: str | None = None) -> None:
     """Show the app until the person leaves it."""
     terminal.need("for text use `jaxtop snapshot`")
-    from jaxtop.cli.keeping import Kept, OnRequest  # heavy; errors above should come fast
+    from jaxtop.cli.keeping import OnRequest  # heavy; errors above should come fast
+    from jaxtop.cli.rewind import RewindBuffer, size_of
     from jaxtop.tui.app import JaxtopApp
 
     collecting.rarely()
-    kept, recorder = Kept(), OnRequest()
+    kept, recorder = RewindBuffer(size_of(rewind)), OnRequest()
     follower = Follower(open_source, kept, recorder)
     follower.start()
     try:

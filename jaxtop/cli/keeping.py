@@ -1,94 +1,22 @@
-"""What the app keeps of a live session: all since it was opened, to go back to; and recordings on request."""
+"""Recordings that a person wants while the app runs."""
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.record import begin, default_name
 from jaxtop.cli.words import length, size
-from jaxtop.cluster.overview import Overview
-from jaxtop.recordings import NotARecording, Tape
-from jaxtop.sources import Session, Taping
+from jaxtop.sources import Taping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.cluster import Cluster
     from jaxtop.wire import Frame
-
-# What was given to the tape is in its file after this long, or the person waits for it no more.
-PATIENCE = 0.5
-
-
-class Kept:
-    """A reel of what was seen since the start: on the disk, in a file without a name, gone at the end."""
-
-    def __init__(self) -> None:
-        self._taping: Taping | None = None
-        self._session: Session | None = None
-        self._why_not = ""
-        path = Path(tempfile.mkdtemp(prefix="jaxtop-")) / "kept.mcap"
-        tape = Tape(path, {"tape": "kept"}, compacts=False, is_unnamed=True)
-        tape.start()
-        try:
-            self._session = Session([path])
-            self._taping = Taping(tape)
-        except NotARecording:
-            self._why_not = f"nothing is kept to go back to: {tape.failure}"
-        finally:
-            for remove in (path.unlink, path.parent.rmdir):
-                with suppress(OSError):
-                    remove()
-
-    def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
-        """Keep what the cluster has just taken in."""
-        if self._taping is not None:
-            self._taping.take(frames, cluster, now)
-
-    def close(self) -> None:
-        if self._taping is not None:
-            self._taping.tape.finish(PATIENCE)
-        if self._session is not None:
-            self._session.close()
-
-    # What the app sees of it
-
-    @property
-    def span(self) -> tuple[float, float] | None:
-        return self._session.span if self._session is not None else None
-
-    @property
-    def start(self) -> float | None:
-        return self._session.start if self._session is not None else None
-
-    @property
-    def is_growing(self) -> bool:
-        return True
-
-    @property
-    def overview(self) -> Overview:
-        return self._session.overview if self._session is not None else Overview()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        if self._taping is None:
-            return (self._why_not,)
-        failure = self._taping.tape.failure
-        return () if failure is None else (f"what comes from now on is not kept to go back to: {failure}",)
-
-    def at(self, when: float) -> Cluster:
-        assert self._session is not None  # there is a span
-        span = self._session.span
-        if self._taping is not None and (span is None or when > span[1]):
-            self._taping.tape.sync(PATIENCE)
-            self._session.refresh()
-        return self._session.at(when)
 
 
 class OnRequest:

@@ -254,6 +254,7 @@ class Tape:
         writer.finish()
         self._writer = None
         if self._is_unnamed:
+            self._finished_bytes += writer.size
             return
         path = self._files[-1]
         if self._compacts:

@@ -1,0 +1,158 @@
+"""The rewind buffer: what was seen of a live session, to go back to; bounded, and gone at the end."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from argparse import ArgumentTypeError
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import amount, size
+from jaxtop.cluster.overview import Overview
+from jaxtop.recordings import NotARecording, Tape
+from jaxtop.sources import Session, Taping
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.cluster import Cluster
+    from jaxtop.wire import Frame
+
+VARIABLE = "JAXTOP_REWIND"
+USUAL_SIZE, LEAST_SIZE = 256_000_000, 1_000_000
+# The buffer is so many files, of which the oldest goes when a new one is begun.
+FILES = 4
+# What was given to a file is in it after this long, or the person waits for it no more.
+PATIENCE = 0.5
+
+
+def size_of(typed: str | None) -> int:
+    """The most bytes that the buffer may take: as typed, else by the environment, else the usual ones."""
+    text = typed if typed is not None else os.environ.get(VARIABLE)
+    if not text:
+        return USUAL_SIZE
+    try:
+        return amount(text, LEAST_SIZE)
+    except ArgumentTypeError as error:
+        raise UserError(f"{'--rewind' if typed is not None else VARIABLE}: {error}") from None
+
+
+class _File:
+    """A stretch of the session, in a file without a name: whatever happens, nothing of it is left over."""
+
+    def __init__(self) -> None:
+        path = Path(tempfile.mkdtemp(prefix="jaxtop-")) / "rewind.mcap"
+        tape = Tape(path, {"tape": "kept"}, compacts=False, is_unnamed=True)
+        try:
+            tape.start()
+            self.session = Session([path])
+            self.taping = Taping(tape)
+        except NotARecording:
+            raise OSError(tape.failure) from None
+        finally:
+            for remove in (path.unlink, path.parent.rmdir):
+                with suppress(OSError):
+                    remove()
+
+    def close(self) -> None:
+        self.taping.tape.end()
+        self.session.close()
+
+
+class RewindBuffer:
+    """A reel of what was seen, in a few files without names; the oldest goes when there is too much."""
+
+    def __init__(self, most_bytes: int = USUAL_SIZE) -> None:
+        self._most_bytes = most_bytes
+        self._files: list[_File] = []
+        self._dropped = 0
+        self._why_not = ""
+        self._overview: tuple[tuple[Overview, ...], Overview] = (), Overview()
+        self._begin_file()
+
+    def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
+        """Keep what the cluster has just taken in."""
+        if not self._files:
+            return
+        taping = self._files[-1].taping
+        taping.take(frames, cluster, now)
+        if taping.tape.failure is None and taping.tape.size >= self._most_bytes // FILES:
+            self._begin_file()
+
+    def close(self) -> None:
+        for each in self._files:
+            each.taping.tape.end()
+        for each in self._files:
+            each.taping.tape.finish(PATIENCE)
+            each.session.close()
+
+    def _begin_file(self) -> None:
+        try:
+            begun = _File()
+        except OSError as error:
+            self._why_not = f"nothing is kept to go back to: {error}" if not self._files else self._why_not
+            return
+        if self._files:
+            self._files[-1].taping.tape.end()
+        self._files.append(begun)
+        if len(self._files) > FILES:
+            self._files.pop(0).close()
+            self._dropped += 1
+
+    # What the app sees of it
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        spans = [span for each in self._files if (span := each.session.span) is not None]
+        return (spans[0][0], spans[-1][1]) if spans else None
+
+    @property
+    def start(self) -> float | None:
+        return self._files[0].session.start if self._files else None
+
+    @property
+    def is_growing(self) -> bool:
+        return True
+
+    @property
+    def overview(self) -> Overview:
+        """All files at a glance, put together anew where one of them has more."""
+        parts = tuple(each.session.overview for each in self._files)
+        known, whole = self._overview
+        if len(parts) != len(known) or any(a is not b for a, b in zip(parts, known, strict=True)):
+            whole = Overview()
+            for part in parts:
+                whole = whole.followed_by(part)
+            self._overview = parts, whole
+        return whole
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        if not self._files:
+            return (self._why_not,)
+        failure = self._files[-1].taping.tape.failure
+        notes = []
+        if self._dropped:
+            notes.append(f"what came before is dropped: the rewind buffer holds {size(self._most_bytes)}")
+        if failure is not None:
+            notes.append(f"what comes from now on is not kept to go back to: {failure}")
+        return tuple(notes)
+
+    def at(self, when: float) -> Cluster:
+        newest = self._files[-1]
+        span = newest.session.span
+        if span is None or when > span[1]:
+            newest.taping.tape.sync(PATIENCE)
+            newest.session.refresh()
+        return self._file_at(when).session.at(when)
+
+    def _file_at(self, when: float) -> _File:
+        """The last file that had begun by then."""
+        for each in reversed(self._files):
+            span = each.session.span
+            if span is not None and span[0] <= when:
+                return each
+        return next((each for each in self._files if each.session.span is not None), self._files[-1])
