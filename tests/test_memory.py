@@ -172,11 +172,19 @@ def test_only_what_changed_is_derived_again():
 
 
 class TestGrowers:
-    def told(self, *groups: wire.ArrayGroup, counts: list[tuple[int, ...]], every: float = 10):
-        """So many of each group, from census to census."""
+    def told(
+        self,
+        *groups: wire.ArrayGroup,
+        counts: list[tuple[int, ...]],
+        every: float = 10,
+        set_back: int | None = None,
+    ):
+        """So many of each group, from census to census; before one of them the host's clock is set back."""
         cluster = machine(census(*groups, counts=counts[0]), "cpu", "arrays", used_bytes=1)
         for number, now in enumerate(counts[1:], start=1):
-            change = wire.ArraysChange(1000 + int(number * every * 1000), 7, number, tuple(enumerate(now)))
+            lost_ms = 25_000 if set_back is not None and number >= set_back else 0
+            at_ms = 1000 + int(number * every * 1000) - lost_ms
+            change = wire.ArraysChange(at_ms, 7, number, tuple(enumerate(now)))
             tell(cluster, (10 + number * every, "r1-0", change))
         return growers(cluster)
 
@@ -184,6 +192,11 @@ class TestGrowers:
         cache = group(64 * KIB, "cache", created="train.py:88 log")
         (grower,) = self.told(cache, counts=[(1,), (6,), (11,), (16,), (21,), (26,), (31,)])
         assert (grower.name, grower.bytes_per_device) == ("cache", 31 * 64 * KIB)
+        assert grower.bytes_per_minute == pytest.approx(30 * 64 * KIB)
+
+    def test_growth_is_told_also_after_the_clock_of_the_host_was_set_back(self):
+        counts = [(i,) for i in range(1, 60, 5)]
+        (grower,) = self.told(group(64 * KIB, "cache"), counts=counts, set_back=4)
         assert grower.bytes_per_minute == pytest.approx(30 * 64 * KIB)
 
     def test_a_list_that_grows_is_one(self):

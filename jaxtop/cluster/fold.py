@@ -287,6 +287,8 @@ class Cluster:
 
     def _remember_arrays(self, agent: str, arrays: wire.Arrays) -> None:
         past = self.past_arrays.setdefault(agent, deque(maxlen=PAST_ARRAYS))
+        if past and arrays.at_ms < past[-1].at_ms:
+            past.clear()  # its clock was set back: no time between the two is known
         if not past or arrays.at_ms - past[-1].at_ms >= PAST_ARRAYS_EVERY_MS:
             past.append(arrays)
 
@@ -385,7 +387,7 @@ def _advance(rate: Rate | None, pulse: wire.Pulse) -> Rate | None:
     if pulse.step is None:
         return rate
     at, calls = pulse.at_ms, pulse.step.calls
-    if rate is None or calls < rate.last:
+    if rate is None or calls < rate.last or at < rate.last_ms:
         return Rate(at, calls, at, calls)
     if at - rate.first_ms > 2 * RATE_WINDOW_MS:
         return Rate(rate.last_ms, rate.last, at, calls)

@@ -26,8 +26,10 @@ STAGES = {
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     EVENT,
 }
-# The next stage of the same function within this time goes on with its compilation.
+# The next stage of the same function goes on with its compilation if it begins within this time, or within as
+# long as the stages before it took: between two stages JAX works on what they made.
 NEXT_STAGE_WITHIN_MS = 1000
+MOST_THREADS = 64
 
 
 class Compiles:
@@ -39,7 +41,8 @@ class Compiles:
         self._board = board
         self._running: dict[int, Compiling] = {}
         self._depth: dict[int, int] = {}  # functions are traced within functions
-        self._last: tuple[Compiling, int] | None = None
+        # The last stage of each thread, and when that ended.
+        self._last: dict[int, tuple[Compiling, int]] = {}
         self._compiles: dict[int, jaxprivate.Compiles] = {}
         self._listeners = jaxprivate.CompileListeners(self._started, self._ended)
         # When a compilation last ended, by the monotonic clock.
@@ -66,21 +69,18 @@ class Compiles:
         depth = self._depth[thread] = self._depth.get(thread, 0) + 1
         if depth > 1:
             return
-        now, last = now_ms(), self._last
-        if (
-            last is not None
-            and now - last[1] < NEXT_STAGE_WITHIN_MS
-            and program_of(function) == program_of(last[0].function)
-        ):
-            self._running[thread] = last[0]
-        else:
-            self._running[thread] = Compiling(function, now)
+        now = now_ms()
+        last, ended_ms = self._last.get(thread, (Compiling("", now), now))
+        is_next = now - ended_ms < max(NEXT_STAGE_WITHIN_MS, ended_ms - last.since_ms)
+        goes_on = is_next and program_of(function) == program_of(last.function)
+        self._running[thread] = last if goes_on else Compiling(function, now)
 
     def _ended(self, event: str, duration: float, **facts: object) -> None:
         if event in STAGES:
             with suppress(Exception):  # as above
                 self._end(threading.get_ident())
                 if event == EVENT:
+                    self._last.pop(threading.get_ident(), None)  # what comes next is another compilation
                     self.last_ended = time.monotonic()
                     function, took = _function(facts), round(duration * 1000)
                     self._note(function, took)
@@ -91,7 +91,9 @@ class Compiles:
         if depth > 0:
             self._depth[thread] = depth
         elif (done := self._running.pop(thread, None)) is not None:
-            self._last = done, now_ms()
+            if len(self._last) >= MOST_THREADS:
+                self._last.clear()
+            self._last[thread] = done, now_ms()
 
     def _note(self, function: str, took: int) -> None:
         """By the name of the program, so that two functions of one name are one entry."""

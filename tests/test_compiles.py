@@ -1,0 +1,54 @@
+"""What is told of a compilation while it runs, and that the clock of the machine may be set meanwhile."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support import PYTHON, run, script
+
+STAGES = """
+    import json, time
+    from jaxtop import agent
+    agent.start()
+    import jax
+    import jaxtop_agent
+    from jax._src import monitoring
+
+    NAMES = ("jaxpr_trace", "jaxpr_to_mlir_module", "backend_compile")
+    hooks = jaxtop_agent._agent._hooks
+    stages = [f"/jax/core/compile/{name}_duration" for name in NAMES]
+    since = []
+    for stage in stages:
+        monitoring.record_scalar(stage, 0, fun_name="step")
+        (now,) = hooks.compiling()
+        since.append(now.since_ms)
+        time.sleep(3 if stage == stages[0] else 0.1)
+        monitoring.record_event_duration_secs(stage, 1.0, fun_name="step")
+        time.sleep(1.2)  # what JAX does between two stages of a large function
+    monitoring.record_scalar(stages[0], 0, fun_name="step")  # compiled once more
+    (now,) = hooks.compiling()
+    print(json.dumps([*since, now.since_ms]))
+"""
+
+CLOCK = """
+    import time
+    from jaxtop import agent
+    agent.start()
+    from jaxtop_agent.clock import now_ms
+    before, day = now_ms(), time.time_ns
+    time.time_ns = lambda: day() - 3_600_000_000_000
+    print(0 <= now_ms() - before < 60_000, abs(now_ms() - day() / 1e6) < 60_000)
+"""
+
+
+@pytest.mark.jax
+@pytest.mark.newest
+def test_a_compilation_counts_from_its_first_stage_to_its_last(tmp_path):
+    first, second, third, again = json.loads(run(PYTHON, script(tmp_path, STAGES)).stdout)
+    assert first == second == third < again
+
+
+def test_times_go_on_when_the_clock_of_the_machine_is_set_back(tmp_path):
+    assert run(PYTHON, script(tmp_path, CLOCK)).stdout == "True True\n"
