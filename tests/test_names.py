@@ -152,6 +152,7 @@ HELD: dict[str, tuple[tuple[int, ...], str | None, str]] = {
     "batches.(inner).labels": ((31, 64), "batch", "loads"),
     "again[0]": ((32, 64), None, "loads"),
     "listed[0]": ((33, 64), None, "loads"),
+    "pool": ((35, 64), None, "reads"),
     "replicated_params": ((40, 64), "parameters", "has_roles"),
     "initial_params['w']": ((41, 64), "parameters", "has_roles"),
     "init_params": ((42, 64), "parameters", "has_roles"),
@@ -170,8 +171,11 @@ def test_arrays_have_names_wherever_scripts_hold_them():
                 }
 
             attached.until(lambda: len(shown()) >= len(HELD))
-            attached.until(lambda: None not in shown())
+            attached.until(lambda: None not in shown() and len(shown()) >= len(HELD))
             assert shown() == HELD
+            for _ in range(LOOKS):
+                attached.look(1.3)
+                assert shown() == HELD
 
 
 @pytest.mark.newest

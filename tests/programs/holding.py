@@ -99,6 +99,19 @@ def loads():
     return batches, again, listed
 
 
+def reads():
+    pool = jnp.ones((35, 64))
+    while pool.shape:
+        for_ever.wait(0.02)
+        yield 0
+
+
+def loops():
+    """The loop holds the generator, and no variable does."""
+    for _ in reads():
+        for_ever.wait(0.02)
+
+
 def has_roles():
     replicated_params = jnp.ones((40, 64))
     initial_params = {"w": jnp.ones((41, 64))}
@@ -115,6 +128,7 @@ for function in (
     evaluates,
     evaluates_itself,
     loads,
+    loops,
     has_roles,
 ):
     threading.Thread(target=function, daemon=True).start()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MOST_ORIGINS = 20_000
 # Kinds and groups: a program may have ever new shapes and lines without end.
 MOST_MADE = 200_000
+# A larger share of the bytes without a name is worth a second look.
+NAMELESS_AT_MOST = 0.01
 # Objects of JAX by whose identity a kind is known: where each array has some of its own, they are of no use.
 MOST_HELD = 4000
 
@@ -77,6 +79,7 @@ class Census:
         self._makers: set[int] = set()
         self._makers_known: set[int] = set()
         self.must_repeat = False
+        self.is_short_of_names = False
 
     @property
     def is_full(self) -> bool:
@@ -179,11 +182,16 @@ class Census:
                         taker.count += each + (i < more)
                     giver.count = 0
         present = []
+        total = unnamed = 0
         for group in self._present:
             breathe()
             if group.count:
                 group.size = group.count * group.kind.bytes_per_device
                 present.append(group)
+                total += group.size
+                if group.path is None:
+                    unnamed += group.size
+        self.is_short_of_names = unnamed > NAMELESS_AT_MOST * total
         self._present = []
         self._forget_objects()
         return present

@@ -28,6 +28,7 @@ _SHOW_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _MODULE_OF_THESE = frozenset({"builtins", "__builtins__"})
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: the variables are slots, not the entries of a dict
+_RESUMED = 0x20 | 0x80 | 0x200  # of generators, coroutines and asynchronous generators
 MODULE = "<module>"
 
 
@@ -46,6 +47,11 @@ class Variable(NamedTuple):
     def function(self) -> str:
         return MODULE if self.code is None else self.code.co_qualname
 
+    @property
+    def is_of_a_generator(self) -> bool:
+        """Whether its function is suspended again and again; then it has no frame on any stack."""
+        return self.code is not None and bool(self.code.co_flags & _RESUMED)
+
 
 def variables() -> list[Variable]:
     """The variables of the main module, then of the user's running functions, outermost functions first.
@@ -61,6 +67,19 @@ def variables() -> list[Variable]:
     finally:
         threads.clear()
     return found
+
+
+def a_generator_runs() -> bool:
+    """Whether one of the script is not suspended at this moment."""
+    threads = running.frames()
+    try:
+        return any(
+            frame.f_code.co_flags & _RESUMED and is_the_users(frame)
+            for thread in threads
+            for frame in running.stack(threads[thread])
+        )
+    finally:
+        threads.clear()
 
 
 def _main() -> dict[str, Any]:

@@ -30,6 +30,8 @@ MOST_PATHS = 30_000
 MOST_VISITED = 300_000
 # A variable with so much in it and no array is left alone for so many censuses.
 BARREN, BARREN_FOR = 500, 10
+# So many arrays of generators are remembered.
+MOST_REMEMBERED = 1000
 
 _UNKNOWN: Any = object()
 _ARRAY: Any = object()
@@ -60,6 +62,10 @@ class Walk:
         self._met: dict[int, Path] = {}
         self._named: dict[int, Path] = {}
         self._most = math.inf
+        # Arrays that were seen in generators while these ran, by their ids. A loop over a generator holds it
+        # on the stack of its function, where nobody sees it once it is suspended.
+        self._remembered: dict[int, tuple[weakref.ref[Any], Path]] = {}
+        self._is_remembering = False
         # Of the variable under way: weak references to one of its first arrays, and to its last.
         self._ends: list[Any] = [None, None]
 
@@ -76,10 +82,14 @@ class Walk:
         reader = frames.Reader()
         self._named, self._most = {}, most
         self._sources = {self._root((name,), name, REGISTERED): read for name, read in registered}
+        generators = []
         for variable in frames.variables():
             path = self._root(variable, variable.name, variable.function)
             if path.barren_until < self._census:
                 self._sources[path] = partial(reader.read, variable)
+                if variable.is_of_a_generator:
+                    generators.append(path)
+        self._remember(generators, reader)
         for path in list(self._sources):
             before = len(self._named)
             self._ends = [None, None]
@@ -88,6 +98,7 @@ class Walk:
                 path.ends, path.renewed = tuple(self._ends), self._census
             if visited > BARREN and len(self._named) == before:
                 path.barren_until = self._census + BARREN_FOR
+        self._recall()
         return self._end(reader)
 
     def places_in(self, name: str, value: Any) -> dict[int, Path]:
@@ -103,7 +114,36 @@ class Walk:
         """All places, and what is known of them."""
         dissolve(list(self._roots.values()))
         self._roots.clear()
+        self._remembered.clear()
         self._made = 0
+
+    def _remember(self, generators: list[Path], reader: frames.Reader) -> None:
+        """Look at these first: they may be suspended in a moment. Names from elsewhere come before theirs."""
+        if generators:
+            self._is_remembering = True
+            for path in generators:
+                self._walk(path, reader)
+            self._is_remembering = False
+            self._named, self._met = {}, {}
+
+    def _note(self, array: Any, place: Path) -> None:
+        if len(self._remembered) < MOST_REMEMBERED:
+            self._remembered[id(array)] = weakref.ref(array), place
+
+    def _note_arrays(self, children: Iterable[Any]) -> None:
+        if self._is_remembering:
+            for child in children:
+                if type(child) is self._array_type:
+                    self._note(child, self._named[id(child)])
+
+    def _recall(self) -> None:
+        """Name the arrays that were seen in generators, if they are still there and have no other name."""
+        for array_id, (reference, place) in list(self._remembered.items()):
+            array = reference()
+            if array is None or array.is_deleted():
+                del self._remembered[array_id]
+            else:
+                self._named.setdefault(array_id, place)
 
     def _root(self, key: tuple[Any, ...], name: str, function: str) -> Path:
         path = self._roots.get(key)
@@ -141,6 +181,8 @@ class Walk:
             within = self._kind(value)
             if within is _ARRAY:
                 self._named.setdefault(id(value), path)
+                if self._is_remembering:
+                    self._note(value, path)
                 path.aval_id, path.kind = id(value.aval), self._kind_of(value)
             if within is None or within is _ARRAY or not (start or self._is_new(path, value)):
                 return 1
@@ -190,6 +232,7 @@ class Walk:
             elif self._kind(child) is not None:
                 inner.append(self._inner(path, within, size, key))
                 self._values[inner[-1]] = child
+        self._note_arrays(children)
         if last is not None:  # there is one weak reference to an object, so that these can be compared
             self._ends[1] = weakref.ref(last)
             self._ends[0] = self._ends[0] or self._ends[1]

@@ -11,6 +11,7 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop_agent import budget, jaxprivate
+from jaxtop_agent.arrays import frames
 from jaxtop_agent.arrays.census import Census
 from jaxtop_agent.arrays.crowd import Crowd
 from jaxtop_agent.arrays.shardings import Shardings
@@ -30,6 +31,8 @@ LOOKS_AT_ONCE = 100
 # list is used for a while in any case, in proportion to what it took to make: else a busy script would see
 # one list after another.
 HOLD_S, LEAST_HOLD_S, LISTINGS_HELD = 0.018, 0.008, 2
+# So many censuses wait for a generator to run, for so many short looks.
+MOST_WAITS, GLANCES, BETWEEN_GLANCES_S = 60, 30, 0.003
 # A script may make arrays as fast as we look at them.
 MOST_PASSES = 100
 
@@ -94,6 +97,7 @@ class ArrayCensus:
         """The backends came up, or others did."""
         devices = jaxprivate.local_devices(client)
         self._client = client
+        self._waits_left = MOST_WAITS
         self._local_ids = tuple(device.id for device in devices)
         self._default_memory = jaxprivate.default_memory(devices[0])
         self._shardings = Shardings(frozenset(self._local_ids))
@@ -115,6 +119,7 @@ class ArrayCensus:
         for _ in range(2):
             census.begin()
             self._slices.rest(briefly=True)
+            self._wait_for_a_generator()
             places = self._walk.places(self._watched.callables.items(), crowd.limit)
             if not crowd.may_be_listed(len(places)):
                 return None
@@ -129,6 +134,15 @@ class ArrayCensus:
             if not census.must_repeat:
                 break
         return census.end(places, self._slices.pause)
+
+    def _wait_for_a_generator(self) -> None:
+        """Where arrays have no names, a suspended generator may hold them: look at a moment when one runs."""
+        if self._census.is_short_of_names and self._waits_left:
+            self._waits_left -= 1
+            for _ in range(GLANCES):
+                if frames.a_generator_runs():
+                    break
+                time.sleep(BETWEEN_GLANCES_S)
 
     def _count_some(self, places: dict[int, Any], counted: int) -> tuple[int, bool]:
         """Count more arrays, for as long as they may be held; how many were counted, and whether all."""
