@@ -118,3 +118,26 @@ class TestLaunches:
         """
         done = run(PYTHON, script(tmp_path, text))
         assert done.stdout == "False\n", done.stderr
+
+    def test_a_source_that_sees_nothing_while_programs_run_says_so(self, tmp_path):
+        text = """
+            import time
+            from jaxtop import agent, wire
+            agent.start()
+            import jax, jax.numpy as jnp
+            import jaxtop_agent
+
+            hooks, board = jaxtop_agent._agent._hooks, jaxtop_agent._agent._board
+            seen = wire.Launch(0, 1, 0, 100)
+
+            def state(*launches):
+                board.windows = (wire.Window(time.time_ns() // 1_000_000, 1000, launches=launches),)
+                hooks.keep()
+                return board.sources["launches"].partition(":")[0]
+
+            print(state(), state(seen))  # by a runtime that goes round JAX's own ways to launch
+            jax.jit(lambda x: x + 1)(1)
+            print(state(seen))
+        """
+        done = run(PYTHON, script(tmp_path, text))
+        assert done.stdout == "on off\non\n", done.stderr

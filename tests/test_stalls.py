@@ -8,6 +8,8 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.cluster import Cluster, diagnose, stack_groups
+from jaxtop.cluster.lulls import running_of
+from jaxtop.export.json import to_document
 from tests.stories import hello, link, pulse, tell
 
 MAIN = wire.Place("train.py", 91, "main")
@@ -68,6 +70,70 @@ class Run:
 
     def diagnosis(self):
         return diagnose(self.cluster, "r1", self.now)
+
+
+# Without a rhythm
+
+
+class Beginning(Run):
+    """Hosts that have launched too little for a rhythm: each tells of a lull, and where it stands."""
+
+    def lull(self, seconds: int = 30, *, cpu: int = 50, longest_ms: int = 0, begins: float = BEGAN) -> None:
+        for _ in range(seconds):
+            self.now += 1
+            for i, launches in self.launches.items():
+                at_ms = int(self.now * 1000)
+                self.say(i, wire.Stacks(at_ms, False, (wire.Thread("MainThread", True, self.stands[i]),)))
+                lull = wire.Lull("step" if launches else "", int(begins * 1000), longest_ms)
+                counts = {"step": launches} if launches else {}
+                host = wire.HostSample(process_cpu_permille=cpu)
+                self.say(i, pulse(at_ms=at_ms, launches=counts, lull=lull, host=host))
+
+
+@pytest.fixture
+def beginning():
+    run = Beginning(2)
+    run.stand(0, 1, at=VALUE)
+    run.launches = {0: 1, 1: 1}
+    for i in range(2):
+        run.say(i, hello(i, process_count=2, started_ms=1, platform="cpu"))
+    return run
+
+
+def test_a_host_that_has_launched_less_is_told_though_there_is_no_rhythm(beginning):
+    beginning.launches[1] = 0
+    beginning.stand(1, at=LOADER)
+    beginning.lull(9)
+    assert not beginning.told
+    beginning.lull(9)
+    assert beginning.told == [
+        ("warning", "host 0 waits in jit_step; host 1 has not launched it: train.py:88 load_batch")
+    ]
+    beginning.stands.clear()
+    beginning.go_on()
+    assert [text.partition(",")[0] for _, text in beginning.told][1:] == ["launches go on"]
+
+
+def test_hosts_that_all_wait_for_their_first_launch_are_told_unless_they_compute(beginning):
+    beginning.lull(60, cpu=990)
+    assert not beginning.told
+    assert [running_of(host) for host in beginning.cluster.hosts.values()] == [("step", 60)] * 2
+    beginning.lull(10, cpu=30)
+    assert "nothing launched by hosts 0–1" in beginning.text
+
+
+def test_a_launch_that_computes_is_shown_as_running(beginning):
+    beginning.lull(60, cpu=990)
+    document = to_document(beginning.cluster, beginning.now)
+    assert [host["running"] for host in document["hosts"]] == [{"function": "step", "for_s": 60}] * 2
+
+
+def test_hosts_that_have_not_begun_wait_for_nothing(beginning):
+    """They load their data, each for itself, for as long as that takes."""
+    beginning.launches = {0: 0, 1: 0}
+    beginning.stand(0, 1, at=LOADER)
+    beginning.lull(120)
+    assert not beginning.told
 
 
 # Who it is

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import State, arrays, devices, memory_history, meshes
+from jaxtop.cluster import State, arrays, devices, launch_rate, memory_history, meshes
 from jaxtop.cluster.states import BY_SEVERITY
 from jaxtop.export.json import to_document
 from jaxtop.tui.renderables.cells import worst
@@ -161,3 +161,11 @@ def test_all_places_rank_states_alike():
     column = state_column(lambda state: state)
     assert sorted(row, key=column.read, reverse=True) == worst_first
     assert worst(row) is State.DIED
+
+
+def test_where_launches_are_not_seen_their_rate_is_unknown_and_not_zero():
+    said = {"launches": "off: this process computes, but none of its launches is seen"}
+    cluster = cluster_of(*running(0), *((at, "r1-0", pulse(launches={"step": 7})) for at in (11, 12)))
+    assert launch_rate(cluster, "r1-0") == 0
+    tell(cluster, (13, "r1-0", hello(0, sources=said)))
+    assert launch_rate(cluster, "r1-0") is None

@@ -216,7 +216,7 @@ def present(device: DeviceView, *, is_past: bool = False) -> DeviceView:
 def launch_rate(cluster: Cluster, agent: str) -> float | None:
     """Launches per second of a host, of late; None while they were not counted twice."""
     host = cluster.hosts.get(agent)
-    since = None if host is None else host.launches_since
+    since = None if host is None or _is_blind(host) else host.launches_since
     samples = cluster.history.get(agent, ())
     if since is None or not samples:
         return None
@@ -226,6 +226,11 @@ def launch_rate(cluster: Cluster, agent: str) -> float | None:
             break
         first = sample
     return (last.launches - first.launches) / (last.at - first.at) if last.at > first.at else None
+
+
+def _is_blind(host: Host) -> bool:
+    """Whether its launches are not counted: that the counters stand still says nothing then."""
+    return host.hello is not None and host.hello.sources.get("launches", "").startswith("off")
 
 
 def memory_history(cluster: Cluster, agent: str, position: int) -> list[int | None]:
