@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 import time
 import tracemalloc
+import zlib
 
 import pytest
 import zstandard
 from mcap.writer import Writer as McapWriter
 
 from jaxtop import wire
-from jaxtop.recordings import NotARecording, Recording, compact, layout
+from jaxtop.recordings import NotARecording, Recording, compact, index, layout
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import read, session_of, written
-from tests.support import SOAK
+from tests.support import SOAK, jaxtop
 
 pytestmark = pytest.mark.long
 
@@ -262,6 +264,110 @@ def test_an_index_that_claims_anything_is_not_believed(tmp_path):
         content[at : at + 8] = struct.pack("<Q", value)
         found, _ = opened(tmp_path / "b.mcap", bytes(content[: len(whole)]))
         assert found == frames
+
+
+def metadata_of(name, told):
+    def word(text):
+        return struct.pack("<I", len(text)) + text.encode()
+
+    pairs = b"".join(word(key) + word(value) for key, value in layout.sealed(told).items())
+    return record_of(12, word(name) + struct.pack("<I", len(pairs)) + pairs)
+
+
+def sound_chunk(content, start, end):
+    """A chunk whose lengths and checksum agree."""
+    packed = zstandard.compress(content)
+    head = struct.pack("<QQQII", start, end, len(content), zlib.crc32(content), 4)
+    return record_of(6, head + b"zstd" + struct.pack("<Q", len(packed)) + packed)
+
+
+def pulse_at(*times):
+    """A chunk with messages of these times, which end the recording."""
+    content = b"".join(record_of(5, struct.pack("<HIQQ", 1, 1, each, each) + b"x") for each in times)
+    return sound_chunk(content, min(times), max(times))
+
+
+NOW_NS = 1_800_000_004 * 10**9
+FAR = (1 << 63, (1 << 64) - 1)
+WRONG = {
+    **{f"a clock that is off by {off}": metadata_of(layout.CLOCK, {"offset_s": off, "error_s": "0"})
+       for off in ("nan", "inf", "1e300", "-1e300", "1e12")},
+    "a clock of unknown error": metadata_of(layout.CLOCK, {"offset_s": "0", "error_s": "nan"}),
+    **{f"a keyframe at {at[:20]}": metadata_of(
+        layout.KEYFRAME, {"at": at, "windows": "[]", "happened": "{}"}
+       ) for at in ("9" * 400, "-5", str(FAR[0]))},
+    "windows in another time": metadata_of(
+        layout.KEYFRAME, {"at": "1", "windows": f"[{'9' * 400}]", "happened": "{}"}
+    ),
+    **{f"a message at {at}": pulse_at(at) for at in FAR},
+    "a message now and one later than there are times": pulse_at(NOW_NS, FAR[0]),
+    "19 GB of nothing": sound_chunk(bytes(64 << 20), NOW_NS, NOW_NS) * 300,
+    "19 GB of messages": sound_chunk(record_of(5, struct.pack("<HIQQ", 1, 1, NOW_NS, NOW_NS)) * (2 << 20),
+                                     NOW_NS, NOW_NS) * 300,
+    "more messages than chunks have": sound_chunk(
+        b"".join(record_of(5, struct.pack("<HIQQ", 1, i, NOW_NS, NOW_NS)) for i in range(200_000)),
+        NOW_NS, NOW_NS),
+    "records that chunks do not have": sound_chunk(bytes(50_000), NOW_NS, NOW_NS) * 2_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_sound_bytes_that_say_the_impossible_are_damage(tmp_path, what):
+    """Lengths and checksums agree; what is left is shown, in bounded memory and time."""
+    frames = made_sessions.frames(Made(seconds=5, arrays=2))
+    written(tmp_path / "a.mcap", frames).abandon()
+    content = (tmp_path / "a.mcap").read_bytes()
+    with Recording(tmp_path / "a.mcap") as recording:
+        end = recording.index.scanned
+    path = tmp_path / "b.mcap"
+    path.write_bytes(content[:end] + WRONG[what])
+    os.utime(path, (1, 1))  # nobody is writing to it
+    tracemalloc.start()
+    started = time.process_time()
+    with session_of(path) as session:
+        assert list(session.frames()) == frames
+        assert "corrupt" in session.notes[0]
+        assert session.span == pytest.approx((frames[0].at, frames[-1].at))
+        session.at(frames[-1].at)
+        session.overview  # noqa: B018 - it is made as it is asked for
+    taken = time.process_time() - started
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100 << 20 and taken < 20  # of CPU: it comes to an end
+
+
+@pytest.mark.parametrize("header", [b"", b"ja", struct.pack("<I", 1 << 31) + b"jaxtop"])
+def test_a_header_that_is_too_short_is_damage(tmp_path, header):
+    written(tmp_path / "a.mcap", frames := made_sessions.frames(Made(seconds=5))).abandon()
+    content = (tmp_path / "a.mcap").read_bytes()
+    (length,) = struct.unpack_from("<Q", content, 9)
+    rest = content[17 + length :]
+    found, notes = opened(tmp_path / "b.mcap", MAGIC + record_of(1, header) + rest)
+    assert found == frames and "corrupt" in notes[0]
+    found, notes = opened(tmp_path / "c.mcap", MAGIC + record_of(1, header))
+    assert found == [] and ("no recording of jaxtop" in notes[0] or "corrupt" in notes[0])
+
+
+def test_a_file_that_unpacks_to_far_more_than_recordings_do_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(index, "MOST_UNPACKED", 1 << 24)
+    written(tmp_path / "a.mcap", made_sessions.frames(Made(seconds=5))).abandon()
+    content = (tmp_path / "a.mcap").read_bytes()
+    dice = random.Random(4)
+    chunk = sound_chunk(dice.randbytes(2_000) * 900, NOW_NS, NOW_NS)
+    _, notes = opened(tmp_path / "b.mcap", content[:-50] + chunk * 600)
+    assert len(notes) == 1 and "1 GB unpacked" in notes[0]
+
+
+def test_a_pause_of_decades_is_not_exported_second_by_second(tmp_path):
+    """A clock may have begun in 1970."""
+    frames = made_sessions.frames(Made(seconds=5))
+    later = [frame._replace(at=frame.at + 2e9) for frame in frames]
+    written(tmp_path / "a.mcap", [*frames, *later]).finish()
+    done = jaxtop("replay", tmp_path / "a.mcap", "--export", "csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    stamps = {line.split(",", 1)[0] for line in done.stdout.splitlines()[1:]}
+    assert 8 < len(stamps) < 40
+    assert {stamp[:4] for stamp in stamps} == {"2027", "2090"}
 
 
 # What is none

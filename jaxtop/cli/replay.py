@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from jaxtop.cluster import Cluster
 
+# Where nothing was recorded for longer, --export leaves the time out; seconds.
+LONGEST_LULL = 3600.0
 FORMATS = ("json", "csv", "openmetrics")
 
 
@@ -104,7 +106,12 @@ def _moments(session: Session, start: float | None, step: float | None) -> Itera
         yield at, cluster
         if at >= end:
             return
-        at = min(end, at + (step or interval(cluster)))
+        at += step or interval(cluster)
+        following = session.following(at)
+        # A wrong clock, or a pause of weeks, would fill the disk with moments at which nothing was.
+        if following is None or following - at > LONGEST_LULL:
+            at = end if following is None else following
+        at = min(end, at)
 
 
 def _print_notes(session: Session) -> None:

@@ -6,14 +6,17 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.recordings.layout import LATEST_NS
+
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Container, Iterator
 
 RECORD = struct.Struct("<BQ")
-CHUNK_CODE, CHANNEL_CODE, MESSAGE_CODE = 6, 4, 5
-# More than any chunk of ours has; what claims more is corrupt.
-LARGEST = 1 << 26
+CHUNK_CODE, SCHEMA_CODE, CHANNEL_CODE, MESSAGE_CODE = 6, 3, 4, 5
+# More than any chunk of ours has: bytes, messages, bytes for each packed one. What claims more is corrupt.
+LARGEST, MOST_MESSAGES = 1 << 24, 100_000
+MOST_PACKED, PACKED_FREELY = 1_000, 1 << 16
 _HEAD = struct.Struct("<QQQII")
 _MESSAGE = struct.Struct("<HIQQ")
 _ZSTD = b"\x04\x00\x00\x00zstd"
@@ -48,7 +51,17 @@ def is_one(content: mmap.mmap, at: int) -> bool:
     if start > end or unpacked > LARGEST or length > LARGEST or count > _LONGEST_WORD:
         return False
     (packed,) = struct.unpack_from("<Q", content, at + RECORD.size + _HEAD.size + count)
-    return bool(length == _HEAD.size + count + 8 + packed)
+    return bool(length == _HEAD.size + count + 8 + packed) and not _is_bomb(unpacked, packed)
+
+
+def unpacked_length(content: mmap.mmap, at: int) -> int:
+    """How many bytes are in a chunk, as its head has it."""
+    _, _, unpacked, *_ = _HEAD.unpack_from(content, at + RECORD.size)
+    return int(unpacked)
+
+
+def _is_bomb(unpacked: int, packed: int) -> bool:
+    return unpacked > LARGEST or (unpacked > PACKED_FREELY and unpacked > MOST_PACKED * packed)
 
 
 def find(content: mmap.mmap, at: int, end: int | None = None) -> int:
@@ -69,7 +82,7 @@ def unpack(raw: bytes) -> bytes:
     _, _, unpacked, crc, count = _HEAD.unpack_from(raw)
     compression = raw[_HEAD.size : _HEAD.size + count]
     packed = raw[_HEAD.size + count + 8 :]
-    if unpacked > LARGEST:
+    if _is_bomb(unpacked, len(packed)):
         raise ValueError("a chunk that is too large")
     if compression not in (b"zstd", b""):
         raise ValueError("a compression that jaxtop does not use")
@@ -86,16 +99,24 @@ def unpack(raw: bytes) -> bytes:
 
 
 def records(content: bytes, only: Container[int] | None = None) -> Iterator[Message | bytes]:
-    """The messages in an unpacked chunk, of these channels alone, and its channel records as they are."""
-    view, at = memoryview(content), 0
+    """The messages in an unpacked chunk, of these channels alone, and its channel records as they are.
+
+    ValueError or struct.error if it has others, more than chunks of ours have, or times that are none.
+    """
+    view, at, count = memoryview(content), 0, 0
     while at + RECORD.size <= len(view):
         code, length = RECORD.unpack_from(view, at)
         start, at = at + RECORD.size, at + RECORD.size + length
         if code == MESSAGE_CODE:
+            count += 1
             channel, sequence, logged, published = _MESSAGE.unpack_from(view, start)
+            if logged > LATEST_NS or count > MOST_MESSAGES:
+                raise ValueError("a chunk with a time or a number of messages that is none of ours")
             if only is not None and channel not in only:
                 continue
             raw = bytes(view[start + _MESSAGE.size : at])
             yield Message(channel, sequence, logged, published, raw)
         elif code == CHANNEL_CODE:
             yield bytes(view[start:at])
+        elif code != SCHEMA_CODE:
+            raise ValueError("a record that chunks do not have")

@@ -25,6 +25,8 @@ _HEADER, _ATTACHMENT_INDEX, _METADATA, _DATA_END = 1, 10, 12, 15
 _KNOWN = frozenset(range(1, 16))
 # Groups of the summary are a few; the index of ours is far smaller than this.
 _LONGEST_OFFSETS, _LARGEST_INDEX = 4096, 1 << 28
+# A file that holds more than both, in bytes and in bytes for each of its own, was made to do harm.
+MOST_UNPACKED, MOST_UNPACKED_TIMES = 1 << 31, 250
 # A chunk that is longer, or that long after the one before it, is looked into: nothing guards its times.
 ODD_NS = 120 * NANOSECONDS
 
@@ -84,6 +86,7 @@ class Index:
     visited: int = 0  # where the last chunk that was looked at begins
     begun: KeyframeAt | None = None  # a keyframe of which the end was not seen yet
     corrupt: int = 0  # places at which records could not be followed
+    unpacked: int = 0  # bytes in all chunks that were seen
     is_finished_by_word: bool = False  # the end of the data is the end of the file only where that is said
 
     def stored(self) -> bytes:
@@ -105,7 +108,7 @@ def read(path: Path, file: IO[bytes]) -> Index:
     stored = None
     with suppress(OSError, ValueError, OverflowError, struct.error, msgspec.DecodeError):
         stored = _from_end(file, size)
-    if stored is not None:
+    if stored is not None and _is_plausible(stored, size):
         if stored.version > layout.VERSION:
             raise NotARecording(
                 f"{path} was recorded by a newer jaxtop (format {stored.version}): upgrade jaxtop"
@@ -115,9 +118,28 @@ def read(path: Path, file: IO[bytes]) -> Index:
         )
     index = Index()
     scan(path, file, index)
+    if index.unpacked > max(MOST_UNPACKED, MOST_UNPACKED_TIMES * size):
+        gigabytes = index.unpacked >> 30
+        raise NotARecording(f"{path} would be {gigabytes} GB unpacked: no recording of its size holds that")
     if index.is_foreign and not index.about and not index.channels:
         raise NotARecording(f"{path} is an MCAP file, but no recording of jaxtop")
     return index
+
+
+def _is_plausible(stored: _Stored, size: int) -> bool:
+    """Whether the index leads to places and times that a recording can have."""
+    return (
+        all(0 <= each.start <= each.end <= layout.LATEST_NS for each in stored.chunks)
+        and all(0 <= each.offset < size for each in stored.chunks)
+        and all(0 <= each.chunk <= len(stored.chunks) for each in stored.keyframes)
+        and all(0 <= each.at <= layout.LATEST_NS for each in stored.keyframes)
+        and (stored.clock is None or _is_near(stored.clock))
+    )
+
+
+def _is_near(clock: Clock) -> bool:
+    """Whether a clock differs by no more than clocks do; infinity and what is no number are none."""
+    return all(abs(each) <= layout.FARTHEST_CLOCK_S for each in (clock.offset_s, clock.error_s or 0.0))
 
 
 def _from_end(file: IO[bytes], size: int) -> _Stored | None:
@@ -220,13 +242,16 @@ def _is_sound(content: mmap.mmap, at: int, code: int, after: int) -> bool:
 
 
 def _see_header(raw: bytes, index: Index) -> None:
-    count = struct.unpack_from("<I", raw)[0]
+    count = int.from_bytes(raw[:4], "little")
     profile = raw[4 : 4 + count]
     index.is_foreign = profile != layout.PROFILE.encode()
+    if len(raw) < 8 or len(profile) != count:
+        index.corrupt += 1
 
 
 def _see_chunk(content: mmap.mmap, at: int, after: int, index: Index) -> None:
     start, end = chunks.times(content, at)
+    index.unpacked += chunks.unpacked_length(content, at)
     before = index.chunks[-1] if index.chunks else None
     if before is None or not before.start <= start <= before.end + ODD_NS or end - start > ODD_NS:
         try:
@@ -259,17 +284,31 @@ def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
                 index.channels |= {int(number): _channel(each) for number, each in told.items()}
             case layout.KEYFRAME:
                 windows, happened = json.loads(told["windows"]), json.loads(told["happened"])
-                at = int(told["at"])
-                index.begun = KeyframeAt(at, len(index.chunks), tuple(map(int, windows)), dict(happened))
+                times = tuple(map(_time, windows))
+                index.begun = KeyframeAt(_time(told["at"]), len(index.chunks), times, dict(happened))
             case layout.KEYFRAME_END:
                 if index.begun is not None:
                     index.keyframes.append(index.begun)
                 index.begun = None
             case layout.CLOCK:
-                error = told.get("error_s")
-                index.clock = Clock(float(told["offset_s"]), None if error is None else float(error))
+                index.clock = _clock(told)
     except (ValueError, KeyError, TypeError, RecursionError, struct.error):
         index.corrupt += 1
+
+
+def _time(told: str | int) -> int:
+    at = int(told)
+    if not 0 <= at <= layout.LATEST_NS:
+        raise ValueError("a time that is none")
+    return at
+
+
+def _clock(told: dict[str, str]) -> Clock:
+    error = told.get("error_s")
+    clock = Clock(float(told["offset_s"]), None if error is None else float(error))
+    if not _is_near(clock):
+        raise ValueError("a clock that no machine has")
+    return clock
 
 
 def _channel(told: str) -> Channel:

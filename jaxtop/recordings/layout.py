@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Times are from 1970 to the year 2262. Clocks differ by decades, where one began in 1970.
+LATEST_NS, FARTHEST_CLOCK_S = (1 << 63) - 1, 4e9
 PROFILE = "jaxtop"
 ENCODING = "msgpack"
 # Metadata records: what the file is; the channels of the next chunks; a keyframe, and its end; the clock;

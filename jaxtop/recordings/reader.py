@@ -15,7 +15,7 @@ from jaxtop.recordings import chunks
 from jaxtop.recordings import index as indexes
 from jaxtop.recordings.chunks import RECORD
 from jaxtop.recordings.index import NotARecording
-from jaxtop.recordings.layout import Channel
+from jaxtop.recordings.layout import LATEST_NS, Channel
 from jaxtop.wire.times import to_seconds
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from jaxtop.recordings.index import ChunkAt, Clock, Index, KeyframeAt
 
-# Chunks that are kept unpacked: playing back and forth reads the same ones again.
-CHUNKS_KEPT = 8
+# Chunks that are kept unpacked, and messages in them: playing back and forth reads the same ones again.
+CHUNKS_KEPT, MESSAGES_KEPT = 8, 200_000
 # Who has told as many windows since the file was begun needs none from before.
 FEW_WINDOWS = 4
 _PARTS = msgspec.msgpack.Decoder(list[tuple[int, str, str, bytes]])
@@ -45,7 +45,7 @@ class Recording:
         self._foreign: set[int] = set()
         try:
             self.index: Index = indexes.read(path, self._file)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, struct.error) as error:
             self._file.close()
             raise NotARecording(f"{path} cannot be read: {error}") from None
         except NotARecording:
@@ -123,11 +123,12 @@ class Recording:
                     state = _PARTS.decode(part.raw)
                 except msgspec.DecodeError:
                     self._corrupt.add(chunk.offset)
-                else:
-                    found += [
-                        wire.Frame(to_seconds(at), agent, kind, wire.LOCAL_SEQUENCE, raw)
-                        for at, agent, kind, raw in state
-                    ]
+                    continue
+                found += [
+                    wire.Frame(to_seconds(at), agent, kind, wire.LOCAL_SEQUENCE, raw)
+                    for at, agent, kind, raw in state
+                    if 0 <= at <= LATEST_NS
+                ]
         return found
 
     def _windows(self, keyframe: KeyframeAt) -> list[wire.Frame]:
@@ -167,11 +168,28 @@ class Recording:
                     return
                 yield at, frame
 
+    def following(self, ns: int) -> int | None:
+        """A time after which the next frame comes, or its own; None if none comes."""
+        chunks = self.index.chunks
+        number = bisect_right(chunks, ns, key=lambda each: each.end)
+        while number < len(chunks):
+            chunk, number = chunks[number], number + 1
+            if chunk.is_keyframe:
+                continue
+            if chunk.start > ns or chunk.end - chunk.start <= indexes.ODD_NS:
+                return max(chunk.start, ns)
+            later = [at for at, *_ in self._messages(chunk) if at > ns]
+            if later:
+                return min(later)
+        return None
+
     def _messages(self, chunk: ChunkAt) -> list[tuple[int, Channel, wire.Frame]]:
         kept = self._kept.get(chunk.offset)
         if kept is None:
             kept = self._kept[chunk.offset] = list(self._read(chunk))
-            while len(self._kept) > CHUNKS_KEPT:
+            while len(self._kept) > CHUNKS_KEPT or (
+                len(self._kept) > 1 and sum(map(len, self._kept.values())) > MESSAGES_KEPT
+            ):
                 self._kept.popitem(last=False)
         self._kept.move_to_end(chunk.offset)
         return kept

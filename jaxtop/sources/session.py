@@ -135,6 +135,11 @@ class Session:
         bounds = [None if each is None else to_ns(each) for each in (after, until)]
         return (frame for _, frame in _frames(self._tracks, _Starts(), *bounds))
 
+    def following(self, when: float) -> float | None:
+        """A time at which or after which something is told next; None if nothing is."""
+        found = [at for track in self._tracks if (at := track.following(to_ns(when))) is not None]
+        return to_seconds(min(found)) if found else None
+
     def _is_far(self, now: int, ns: int) -> bool:
         """Whether it is quicker to begin at a keyframe than to go on."""
         if ns - now <= FARTHEST_ON * NANOSECONDS:

@@ -128,6 +128,11 @@ class Track:
                 link = wire.Link("dead", "")
                 yield at, wire.Frame(span[1], self.about["agent"], "link", 0, wire.encode(link))
 
+    def following(self, ns: int) -> int | None:
+        """A time at which or after which the next frame is."""
+        found = [each.following(ns - self._ahead) for each in self.recordings]
+        return min((at + self._ahead for at in found if at is not None), default=None)
+
     def _moved(self, frame: wire.Frame) -> wire.Frame:
         return frame._replace(at=to_seconds(to_ns(frame.at) + self._ahead)) if self._ahead else frame
 
