@@ -165,6 +165,7 @@ def test_a_storm_is_told_once_and_is_over_while_no_program_is_read(loaded, monke
         ("recompiling", "step was compiled 5 times"),
     ]
     monkeypatch.setattr(storms, "steady_ms", lambda: now + 60_000)
+    board.is_watched = False  # whoever comes next is told what was said last
     told_of.look()
     assert board.latest.recompiling == () and board.latest.programs
 

@@ -22,20 +22,25 @@ class Storms:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._is_own: dict[str, bool] = {}
+        self._told: set[str] = set()
 
     def look(self) -> None:
-        """Put the storms of this moment onto the board; tell of new ones."""
+        """Put the storms of this moment onto the board; tell those who watch of new ones.
+
+        Watched or not: the next viewer is greeted with what was on the board last.
+        """
         board, now = self._board, steady_ms()
-        if not board.is_watched:
-            return
         compiled = board.compiled.copy().items()
         storms = {
             name: each for name, each in compiled if each.is_storm(now) and not self._is_jaxs(name, each)
         }
+        self._told &= storms.keys()
+        if board.is_watched:
+            for name in sorted(storms.keys() - self._told):
+                board.tell(wire.Event(now_ms(), "warning", "recompiling", storms[name].storm_text(now)))
+            self._told.update(storms)
         if storms.keys() == board.recompiling:
             return
-        for name in sorted(storms.keys() - board.recompiling):
-            board.tell(wire.Event(now_ms(), "warning", "recompiling", storms[name].storm_text(now)))
         board.recompiling = frozenset(storms)
         if board.programs is not None:
             board.programs = msgspec.structs.replace(
