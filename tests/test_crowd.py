@@ -83,6 +83,19 @@ def test_where_listing_takes_long_fewer_are_too_many(monkeypatch):
     assert looking.may_be_listed(9_000)
 
 
+def test_a_listing_that_was_slow_is_tried_again(monkeypatch):
+    """Once: the machine may have been busy. One of far too many arrays is not."""
+    monkeypatch.setattr(crowd.sys, "getallocatedblocks", lambda: 1_000_000)
+    slow, large = crowd.Crowd(), crowd.Crowd()
+    for _ in range(4):
+        slow.listed(20_000, 0.03)
+    large.listed(100_000, 0.02)
+    answers = [(slow.may_be_listed(20_000), large.may_be_listed(0)) for _ in range(crowd.RETRY_AFTER)]
+    assert answers == [(False, False)] * (crowd.RETRY_AFTER - 1) + [(True, False)]
+    slow.listed(20_000, 0.001)
+    assert not slow.is_too_large
+
+
 def test_a_walk_stops_when_it_has_found_too_many():
     class Array:
         aval = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 
 # JAX takes 0.1 to 0.15 µs an array on a quiet machine, and up to 0.5 for new ones on several devices.
@@ -10,6 +9,9 @@ MOST, LEAST = 25_000, 10_000
 LONGEST_S = 0.005
 # Once there were too many, counting goes on when there are clearly fewer.
 FEWER = 0.8
+# Listing may have been slow because the machine was busy: it is tried again after so many refusals, which are
+# at least several seconds apart.
+RETRY_AFTER = 50
 # The fastest of so many listings counts: others were disturbed.
 LISTINGS = 4
 
@@ -25,8 +27,10 @@ class Crowd:
     def __init__(self) -> None:
         self.limit = MOST
         self.is_too_large = False
+        self._refused = 0
         self._times: list[float] = []  # seconds an array
-        self._fewest_blocks = math.inf
+        # How many were listed the last time, and how many blocks of memory Python had then.
+        self._listed, self._blocks = 0, 0
 
     @property
     def why_not(self) -> str:
@@ -35,8 +39,13 @@ class Crowd:
 
     def may_be_listed(self, named: int) -> bool:
         """Whether listing is short enough, where the walk has found so many arrays."""
+        if self.is_too_large:
+            self._refused += 1
+            if self._refused % RETRY_AFTER == 0:
+                self.limit, self.is_too_large = MOST, False
         most = self.limit * FEWER if self.is_too_large else self.limit
-        self.is_too_large = named > most or sys.getallocatedblocks() > self._fewest_blocks
+        gone = self._blocks - sys.getallocatedblocks()
+        self.is_too_large = named > most or (self._listed > most and self._listed - gone > most)
         return not self.is_too_large
 
     def listed(self, count: int, seconds: float) -> None:
@@ -46,5 +55,4 @@ class Crowd:
         if len(self._times) == LISTINGS:
             self.limit = max(LEAST, min(MOST, int(LONGEST_S / min(self._times))))
         self.is_too_large = count > self.limit
-        fewer = count - int(self.limit * FEWER)
-        self._fewest_blocks = sys.getallocatedblocks() - fewer if self.is_too_large else math.inf
+        self._listed, self._blocks = count, sys.getallocatedblocks()
