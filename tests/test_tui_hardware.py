@@ -239,6 +239,15 @@ class TestHosts:
             shown = shown_after(*working(4), frame(agent_id(0), told, sequence=900), keys="2", size=(120, 40))
             assert says in shown
 
+    def test_operations_that_are_a_lower_bound_have_its_sign(self):
+        rhythm = staged_hardware.pulse(0, 0).rhythm
+        told = replace(staged_hardware.pulse(0, 0), rhythm=replace(rhythm, flops_at_least=True))
+        shown = shown_after(
+            *working(4), frame(agent_id(0), told, sequence=900), keys=("2", "j", "k"), size=(200, 40)
+        )
+        assert "of peak ≥" in shown and "computes ≥" in shown
+        assert any(cell.startswith("≥") and cell.endswith("F/s") for cell in shown.split())
+
     def test_what_should_worry_stands_out_below_with_a_word(self):
         shown = shown_after(*working(4), keys=("2", "j"), size=(140, 30))
         assert "container with 64 cores" in shown

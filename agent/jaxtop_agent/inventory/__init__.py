@@ -1,5 +1,5 @@
-"""The collectives that compiled programs contain, read from the compiler's own text.
+"""What compiled programs contain, read from the compiler's own text: collectives, operations, bytes.
 
-`hlo.py` reads the text, with `lines.py`, `shapes.py`, `groups.py` and `calls.py`: pure, and none of them ever
-guesses. `inventory.py` asks JAX for it, once for each program.
+`hlo.py` reads collectives, with `lines.py`, `shapes.py`, `groups.py` and `calls.py`; `operations.py` counts
+operations, with `counting.py`. All are pure and never guess. `inventories.py` asks JAX once for each program.
 """
