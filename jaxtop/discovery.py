@@ -13,8 +13,9 @@ from jaxtop.transport import FIRST_PORT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A host without a port may serve several agents; one of the first is enough to know them all.
-PORTS_TO_TRY = 8
+# Agents take the first free ports from the first one on, and one of them knows all others of its run. Where more
+# than four are on a host, an agent of another run may be beyond these: it is named with its port.
+PORTS_TRIED = range(FIRST_PORT, FIRST_PORT + 8)
 # 10,000 hosts with long names.
 MOST_OF_HOSTFILE, MOST_HOSTFILE = 1 << 20, "1 MiB"
 
@@ -77,7 +78,7 @@ def _at_address(target: str) -> list[Seed]:
     # IPv4 first: it is what agents advertise.
     address = min(resolved, key=lambda found: found[0] != socket.AF_INET)[4][0]
     literal = f"[{address}]" if ":" in str(address) else str(address)
-    ports = range(FIRST_PORT, FIRST_PORT + PORTS_TO_TRY) if port is None else (port,)
+    ports = PORTS_TRIED if port is None else (port,)
     return [Seed(target, tuple(f"{literal}:{each}" for each in ports))]
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from jaxtop import wire
+from jaxtop import discovery, wire
 from tests.support import (
     PYTHON,
     ROOT,
@@ -253,6 +253,15 @@ def test_somebody_else_at_the_address_is_told_in_one_line(stranger):
 def test_an_address_where_nobody_listens_is_told_in_one_line():
     assert "nobody listens" in complaint(f"127.0.0.1:{free_port()}")
     assert "nobody listens" in complaint(loopback_address())
+
+
+def test_the_ports_of_a_host_that_are_tried_are_those_that_are_told():
+    """Where more agents are, one may have to be named with its port."""
+    (seed,) = discovery.seeds(["127.0.0.1"])
+    first, last = (seed.endpoints[i].rpartition(":")[2] for i in (0, -1))
+    told = f"ports {first} to {last}"
+    assert told in (ROOT / "README.md").read_text()
+    assert told in " ".join(jaxtop("attach", "--help").stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that say what to look at."""
+    ports = discovery.PORTS_TRIED
     parser.add_argument(
-        "target", nargs="*", metavar="TARGET", help="run name, run id, host, host:port or run file"
+        "target",
+        nargs="*",
+        metavar="TARGET",
+        help=f"run name, run id, host (ports {ports[0]} to {ports[-1]} are tried), host:port or run file",
     )
     parser.add_argument("--hostfile", metavar="FILE", help="a file with a host or host:port a line")
     parser.add_argument(
