@@ -11,7 +11,7 @@ SIDE_BY_SIDE := --dist loadgroup --numprocesses
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check test-newest test-oldest test-node soak bench screenshots clean
+.PHONY: demo test check test-newest test-oldest test-lowest test-node soak bench screenshots clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
@@ -33,8 +33,16 @@ test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again
 	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
 	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet' $(ONCE_MORE)
 
-soak: $(VENV)/.ready                 ## the long repetitions of which CI runs a sample
+soak: $(VENV)/.ready test-lowest     ## the long repetitions of which CI runs a sample
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600
+
+test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and the demo on the lowest versions allowed
+	JAXTOP_LOWEST=1 $(VENV)-lowest/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE) \
+		tests/test_bounds.py tests/test_looks.py tests/test_tui_sizes.py tests/test_tui_plot.py tests/test_tapes.py \
+		tests/test_recordings*.py tests/test_wire.py tests/test_transport.py tests/test_export.py tests/test_machine.py \
+		tests/test_hardware_*.py tests/test_demo.py \
+		tests/test_black_box.py::test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before \
+		tests/test_black_box.py::test_a_run_says_that_it_records_and_when_it_cannot
 
 test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on files of ours
 	npm install --silent --no-save --prefix build/node '@mcap/core@^2' 'fzstd@^0.1'
@@ -57,5 +65,14 @@ $(VENV)-oldest/.ready: pyproject.toml
 	$(VENV)-oldest/bin/python $(INSTALL) --editable '.[dev]' 'jax==$(OLDEST_JAX)' 'jaxlib==$(OLDEST_JAX)'
 	touch $@
 
+$(VENV)-lowest/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python $(INSTALL) uv
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct \
+		--editable '.[demo,tpu]'
+	$(VENV)-lowest/bin/python $(INSTALL) pytest pytest-rerunfailures pytest-timeout pytest-xdist \
+		grpcio prometheus-client types-psutil
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV)-oldest build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-lowest build dist .mypy_cache .ruff_cache .pytest_cache

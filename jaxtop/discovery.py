@@ -13,8 +13,8 @@ from jaxtop.transport import FIRST_PORT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Agents take the first free ports from here on, and each knows all others of its run. Where more than four are on
-# a host, an agent of another run may be beyond these: it is named with its port.
+# Agents take the first free ports from here on, and each knows all others of its run. An agent of another run
+# may be beyond these where more than four are on a host: it is named with its port.
 PORTS_TRIED = range(FIRST_PORT, FIRST_PORT + 8)
 # 10,000 hosts with long names.
 MOST_OF_HOSTFILE, MOST_HOSTFILE = 1 << 20, "1 MiB"
