@@ -22,8 +22,8 @@ COUNTED = 64
 HARDLY_SEEN = 10
 # A gap so many times the usual ends a stretch in which launches ran ahead of the device.
 WAITED = 3
-# Where launches run ahead, so much of the time is spent in waiting for the device.
-WAITED_SHARE = 0.9
+# Where launches run ahead, one wait for the device is so many times as long as another.
+WAITS_DIFFER = 4
 
 
 class Gap(NamedTuple):
@@ -73,7 +73,7 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
     if _is_hidden(gaps, alike, cut, usual, device_ns):
         return _by_the_device(gaps, device_ns)
     if _runs_ahead(cut, usual, device_ns):
-        return list(_shared(cut, max(usual * WAITED, _shortest_wait(cut))))
+        return list(_shared(cut, max(usual * WAITED, _typical_wait(cut) / WAITS_DIFFER)))
     return list(_one_by_one(gaps, cut, usual))
 
 
@@ -119,16 +119,20 @@ def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> boo
     return usual < ONLY_LAUNCHED_NS and waited * 2 > total
 
 
-def _shortest_wait(gaps: Sequence[Gap]) -> float:
-    """The shortest of the longest gaps that make up most of the time: in the others steps are only launched.
+def _typical_wait(gaps: Sequence[Gap]) -> float:
+    """The gap, a step, on whose either side half of the time is; a pause that outweighs all others is no gap.
 
-    Launching takes uneven times itself, so a multiple of the usual gap does not tell the two apart.
+    Launching takes uneven times itself, so a multiple of the usual gap does not tell waits from launches.
     """
-    left = sum(gap.duration for gap in gaps) * WAITED_SHARE
-    for each in sorted((gap.duration / gap.steps, gap.duration) for gap in gaps)[::-1]:
-        left -= each[1]
+    longest_first = sorted(((gap.duration / gap.steps, gap.duration) for gap in gaps), reverse=True)
+    total = sum(duration for _, duration in longest_first)
+    while len(longest_first) > 1 and longest_first[0][1] * 2 > total:
+        total -= longest_first.pop(0)[1]
+    left = total / 2
+    for each, duration in longest_first:
+        left -= duration
         if left <= 0:
-            return each[0]
+            return each
     return 0.0
 
 

@@ -10,7 +10,7 @@ from statistics import fmean, quantiles
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from jaxtop_agent.steps.durations import Gap, launches_a_step, step_times
-from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_eager, is_still, makers
+from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, is_still, makers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +24,8 @@ VERIFY_EVERY, VERIFY_EVERY_NS = 128, 5_000_000_000
 SHORTEST_SIGHT_NS = 100_000_000
 # Fewer steps than this have no percentiles.
 FEWEST_FOR_PERCENTILES = 5
+# Operations of JAX that the script launches one by one make a step only if so many are repeated for so long.
+FEWEST_EAGER, EAGER_LASTS_NS = 2, 10_000_000_000
 # The script may count in larger strides, but hardly in such.
 LONGEST_STRIDE = 10_000
 
@@ -83,6 +85,9 @@ class Steps:
         # Up to when the launches were compared with the pattern, and what was known of them then.
         self._verified = 0
         self._facts = Facts()
+        # What may be the step of a script without functions of its own, and since when it is repeated.
+        self._eager: Pattern | None = None
+        self._eager_since = 0
         self._start_anew()
 
     def look(self, launches: Sequence[Launch], calls: Sequence[Call], facts: Facts, now: int) -> Told | None:
@@ -119,12 +124,24 @@ class Steps:
             self._change(find(sequence, weights))
 
     def _find_eager(self, launches: Sequence[Launch], facts: Facts) -> None:
-        """Where functions of the script were launched before, operations of JAX alone are no new step."""
+        """Find a step of nothing but JAX's own operations, which must last: initializations look alike.
+
+        Where functions of the script were launched before, these make the step, though they are out of sight.
+        """
         if facts.has_functions:
             return
         sequence = [launch.function for launch in launches[-COMPARED:]]
-        if self._pattern is None or not is_still(self._pattern, sequence):
-            self._change(find_eager(launches))
+        if self._pattern is not None and is_still(self._pattern, sequence):
+            return
+        self._change(None)
+        if self._eager is None or not is_still(self._eager, sequence):
+            self._eager = find(sequence, {})
+            self._eager_since = launches[0].at if launches else 0
+        found = self._eager
+        if found is None or len(found.group) < FEWEST_EAGER:
+            return
+        if launches[-1].at - self._eager_since >= EAGER_LASTS_NS:
+            self._change(found)
 
     def _change(self, found: Pattern | None) -> None:
         if found != self._pattern:

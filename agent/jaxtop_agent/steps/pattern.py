@@ -17,8 +17,6 @@ FEWEST = 6
 # Of the launches that a step repeats so many are the same again. What is launched at every twentieth step, or
 # less often, does not hide the step; what closes each ten launches makes a step of them.
 SAME, HARDLY_SAME = 0.9, 0.75
-# Operations of JAX that the script launches one by one make a step only if so many are repeated for so long.
-FEWEST_EAGER, EAGER_LASTS_NS = 2, 10_000_000_000
 # Functions that return so much less than others, and than they take, only look at the state.
 SMALL = 20
 
@@ -64,18 +62,6 @@ def makers(
         return returned * SMALL >= (largest if taken * SMALL < largest else min(largest, taken))
 
     return frozenset(filter(carries, functions))
-
-
-def find_eager(launches: Sequence[Launch]) -> Pattern | None:
-    """The pattern of a script that launches nothing but JAX's own operations, each by itself.
-
-    Initializations look alike, so it must be strict, last, and be of several launches.
-    """
-    launches = launches[-COMPARED:]
-    if len(launches) < FEWEST or launches[-1].at - launches[0].at < EAGER_LASTS_NS:
-        return None
-    found = find([launch.function for launch in launches], {})
-    return found if found is not None and len(found.group) >= FEWEST_EAGER else None
 
 
 def is_still(pattern: Pattern, sequence: Sequence[int]) -> bool:
