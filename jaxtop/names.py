@@ -30,3 +30,36 @@ def legible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# A text of more words than these is a sentence, whose beginning says most; others are names.
+_WORDS_OF_A_NAME = 3
+_SEPARATORS = " ./[(:+-,"
+# With less room there is none for both ends.
+_LEAST_ROOM = 8
+
+
+def shorten(text: str, room: int) -> str:
+    """The text in so many characters, cut between words: sentences at the end, names and paths inside."""
+    if len(text) <= room:
+        return text
+    if room < _LEAST_ROOM:
+        return text[: room - 1] + "…" if room > 0 else ""
+    if text.count(" ") >= _WORDS_OF_A_NAME:
+        return text[: _end(text, room - 1)].rstrip(" ,;:") + "…"
+    tail = text[_start(text, len(text) - (room - 1) * 3 // 5) :]
+    return text[: _end(text, room - 1 - len(tail))] + "…" + tail
+
+
+def _end(text: str, last: int) -> int:
+    """The last place between words up to this one; this one where the nearest is far away."""
+    return next((i for i in range(last, last // 3, -1) if _is_between(text, i)), last)
+
+
+def _start(text: str, first: int) -> int:
+    """The first place between words from this one on; this one where the nearest is far away."""
+    return next((i for i in range(first, (first + len(text)) // 2) if _is_between(text, i)), first)
+
+
+def _is_between(text: str, i: int) -> bool:
+    return text[i - 1] in _SEPARATORS or text[i] in _SEPARATORS

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
+from jaxtop.names import shorten
 from jaxtop_agent import calls, origins, running, threads
 from jaxtop_agent.waiting import breathe
 
@@ -68,7 +69,7 @@ def _thread(name: str, is_main: bool, frame: FrameType) -> wire.Thread:
 def _place(frame: FrameType) -> wire.Place:
     code = frame.f_code
     # The line is None where the compiler made instructions that belong to none.
-    return wire.Place(short(code.co_filename), frame.f_lineno or 0, code.co_name[:LONGEST])
+    return wire.Place(short(code.co_filename), frame.f_lineno or 0, shorten(code.co_name, LONGEST))
 
 
 def _names() -> tuple[dict[int, str], int | None]:
@@ -99,13 +100,13 @@ def _cut(thread: wire.Thread, most: int) -> wire.Thread:
 def short(file: str) -> str:
     """The bare name of a file of the script's own; what is imported from elsewhere keeps the folder there."""
     if file.startswith("<"):
-        return file[:LONGEST]
+        return shorten(file, LONGEST)
     for installed in origins.INSTALLED:
         _, found, inside = file.rpartition(f"/{installed}/")
         if found:
-            return (inside if "/" in inside else f"{installed}/{inside}")[-LONGEST:]
+            return shorten(inside if "/" in inside else f"{installed}/{inside}", LONGEST)
     if origins.is_library(file):
         for root in origins.roots():
             if file.startswith(root):
-                return f"{os.path.basename(root.rstrip('/'))}/{file.removeprefix(root)}"[-LONGEST:]  # noqa: PTH119
-    return os.path.basename(file)[-LONGEST:]  # noqa: PTH119 - only text is cut
+                return shorten(f"{os.path.basename(root.rstrip('/'))}/{file.removeprefix(root)}", LONGEST)  # noqa: PTH119
+    return shorten(os.path.basename(file), LONGEST)  # noqa: PTH119 - only text is cut

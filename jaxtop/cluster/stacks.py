@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jaxtop.cluster.views import run_of, runs
+from jaxtop.names import shorten
 from jaxtop.wire import COMPILED
 
 if TYPE_CHECKING:
@@ -89,10 +90,10 @@ def line_text(place: Place) -> str:
 
 
 def _written(place: Place, file: str) -> str:
-    name = place.function[:LONGEST_NAME]
-    return (
-        f"{name}, inside jaxlib" if place.file == COMPILED else f"{file[-LONGEST_NAME:]}:{place.line} {name}"
-    )
+    name = shorten(place.function, LONGEST_NAME)
+    if place.file == COMPILED:
+        return f"{name}, inside jaxlib"
+    return f"{shorten(file, LONGEST_NAME)}:{place.line} {name}"
 
 
 def main_frames(stacks: Stacks) -> tuple[Place, ...]:

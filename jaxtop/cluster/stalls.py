@@ -17,7 +17,7 @@ from jaxtop.cluster.ranges import named
 from jaxtop.cluster.stacks import groups_of, place_text
 from jaxtop.cluster.states import State, interval_of, state_of, was_never_reached
 from jaxtop.cluster.views import run_of, runs
-from jaxtop.names import program_of
+from jaxtop.names import program_of, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -289,7 +289,7 @@ class _Case:
             return f"what follows {self.function}"  # no launch was ever counted: the script told of its steps
         program = program_of(self.function)
         known = [each for (name, _), each in host.inventories.items() if name == program]
-        program = program[:LONGEST_NAME]
+        program = shorten(program, LONGEST_NAME)
         if len(known) == 1 and len(known[0].collectives) == 1 and not known[0].rest and not known[0].unread:
             return f"{program} ({known[0].collectives[0].op})"
         return program
@@ -307,7 +307,7 @@ class _Case:
 
     def _compiling_text(self) -> str:
         first = max(self._compilers, key=self._compiles_for)
-        what = min(first.pulse.compiling, key=lambda each: each.since_ms).function[:LONGEST_NAME]
+        what = shorten(min(first.pulse.compiling, key=lambda each: each.since_ms).function, LONGEST_NAME)
         many = len(self._compilers) > 1
         return (
             f"{named(self._compilers)} {'compile' if many else 'compiles'} {what} "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
+from jaxtop.names import shorten
 from jaxtop_agent import budget, jaxprivate, origins
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.inventory.inventories import Inventories
@@ -174,12 +175,13 @@ def _describe(executable: Any, *, alone: bool) -> wire.Program | None:
     except Exception:
         return None
     local = _local_devices(executable)
+    created = origins.created(jaxprivate.program_traceback(executable))
     program = wire.Program(
         name=name,
         fingerprint=_text(jaxprivate.fingerprint(executable)),
         devices=local if alone else _devices(executable, name, local),
         local_devices=local,
-        created=(origins.created(jaxprivate.program_traceback(executable)) or "")[:LONGEST_NAME] or None,
+        created=shorten(created, LONGEST_NAME) if created else None,
     )
     with suppress(Exception):
         memory = jaxprivate.compiled_memory(executable)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from jaxtop.names import shorten
+
 _HEAD = re.compile(r"\s*(?:ROOT )?%?([^\s=]+) = ")
 _OPCODE = re.compile(r"\s*([a-z][a-z0-9\-]*)\(")
 _BRACKET = re.compile(r"[()]")
@@ -63,7 +65,7 @@ class Instruction(NamedTuple):
         last = match[1].split("[", 1)[0].rsplit("/", 1)[-1]
         if last.count(")") > last.count("("):  # "transpose(jvp(f))/while/g" and the like are cut in between
             last = last.rstrip(")")
-        return last[:LONGEST_SOURCE]
+        return shorten(last, LONGEST_SOURCE)
 
     @property
     def trips(self) -> int | None:

@@ -14,6 +14,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.strip import Strip
 
+from jaxtop.names import shorten
 from jaxtop.tui.text import NA, printable
 
 if TYPE_CHECKING:
@@ -225,6 +226,8 @@ def fit(text: str, width: int, align: str = "left") -> str:
     text = printable(text)
     length = len(text) if text.isascii() else cell_len(text)
     if length > width:
+        if text.isascii():
+            return shorten(text, width).ljust(width)
         return set_cell_size(text, width - 1) + "…" if width else ""
     padding = " " * (width - length)
     return padding + text if align == "right" else text + padding
