@@ -110,3 +110,11 @@ def test_programs_without_fingerprints_cannot_be_told_apart():
     listed = tuple(wire.Program("jit_step", None, created=each) for each in ("a", "b"))
     found = rates(host.but(programs=wire.Programs(1, listed, seen_ms=(1, 2))))
     assert (found.of_program, found.unsplit["jit_step"]) == ({}, (2.0, 2))
+
+
+def test_what_was_not_told_apart_at_first_is_dropped_once_it_is():
+    """Windows taken before all programs were read do not say which one they saw."""
+    later = [window("f2", at_ms=30 + i) for i in range(3)]
+    views = collectives(run((100, 100, 400), window(None, None), *later))
+    assert {each.fingerprint for each in views} == {"f0", "f1", "f2"}
+    assert {each.fingerprint for each in views if each.samples} == {"f2"}

@@ -48,18 +48,22 @@ def test_of_a_function_compiled_for_three_shapes_the_one_that_runs_has_the_launc
                 found = [each for each in programs(attached.cluster) if each.function == "step"]
                 return sorted(found, key=lambda each: each.program.argument_bytes)
 
-            def is_measured():
-                found = steps()
-                return len(found) == 3 and found[-1].launches_per_second and found[-1].function_per_second
+            def views():
+                return [each for each in collectives(attached.cluster) if each.program == "jit_step"]
 
-            attached.until(is_measured)
-            *unused, running = steps()
-            assert [each.launches_per_second for each in unused] == [0, 0]
-            assert running.launches_per_second == running.function_per_second
-            views = [each for each in collectives(attached.cluster) if each.program == "jit_step"]
-            measured = {each.fingerprint for each in views if each.samples}
-            assert measured == {running.program.fingerprint}
-            assert {each.axes for each in views} == {("data",)}
-            (along,) = axis_traffic(views)
-            expected = sum(each.bytes for each in views if each.samples) * running.function_per_second
+            def is_told_apart():
+                found = steps()
+                return (
+                    len(found) == 3
+                    and found[-1].function_per_second
+                    and [each.launches_per_second for each in found] == [0, 0, found[-1].function_per_second]
+                    and {each.fingerprint for each in views() if each.samples}
+                    == {found[-1].program.fingerprint}
+                    and {each.axes for each in views()} == {("data",)}
+                )
+
+            attached.until(is_told_apart)
+            running = steps()[-1]
+            (along,) = axis_traffic(views())
+            expected = sum(each.bytes for each in views() if each.samples) * running.function_per_second
             assert along.bytes_per_second == pytest.approx(expected) and not along.at_least

@@ -133,7 +133,13 @@ def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list
     """All collectives of all runs, those that take most time first, then those never timed, by bytes."""
     known = KnownCollectives() if known is None else known
     joining, of_programs = cluster.joining, layouts(cluster)
-    keys = [*of_programs, *(key for key in joining.seen if key not in of_programs)]
+    names = {key[:2] for key in of_programs}
+    keys = [*of_programs]
+    keys += [
+        key
+        for key in joining.seen
+        if key not in of_programs and not (key[:2] in names and _is_settled(cluster, key))
+    ]
     asked: dict[str, Rates] = {}
     launched = {key: _rate_of(cluster, key, asked) for key in keys}
     told = (joining.changes, joining.facts, launched)
@@ -178,6 +184,17 @@ class _Rate(NamedTuple):
 
     own: float | None
     unsplit: Unsplit | None
+
+
+def _is_settled(cluster: Cluster, key: ProgramKey) -> bool:
+    """Whether what windows could not tell apart at first they have told apart since."""
+    _, name, fingerprint = key
+    told = [
+        host.launched.get(name)
+        for agent in cluster.joining.seen[key].told
+        if (host := cluster.hosts.get(agent))
+    ]
+    return fingerprint is None and not any(each is not None and None in each.counts for each in told)
 
 
 def _common(of_programs: Mapping[ProgramKey, Layout], key: ProgramKey, op: str) -> Layout | None:
