@@ -136,6 +136,8 @@ class Windows:
             return
         is_asked = slot is None
         launch_s = self._look()
+        if not is_asked and not self._is_sampled(topology):  # by what is launched now
+            return
         seconds = self._schedule.length(launch_s, self._expected.per_second, requested=is_asked)
         most, recorded = self._schedule.most_events(requested=is_asked), self._load.recorder()
         try:
