@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.timeout(300)]
 
 PROGRAM = ROOT / "tests" / "programs" / "first_steps.py"
 LINES = PROGRAM.read_text().splitlines()
-HELD_IN = {"before": "600", "first": "IS_LAST and number", "fifth": "IS_LAST and number"}
+HELD_IN = {"before": 'kind == "before"', "first": "IS_LAST and number", "fifth": "IS_LAST and number"}
 
 
 def is_there(*names):
