@@ -87,8 +87,8 @@ def test_whatever_a_viewer_does_the_run_goes_on(run, tmp_path, conduct):
             return
         process.send_signal(signal.SIGCONT)
         with run.paused():
-            eventually(lambda: seen()["hosts"]["0"]["launches"].get("step") == run.steps() - 1)
-            assert set(seen()["hosts"]["0"]["launches"].values()) == {run.steps() - 1}
+            eventually(lambda: seen()["hosts"]["0"]["launches"].get("step") == run.steps())
+            assert set(seen()["hosts"]["0"]["launches"].values()) == {run.steps()}
             assert seen()["hosts"]["0"]["state"] == "live"
         if conduct == "stopped":
             assert seen()["missed"] > 0  # else nothing was repaired, and this proved little
@@ -115,7 +115,7 @@ def test_what_one_viewer_asks_for_is_not_missing_elsewhere(run):
         with run.paused():
             ask(wire.Request("state"))  # comes between the last launch and the next pulse
             for each in (one, other):
-                each.until(lambda each=each: each.host(0).launches.get("step") == run.steps() - 1, timeout=20)
+                each.until(lambda each=each: each.host(0).launches.get("step") == run.steps(), timeout=20)
         ask(wire.Request("pace", interval_ms=100))
         assert not any(answer is None or answer.error for answer in answers)
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster, exited, hosts, keyframe, runs, state_of
+from jaxtop.cluster import Cluster, devices, exited, hosts, keyframe, runs, state_of
 from jaxtop.export import to_json
 from tests.stage import frame, shown_after, well
 from tests.stories import census, hello, link, pulse, tell
@@ -128,3 +128,14 @@ def test_a_keyframe_of_an_older_recording_is_read_with_its_restarts():
 def test_the_app_says_how_many_were_dropped():
     shown = shown_after(*well(), frame("", wire.PastEvents(dropped=12)), keys="", size=(160, 40))
     assert "12 exited processes dropped" in shown
+
+
+def test_what_views_derived_of_the_dropped_is_dropped_with_them():
+    known = {}
+    cluster = restarted(3, of_one_run=False)
+    devices(cluster, 300, known)
+    assert known.keys() == cluster.hosts.keys()
+    cluster.hosts.pop("a0")
+    cluster.changes += 1
+    devices(cluster, 300, known)
+    assert known.keys() == cluster.hosts.keys()

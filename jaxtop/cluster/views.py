@@ -180,12 +180,16 @@ def devices(cluster: Cluster, now: float, known: Known | None = None) -> list[De
     """
     known = {} if known is None else known
     found: list[DeviceView] = []
-    for host in hosts(cluster):
+    there = hosts(cluster)
+    for host in there:
         state = state_of(host, now)
         entry = known.get(host.agent)
         if entry is None or entry[0] is not host or entry[1] is not state:
             entry = known[host.agent] = host, state, list(_devices_of(cluster, host, state))
         found += entry[2]
+    if len(known) > len(there):  # some were dropped
+        for agent in known.keys() - {host.agent for host in there}:
+            del known[agent]
     return found
 
 

@@ -129,6 +129,8 @@ class Questions:
             also(reply, [])  # the messages were handed over already
 
     def _read(self, parts: list[bytes], now: float) -> tuple[wire.Reply | None, list[wire.Frame]]:
+        if parts and (not parts[0] or parts[0].decode("ascii", "replace") in wire.KINDS):
+            return None, []  # figures: that port is not the one for questions, as may be where none was typed
         try:
             reply = wire.decode_as(wire.Reply, parts[0]) if parts else None
             frames = [wire.unpack(parts[i : i + 3], now) for i in range(1, len(parts), 3)]
