@@ -11,7 +11,7 @@ SIDE_BY_SIDE := --dist loadgroup --numprocesses
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 INSTALL := -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check test-newest test-oldest test-lowest test-node soak bench screenshots clean
+.PHONY: demo test check test-newest test-oldest test-lowest test-node soak bench screenshots docs clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
@@ -50,6 +50,9 @@ test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on 
 
 bench: $(VENV)/.ready                ## what jaxtop costs, as figures beside their controls
 	$(BIN)/python -m tests.bench
+
+docs: $(VENV)/.ready                 ## the generated pages of docs/
+	$(BIN)/python -m tests.pages
 
 screenshots: $(VENV)/.ready
 	$(BIN)/python -m tests.screenshots

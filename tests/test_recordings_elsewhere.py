@@ -1,4 +1,4 @@
-"""Recordings for others: the public MCAP reader validates and reads every file, and so does the README."""
+"""Recordings for others: the public MCAP reader validates and reads every file, and so do the lines of its page."""
 
 from __future__ import annotations
 
@@ -171,9 +171,9 @@ def wire_time(frame: wire.Frame) -> int:
     return to_ns(frame.at)
 
 
-def test_the_lines_in_the_readme_run_as_they_are(tmp_path):
-    """On a real file, with mcap and msgpack alone; they print what the README says that they print."""
-    found = re.search(r"<!-- ten lines -->\n(.*?)<!-- -->", (ROOT / "README.md").read_text(), re.DOTALL)
+def test_the_lines_in_the_documentation_run_as_they_are(tmp_path):
+    """On a real file, with mcap and msgpack alone; they print what the page says."""
+    found = re.search(r"<!-- ten lines -->\n(.*?)<!-- -->", (ROOT / "docs/recordings.md").read_text(), re.DOTALL)
     assert found is not None
     lines = textwrap.dedent(found.group(1)).strip("\n")
     assert len(lines.splitlines()) <= 10 and "jaxtop" not in lines

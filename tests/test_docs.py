@@ -1,0 +1,51 @@
+"""The documentation: links lead somewhere, generated pages are current, what users can type is described."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import pages
+
+ROOT = Path(__file__).parent.parent
+WRITTEN = sorted(
+    [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")]
+)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_a_heading(page):
+    for target in LINK.findall(page.read_text()):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, heading = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name} links to {target}"
+        if heading:
+            assert heading in headings(file), f"{page.name} links to {target}"
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("name", ["commands.md", "keys.md"])
+def test_generated_pages_are_current(name):
+    assert (pages.DOCS / name).read_text() == pages.pages()[name], "run `make docs`"
+
+
+def test_every_environment_variable_is_documented():
+    code = "\n".join(file.read_text() for room in ("jaxtop", "agent") for file in (ROOT / room).rglob("*.py"))
+    internal = {"JAXTOP_BOOT"}  # set by `jaxtop run` for the process it starts, removed there
+    written = "\n".join(page.read_text() for page in WRITTEN)
+    used = set(re.findall(r"\bJAXTOP_[A-Z_]+\b", code)) - internal
+    assert {name for name in used if name not in written} == set()
+
+
+def test_the_readme_is_one_page():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
