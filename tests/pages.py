@@ -1,4 +1,4 @@
-"""The generated pages of `docs/`: `python -m tests.pages` writes them, a test checks that they are current."""
+"""The generated pages of `docs/`: `make docs` writes them, a test checks that they are current."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ PLACES = {
     "StacksView": "Stacks",
     "DifferenceScreen": "Difference",
 }
-DIALOGS = {"GoTo", "Help"}
+DIALOGS = {"GoTo", "Help", "Picker"}
 SHOWN = {
-    "escape": "Esc", "question_mark": "?", "slash": "/", "left": "←", "right": "→", "up": "↑", "down": "↓", "enter": "Enter",
-    "tab": "Tab", "shift+tab": "Shift+Tab", "pageup": "Page Up", "pagedown": "Page Down", "space": "Space", "colon": ":",
-    "ctrl+p": "Ctrl+P", "comma": ",", "full_stop": ".", "less_than_sign": "<", "greater_than_sign": ">", "minus": "-", "plus": "+",
+    "escape": "Esc", "question_mark": "?", "slash": "/", "left": "←", "right": "→", "up": "↑",
+    "down": "↓", "enter": "Enter", "tab": "Tab", "shift+tab": "Shift+Tab", "pageup": "Page Up",
+    "pagedown": "Page Down", "space": "Space", "colon": ":", "ctrl+p": "Ctrl+P", "comma": ",",
+    "full_stop": ".", "less_than_sign": "<", "greater_than_sign": ">", "minus": "-", "plus": "+",
     "asterisk": "*", "left_square_bracket": "[", "right_square_bracket": "]", "left_curly_bracket": "{",
     "right_curly_bracket": "}", "home": "Home", "end": "End",
 }  # fmt: skip

@@ -173,7 +173,9 @@ def wire_time(frame: wire.Frame) -> int:
 
 def test_the_lines_in_the_documentation_run_as_they_are(tmp_path):
     """On a real file, with mcap and msgpack alone; they print what the page says."""
-    found = re.search(r"<!-- ten lines -->\n(.*?)<!-- -->", (ROOT / "docs/recordings.md").read_text(), re.DOTALL)
+    found = re.search(
+        r"<!-- ten lines -->\n(.*?)<!-- -->", (ROOT / "docs/recordings.md").read_text(), re.DOTALL
+    )
     assert found is not None
     lines = textwrap.dedent(found.group(1)).strip("\n")
     assert len(lines.splitlines()) <= 10 and "jaxtop" not in lines
