@@ -1,4 +1,4 @@
-"""Recordings for others: the public MCAP reader validates and reads every file, and so do the lines of its page."""
+"""Recordings for others: the public MCAP reader validates and reads every file, as the documentation says."""
 
 from __future__ import annotations
 
