@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,20 @@ class RunFile(NamedTuple):
     path: Path
     hello: Hello
     is_stale: bool
+
+
+class Unshown(msgspec.Struct, frozen=True):
+    """A process in which the agent could not start: which, its name, and why not."""
+
+    pid: int
+    ticks: int | None
+    boot: str
+    pid_namespace: str
+    name: str
+    why: str
+
+
+UNSHOWN = ".unshown"
 
 
 def folders() -> list[Path]:
@@ -58,6 +73,46 @@ def secure(folder: Path) -> None:
     with private.opened(folder):
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, "it cannot be written", str(folder))
+
+
+def explain(name: str | None, error: BaseException) -> None:
+    """Leave word of why this process is not shown, for `jaxtop ls`; where that cannot be written, nowhere."""
+    pid, place = os.getpid(), processes.here()
+    ticks = processes.start_ticks(pid)
+    why = str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
+    text = msgspec.json.encode(Unshown(pid, ticks, place.boot, place.pid_namespace, name or _script(), why))
+    for folder in folders():
+        with suppress(OSError):
+            secure(folder)
+            private.write(folder, f"{pid}{UNSHOWN}", text)
+            return
+
+
+def explain_no_more() -> None:
+    """Take back what `explain` left: this process is shown after all."""
+    for folder in folders():
+        with suppress(OSError):
+            (folder / f"{os.getpid()}{UNSHOWN}").unlink(missing_ok=True)
+
+
+def unshown() -> list[Unshown]:
+    """Living processes of this user that are not shown; what others left is removed."""
+    found = []
+    for folder in filter(private.is_ours, folders()):
+        for path in folder.glob(f"*{UNSHOWN}"):
+            with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+                each = msgspec.json.decode(private.read(path), type=Unshown)
+                if not processes.is_gone(
+                    processes.Place(each.boot, each.pid_namespace), each.pid, each.ticks
+                ):
+                    found.append(each)
+                else:
+                    path.unlink(missing_ok=True)
+    return found
+
+
+def _script() -> str:
+    return Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
 
 
 def remove(agent: str) -> None:

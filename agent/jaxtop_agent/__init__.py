@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jaxtop_agent.agent import Agent
+    from jaxtop_agent.loading import Loading
 
 __all__ = ["start", "step", "stop", "watch"]
 
 _agent: Agent | None = None
 _is_prepared = False
+_held: list[Loading] = []  # while this process forks
 
 
 def start(
@@ -33,7 +35,8 @@ def start(
     """Make this process visible to `jaxtop`.
 
     Returns at once, never raises for reasons of its own, and may stand before or after
-    `jax.distributed.initialize()`; a second call does nothing.
+    `jax.distributed.initialize()`; a second call does nothing. A process that is short of threads, memory or
+    file descriptors is not shown; `jaxtop ls` says so.
 
     Args:
         name: what viewers call the run; the script's name by default.
@@ -73,8 +76,19 @@ def stop() -> None:
 def _prepare_for_forks() -> None:
     global _is_prepared  # noqa: PLW0603 - Python cannot take an at-fork hook back
     if not _is_prepared and hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_in_forked_child)
+        os.register_at_fork(before=_hold, after_in_parent=_go_on, after_in_child=_in_forked_child)
         _is_prepared = True
+
+
+def _hold() -> None:
+    if (forking := _agent) is not None:
+        _held.append(forking.loading)
+        forking.loading.hold()
+
+
+def _go_on() -> None:
+    if _held:
+        _held.pop().go_on()
 
 
 def _in_forked_child() -> None:

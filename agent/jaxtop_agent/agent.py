@@ -8,21 +8,28 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from jaxtop import room
+from jaxtop_agent.arrays.watched import Watched
 from jaxtop_agent.arrival import when_imported
+from jaxtop_agent.hooks import Hooks
+from jaxtop_agent.loading import Loading, Stopped
+from jaxtop_agent.progress import Progress
+from jaxtop_agent.threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.board import Board
-    from jaxtop_agent.hooks import Hooks
     from jaxtop_agent.publisher import Publisher
     from jaxtop_agent.settings import Settings
-    from jaxtop_agent.threads import Worker
     from jaxtop_agent.windows.worker import Windows
 
 # The longest a script's exit may be held up; each call into jaxlib is far shorter.
 PATIENCE = 2.0
+START_RETURNS_WITHIN = 0.01
+# Ours and ZeroMQ's, and as many for the script.
+THREADS = 16
 
 
 class Agent:
@@ -39,9 +46,9 @@ class Agent:
         self._black_box: BlackBox | None = None
         self._call_off: Callable[[], None] = lambda: None
         self._deadline: float | None = None
-        from jaxtop_agent.arrays.watched import Watched
-        from jaxtop_agent.progress import Progress
-
+        self._loader: Worker | None = None
+        self._is_over = False
+        self.loading = Loading()
         self.progress = Progress()
         self.watched = Watched()
 
@@ -52,11 +59,39 @@ class Agent:
     def _begin(self) -> None:
         # On the user's thread, inside `import jax` or `agent.start()`: nothing may come out of it.
         try:
+            hooks = self._hooks = Hooks()
+            hooks.install()
+            import psutil  # on a thread that `threading` does not know, this would make it known  # noqa: F401
+
+            # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients
+            # down at exit, and none of our threads may be inside one by then.
+            atexit.register(self._end)
+            loader = Worker("loader", self._load, self._not_loaded)
+            loader.start()
+            self._loader = loader
+        except Exception as error:
+            self._not_loaded(error)
+
+    def _load(self) -> None:
+        time.sleep(START_RETURNS_WITHIN)  # or `start` would wait for the GIL, on its last lines
+        with self.loading.undivided():
+            room.require_threads(THREADS)
+        self.loading.load()
+        with self.loading.undivided():
             self._assemble()
-        except Exception:
-            self.progress.close()
-            with suppress(Exception):
-                self.stop("failed")
+
+    def _not_loaded(self, error: BaseException) -> None:
+        """What could not be loaded is not there."""
+        with suppress(Exception):
+            self._take_down("failed")
+        if not isinstance(error, Stopped):
+            self._explain(error)
+
+    def _explain(self, error: BaseException) -> None:
+        with suppress(Exception):
+            from jaxtop import runfiles  # takes long to load, and is hardly ever needed here
+
+            runfiles.explain(self._settings.name, error)
 
     def watch(self, names: dict[str, object]) -> None:
         """Take over names; whatever is wrong with them is no reason to end a training run."""
@@ -64,12 +99,10 @@ class Agent:
             self.watched.watch(names)
 
     def _assemble(self) -> None:
-        # Heavy imports happen here, on the user's thread, because a fork during an import on another thread
-        # would leave the child with a lock that nobody opens.
+        from jaxtop import runfiles  # these were loaded by now
         from jaxtop_agent import collectors
         from jaxtop_agent.board import Board
         from jaxtop_agent.hardware import worker as hardware
-        from jaxtop_agent.hooks import Hooks
         from jaxtop_agent.identity import identify
         from jaxtop_agent.messages import Messages
         from jaxtop_agent.publisher import Publisher
@@ -77,17 +110,18 @@ class Agent:
         from jaxtop_agent.sampler import Sampler
         from jaxtop_agent.stalls import Stalls
         from jaxtop_agent.storms import Storms
-        from jaxtop_agent.threads import Worker
         from jaxtop_agent.windows.offset import ClockOffset
         from jaxtop_agent.windows.worker import Windows
 
+        runfiles.explain_no_more()
         hardware.prepare()
         identity = identify(self._settings.name)
         board = self._board = Board(
             identity, interval=self._settings.interval, peak_flops=self._settings.peak_flops
         )
-        hooks = self._hooks = Hooks(board)
-        hooks.install()
+        hooks = self._hooks
+        assert hooks is not None
+        hooks.attach(board)
         black_box = self._black_box = self._recorder(board)
         stalls = Stalls(board, hooks, self.progress, self._own_idents)
         publisher = self._publisher = Publisher(
@@ -103,9 +137,6 @@ class Agent:
         sampler = Sampler(board, sampled, hooks.keep, self.progress.gather, Storms(board).look)
         registrar = Registrar(board, identity.agent, identity.name, ClockOffset())
         windows = self._windows = Windows(board, hooks.launches, self._settings.collectives)
-        # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients down
-        # at exit, and none of our threads may be inside one by then.
-        atexit.register(self._end)
         self._workers = [
             Worker(name, each.run, self._failure(name))
             for name, each in (
@@ -128,7 +159,7 @@ class Agent:
         if self._settings.record is None:
             return None
         try:
-            import mcap.data_stream  # on the user's thread, as above
+            import mcap.data_stream  # here, where no fork comes between
             import mcap.records  # noqa: F401
             import zstandard  # noqa: F401
 
@@ -148,6 +179,7 @@ class Agent:
                 return
             board.sources[name] = reason(error)
             if name == "publisher":  # nobody will ever ask again: keep nothing, and do nothing more
+                self._explain(error)
                 self.progress.close()
                 board.stopping = True
                 for bell in board.bells():
@@ -167,29 +199,40 @@ class Agent:
 
     def _end(self) -> None:
         """The script is over. What its signal handlers raise now must not keep our threads alive."""
-        while self._board is not None and os.getpid() == self._pid:
+        while not self._is_over and os.getpid() == self._pid:
             with suppress(BaseException):  # a second Ctrl-C: the script's own end is on its way already
                 self.stop("ended")
 
     def stop(self, reason: str) -> None:
         """Stop and join the threads, and take our hooks out again; once, and only in our own process."""
         self._call_off()
-        board = self._board
-        if board is None or os.getpid() != self._pid:
+        if self._is_over or os.getpid() != self._pid:
             return
-        if self._publisher is not None:
-            self._publisher.say_at_the_end(reason)
-        board.stopping = True
-        for bell in board.bells():
-            bell.ring()
+        self.loading.is_stopped = True
         if self._deadline is None:
             self._deadline = time.monotonic() + PATIENCE
-        ended = [worker.join(self._deadline - time.monotonic()) for worker in self._workers]
-        self._board = None  # from here on nothing is done twice
-        atexit.unregister(self._end)
-        if all(ended):  # else a late thread would ring a descriptor that is somebody else's by then
+        if self._loader is not None:
+            self._loader.join(self._deadline - time.monotonic())
+        self._take_down(reason)
+
+    def _take_down(self, reason: str) -> None:
+        board = self._board
+        if board is not None:
+            if self._publisher is not None:
+                self._publisher.say_at_the_end(reason)
+            board.stopping = True
             for bell in board.bells():
-                bell.close()
+                bell.ring()
+            if self._deadline is None:
+                self._deadline = time.monotonic() + PATIENCE
+            ended = [worker.join(self._deadline - time.monotonic()) for worker in self._workers]
+            self._board = None  # from here on nothing is done twice
+            if all(ended):  # else a late thread would ring a descriptor that is somebody else's by then
+                for bell in board.bells():
+                    bell.close()
+        self._is_over = True
+        if atexit is not None:
+            atexit.unregister(self._end)
         self.progress.close()
         if self._hooks is not None:
             self._hooks.uninstall()
@@ -199,6 +242,7 @@ class Agent:
         self._call_off()
         self._board = None
         self._workers = []
+        self.loading.is_stopped = True
         if self._windows is not None:
             with suppress(Exception):
                 self._windows.forsake()

@@ -1,6 +1,7 @@
 """What JAX calls on the user's threads: put in once, kept, and taken out at the end.
 
-A hook that this JAX does not have is off by itself; the figures of the others go on.
+A hook that this JAX does not have is off by itself; the figures of the others go on. Hooks are put in at
+once, before the rest of the agent is loaded: processes that start together count the same launches.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop_agent.board import reason
 from jaxtop_agent.collectors.compiles import Compiles
 from jaxtop_agent.collectors.launches import Launches
 
@@ -20,31 +20,41 @@ if TYPE_CHECKING:
 class Hooks:
     """Their counts are read from any thread."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self) -> None:
+        self._board: Board | None = None
+        self._states: dict[str, str | Exception] = {}
         self._compiles: Compiles | None = None
         self.launched: Launches | None = None
 
     def install(self) -> None:
         """Put them into JAX; on the user's thread."""
-        sources = self._board.sources
         try:
             launches = Launches()
-            sources[Launches.name] = launches.install()
+            self._states[Launches.name] = launches.install()
             self.launched = launches
         except Exception as error:
-            sources[Launches.name] = reason(error)
+            self._states[Launches.name] = error
         try:
-            compiles = Compiles(self._board)
+            compiles = Compiles()
             compiles.install()
+            self._states[Compiles.name] = "on"
             self._compiles = compiles
-            sources[Compiles.name] = "on"
         except Exception as error:
-            sources[Compiles.name] = reason(error)
+            self._states[Compiles.name] = error
+
+    def attach(self, board: Board) -> None:
+        """Report to this board from now on."""
+        from jaxtop_agent.board import reason  # loaded by whoever has a board
+
+        self._board = board
+        for name, state in self._states.items():
+            board.sources[name] = state if isinstance(state, str) else reason(state)
+        if self._compiles is not None:
+            self._compiles.attach(board)
 
     def keep(self) -> None:
         """Put back what JAX itself took out, and see whether launches are missed."""
-        if self.launched is not None:
+        if self.launched is not None and self._board is not None:
             for window in self._board.windows[-1:]:
                 self.launched.compare(window)
             self._board.sources[Launches.name] = self.launched.keep()

@@ -27,6 +27,9 @@ def main(arguments: argparse.Namespace) -> int:
         print("\n".join(_table(runs)))
     else:
         print("no live runs; start one with `jaxtop run SCRIPT` or `jaxtop demo`")
+    if not arguments.json:
+        for each in runfiles.unshown():
+            print(legible(f"not shown: {each.name} (pid {each.pid}): {each.why}"))
     return 0
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
+from jaxtop import room
 from jaxtop.transport.audience import Audience
 from jaxtop.transport.door import Door
 from jaxtop.transport.gate import DOMAIN, OWNER, Gate
@@ -32,6 +33,7 @@ FAREWELL_MS = 200
 # What the sockets and their threads take when they are made, and some to spare.
 DESCRIPTORS = 24
 DESCRIPTORS_TO_BIND = 8
+THREADS = 4
 
 
 class Asked(NamedTuple):
@@ -46,7 +48,8 @@ class Server:
     """Telemetry and answers behind one gate; made, used and closed by one thread."""
 
     def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
-        _require_descriptors(DESCRIPTORS)
+        room.require_descriptors(DESCRIPTORS)
+        room.require_threads(THREADS)
         before = _threads()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._gate = Gate(self._context, keys, guests)
@@ -83,7 +86,7 @@ class Server:
 
     def bind(self, host: str, first: int = FIRST_PORT) -> tuple[int, int]:
         """Take the first two free ports of this address; returns those of requests and of telemetry."""
-        _require_descriptors(DESCRIPTORS_TO_BIND)
+        room.require_descriptors(DESCRIPTORS_TO_BIND)
         requests = self._door.bind(self._requests, host, first)
         telemetry = self._door.bind(self._audience.socket, host, requests + 1)
         return requests, telemetry
@@ -148,17 +151,6 @@ class Server:
             if fd != null and _local_port(fd) in ports:
                 os.dup2(null, fd)
         os.close(null)
-
-
-def _require_descriptors(count: int) -> None:
-    """Raise unless so many are to spare: ZeroMQ aborts the whole process when it runs out of them."""
-    taken: list[int] = []
-    try:
-        for _ in range(count):
-            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - those that were opened must be known
-    finally:
-        for fd in taken:
-            os.close(fd)
 
 
 def _local_port(fd: int) -> int | None:

@@ -16,7 +16,9 @@ from jaxtop_agent.collectors.compiles import Compiles
 from jaxtop_agent.collectors.launches import Launches
 
 board = SimpleNamespace(compiled={}, tell=lambda _: None)
-Compiles(board).install()
+compiles = Compiles()
+compiles.attach(board)
+compiles.install()
 launches = Launches()
 launches.install()
 

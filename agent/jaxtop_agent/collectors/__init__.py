@@ -8,13 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jaxtop_agent.collectors.arrays import ArrayCensus
-from jaxtop_agent.collectors.host import HostFigures
-from jaxtop_agent.collectors.memory import AllocatorMemory
-from jaxtop_agent.collectors.programs import LoadedPrograms
-from jaxtop_agent.collectors.steps import StepRhythm
-from jaxtop_agent.collectors.topology import TopologyOfProcess
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
@@ -48,6 +41,14 @@ def sampled(
     own_threads: Callable[[], Collection[int]],
 ) -> tuple[Collector, ...]:
     """The sampler's collectors, in the order in which they run."""
+    # Here, because the hooks beside them are loaded on the user's thread, and must not bring these along.
+    from jaxtop_agent.collectors.arrays import ArrayCensus
+    from jaxtop_agent.collectors.host import HostFigures
+    from jaxtop_agent.collectors.memory import AllocatorMemory
+    from jaxtop_agent.collectors.programs import LoadedPrograms
+    from jaxtop_agent.collectors.steps import StepRhythm
+    from jaxtop_agent.collectors.topology import TopologyOfProcess
+
     return (
         TopologyOfProcess(),
         AllocatorMemory(),

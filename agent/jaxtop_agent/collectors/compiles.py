@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.names import program_of, unwrapped
-from jaxtop.wire import Compile, Compiling
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.clock import now_ms
 from jaxtop_agent.compiled import Compiled, steady_ms
 
 if TYPE_CHECKING:
+    from jaxtop.wire import Compiling
     from jaxtop_agent.board import Board
 
 # A program that makes new functions for ever must not make the agent grow for ever.
@@ -30,23 +31,50 @@ STAGES = {
 # long as the stages before it took: between two stages JAX works on what they made.
 NEXT_STAGE_WITHIN_MS = 1000
 MOST_THREADS = 64
+# What ends while the agent is still being loaded, and is reported then.
+MOST_EARLY = 64
+
+
+class Running(NamedTuple):
+    """A compilation that runs: of which function, since when."""
+
+    function: str
+    since_ms: int
 
 
 class Compiles:
-    """The listeners run on the user's threads; a thread compiles one program at a time."""
+    """The listeners run on the user's threads; a thread compiles one program at a time.
+
+    They are put in before the agent is loaded: this module imports nothing that takes long.
+    """
 
     name = "compiles"
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._running: dict[int, Compiling] = {}
+    def __init__(self) -> None:
+        self._board: Board | None = None
+        self.compiled: dict[str, Compiled] = {}  # by the name of the program; the board's, too
+        self._finished: deque[tuple[int, str, int]] = deque(maxlen=MOST_EARLY)
+        self._running: dict[int, Running] = {}
         self._depth: dict[int, int] = {}  # functions are traced within functions
         # The last stage of each thread, and when that ended.
-        self._last: dict[int, tuple[Compiling, int]] = {}
+        self._last: dict[int, tuple[Running, int]] = {}
         self._compiles: dict[int, jaxprivate.Compiles] = {}
         self._listeners = jaxprivate.CompileListeners(self._started, self._ended)
         # When a compilation last ended, by the monotonic clock.
         self.last_ended = 0.0
+
+    def attach(self, board: Board) -> None:
+        """Report to this board from now on, first what has ended already."""
+        board.compiled = self.compiled
+        self._board = board
+        self._report()
+
+    def _report(self) -> None:
+        from jaxtop.wire import Compile  # loaded with the board
+
+        while self._board is not None and self._finished:
+            with suppress(IndexError):  # another thread took it
+                self._board.tell(Compile(*self._finished.popleft()))
 
     def install(self) -> None:
         self._listeners.register()
@@ -56,7 +84,9 @@ class Compiles:
 
     def running(self) -> tuple[Compiling, ...]:
         """What is being compiled now: traced, lowered or compiled."""
-        return tuple(self._running.copy().values())
+        from jaxtop.wire import Compiling  # as above
+
+        return tuple(Compiling(*each) for each in self._running.copy().values())
 
     def _started(self, event: str, value: object, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
         if event in STAGES:
@@ -70,10 +100,10 @@ class Compiles:
         if depth > 1:
             return
         now = now_ms()
-        last, ended_ms = self._last.get(thread, (Compiling("", now), now))
+        last, ended_ms = self._last.get(thread, (Running("", now), now))
         is_next = now - ended_ms < max(NEXT_STAGE_WITHIN_MS, ended_ms - last.since_ms)
         goes_on = is_next and program_of(function) == program_of(last.function)
-        self._running[thread] = last if goes_on else Compiling(function, now)
+        self._running[thread] = last if goes_on else Running(function, now)
 
     def _ended(self, event: str, duration: float, **facts: object) -> None:
         if event in STAGES:
@@ -84,7 +114,9 @@ class Compiles:
                     self.last_ended = time.monotonic()
                     function, took = _function(facts), round(duration * 1000)
                     self._note(function, took)
-                    self._board.tell(Compile(now_ms(), function, took))
+                    self._finished.append((now_ms(), function, took))
+                    if self._board is not None:
+                        self._report()
 
     def _end(self, thread: int) -> None:
         depth = self._depth.pop(thread, 1) - 1
@@ -98,7 +130,7 @@ class Compiles:
     def _note(self, function: str, took: int) -> None:
         """By the name of the program, so that two functions of one name are one entry."""
         what = self._compiles.pop(threading.get_ident(), jaxprivate.Compiles())
-        noted, name = self._board.compiled, program_of(function)
+        noted, name = self.compiled, program_of(function)
         if name in noted or len(noted) < MOST_NAMES:
             noted[name] = noted.get(name, Compiled(function)).again(
                 steady_ms(), took, of_jax=what.of_jax, initializes=what.initializes

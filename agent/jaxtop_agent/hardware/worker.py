@@ -31,7 +31,7 @@ NO_HARDWARE = "off: these devices are the host's own CPUs"
 
 
 def prepare() -> None:
-    """On the user's thread, where a fork can harm no import: load what the drivers here will need."""
+    """Load what the drivers here will need, while no fork can come between."""
     with suppress(Exception):
         if Path("/dev/nvidiactl").exists():
             import pynvml  # noqa: F401

@@ -1,0 +1,77 @@
+"""Whether this process has room for more: without a thread or memory, ZeroMQ aborts it."""
+
+from __future__ import annotations
+
+import _thread
+import mmap
+import os
+import resource
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+# A thread's stack, and what the allocator reserves for it, of which most is never touched.
+ADDRESS_SPACE_A_THREAD = 80 << 20
+ENDS_WITHIN = 1.0
+
+
+class NoRoom(OSError):
+    """This process is short of something; the text says of what."""
+
+
+def require_descriptors(count: int) -> None:
+    """Raise unless so many files can be opened."""
+    taken: list[int] = []
+    try:
+        for _ in range(count):
+            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - those that were opened must be known
+    except OSError as error:
+        raise NoRoom(f"{len(taken)} file descriptors are left, {count} are needed") from error
+    finally:
+        for fd in taken:
+            os.close(fd)
+
+
+def require_threads(count: int) -> None:
+    """Raise unless so many threads can run beside those that do, and have their stacks."""
+    _require_address_space(count * ADDRESS_SPACE_A_THREAD)
+    over = _thread.allocate_lock()
+    over.acquire()
+    tasks: list[int] = []
+
+    def wait() -> None:
+        tasks.append(threading.get_native_id())
+        with over:
+            pass
+
+    started = 0
+    try:
+        for _ in range(count):
+            _thread.start_new_thread(wait, ())
+            started += 1
+    except (RuntimeError, MemoryError) as error:
+        raise NoRoom(f"{started} threads are left, {count} are needed") from error
+    finally:
+        over.release()
+        _wait_for_end(tasks, started)
+
+
+def _wait_for_end(tasks: list[int], count: int) -> None:
+    """The kernel counts a thread until it is gone, which is later than its last line."""
+    end = time.monotonic() + ENDS_WITHIN
+    while time.monotonic() < end:
+        if len(tasks) == count and not any(Path(f"/proc/self/task/{task}").exists() for task in tasks):
+            return
+        time.sleep(0.0005)
+
+
+def _require_address_space(size: int) -> None:
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    try:
+        with suppress(BufferError):
+            mmap.mmap(-1, size, flags=flags, prot=mmap.PROT_READ).close()
+    except (OSError, ValueError, MemoryError) as error:
+        raise NoRoom(f"less than {size >> 20} MB of address space are left") from error
