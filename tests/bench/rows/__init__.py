@@ -15,6 +15,7 @@ from tests.bench.rows import (
     hook,
     memory,
     recordings,
+    start,
     steps,
     windows,
     wire,
@@ -97,6 +98,13 @@ ROWS = (
         control="launches without a hook against each other (A/A)",
         spread="95 % bootstrap interval of the median of paired differences",
         measure=hook.measure,
+    ),
+    Row(
+        name="start",
+        what="how long `agent.start()` keeps the script's thread once JAX is up, each time in a new process",
+        control="10 ms of CPU in the same process just before: what it takes longer is the machine's doing",
+        spread="95 % bootstrap interval of the median",
+        measure=start.measure,
     ),
     Row(
         name="wire",
