@@ -112,6 +112,29 @@ def test_forked_children_live_and_end_as_they_would_alone(tmp_path, watch, momen
     assert watch.met == {done.pid}
 
 
+FORKED_AT_ONCE = """
+    import os, signal
+    import jax
+    jax.numpy.ones(4).block_until_ready()
+    import jaxtop_agent.loading as loading
+    {start}
+    for _ in range(30):                  # while the agent's modules are imported, one after the other
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            for name in loading.MODULES:
+                __import__(name)
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+"""
+
+
+@pytest.mark.newest
+def test_children_forked_while_the_agent_is_loaded_can_import_what_it_imports(tmp_path):
+    done = outcome(tmp_path, FORKED_AT_ONCE, "start")
+    assert done.status == 0, done.stderr
+
+
 @pytest.mark.newest
 @pytest.mark.parametrize("way", ["run", "start"])
 def test_a_child_forked_before_jax_was_imported_is_no_host(tmp_path, watch, way):
