@@ -113,7 +113,7 @@ def _check(path: Path, found: os.stat_result) -> None:
     root decides which group is trusted, as with a Kubernetes Secret in a pod that has an fsGroup.
     """
     if found.st_uid == 0:
-        allowed, remedy = 0o640, f"chmod 440 {path} (of a Kubernetes Secret: defaultMode: 0400)"
+        allowed, remedy = 0o640, f"chmod 600 {path} (of a Kubernetes Secret: defaultMode: 0400)"
     else:
         allowed, remedy = 0o600, f"chmod 600 {path}"
     if found.st_mode & 0o077 & ~allowed:

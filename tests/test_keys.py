@@ -152,7 +152,7 @@ def test_a_secret_that_is_open_to_more_is_not_used(bits):
     """What Kubernetes does by default is 0644; the answer says what to set."""
     with secret_of_a_pod(bits) as (path, _):
         said = loaded(path, USER, FS_GROUP)
-        assert "chmod 440" in said and "defaultMode: 0400" in said and "\n" not in said
+        assert "chmod 600" in said and "defaultMode: 0400" in said and "\n" not in said
 
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -272,15 +273,17 @@ def test_the_oldest_files_go(tmp_path, frames, monkeypatch):
 
 def test_a_file_is_begun_with_what_was_known_before(tmp_path, frames):
     """Who starts to record in the middle of a session has all of it from the first moment on."""
-    middle = len(frames) // 2
+    middle = next(i for i in range(len(frames) // 2, len(frames)) if frames[i].at > frames[i - 1].at)
     cluster = Cluster()
     for frame in frames[:middle]:
         cluster.feed(frame)
     with taped(tmp_path / "a.mcap") as written:
         taping = Taping(written)
-        for frame in frames[middle:]:
-            cluster.feed(frame)
-            taping.take([frame], cluster, frame.at)
+        for at, of_one_time in groupby(frames[middle:], key=lambda frame: frame.at):
+            batch = list(of_one_time)
+            for frame in batch:
+                cluster.feed(frame)
+            taping.take(batch, cluster, at)
         taping.finish(cluster)
     with session_of(tmp_path / "a.mcap") as session, Recording(tmp_path / "a.mcap") as recording:
         assert recording.index.keyframes[0].at / 1e9 == pytest.approx(frames[middle].at)

@@ -501,7 +501,7 @@ class TestSelection:
 
         async def act(app, _):
             app.view.select(Selection("r1-1", 6))
-            again = hello(1, agent="new", devices=_devices(4, 5, 6, 7), started_ms=10**15)
+            again = hello(1, agent="new", devices=_devices(4, 5, 6, 7), started_ms=9 * 10**12)
             tell(cluster, (NOW, "new", again), (NOW, "new", pulse(range(4, 8), lambda _: MIB)))
             app.look()
             assert app.view.selection == Selection("new", 6)

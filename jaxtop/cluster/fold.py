@@ -329,6 +329,7 @@ class Cluster:
             launches_since=past.launches_since,
             past_launches=keyframe.launches_of(past.launches),
             steps=keyframe.steps_of(past.steps),
+            launched=keyframe.launched_of(past.launched),
         )
 
     def _past_arrays(self, host: Host, past: wire.PastArrays, _at: float) -> Host:

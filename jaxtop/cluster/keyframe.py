@@ -7,17 +7,27 @@ from __future__ import annotations
 
 from itertools import accumulate, compress, pairwise
 from operator import ne
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop.cluster.episodes import Episode
 from jaxtop.cluster.exited import Dropped, Place
-from jaxtop.cluster.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launches, Rate
+from jaxtop.cluster.host import (
+    NO_ARRAYS,
+    NO_LINK,
+    NO_PROGRAMS,
+    NO_STACKS,
+    NO_WINDOW,
+    Launched,
+    Launches,
+    Rate,
+)
 from jaxtop.cluster.stalls import Certainty, Diagnosis
 from jaxtop.wire.times import to_ns, to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from jaxtop.cluster.fold import Cluster, Sample
     from jaxtop.cluster.host import Host
@@ -75,6 +85,10 @@ def _past(cluster: Cluster, host: Host) -> wire.Past:
         None if steps is None else wire.PastSteps(steps.first_ms, steps.first, steps.last_ms, steps.last),
         dict(host.launches),
         host.launches_since,
+        tuple(
+            wire.PastLaunched(name, each.at_ms, tuple(each.counts.items()))
+            for name, each in host.launched.items()
+        ),
     )
 
 
@@ -208,3 +222,8 @@ def steps_of(past: wire.PastSteps | None) -> Rate | None:
 def launches_of(past: tuple[wire.PastLaunches, ...]) -> tuple[Launches, ...]:
     """The launch counters that were put into a message."""
     return tuple(Launches(each.at_ms, each.launches) for each in past)
+
+
+def launched_of(past: tuple[wire.PastLaunched, ...]) -> Mapping[str, Launched]:
+    """The launches in windows that were put into a message."""
+    return MappingProxyType({each.name: Launched(each.at_ms, dict(each.counts)) for each in past})

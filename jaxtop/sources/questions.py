@@ -116,8 +116,10 @@ class Questions:
             raw = wire.encode(asked.request)
             try:
                 asked.socket = Question(self._context, self._keys, self._server, asked.endpoint, raw)
-            except zmq.ZMQError:  # that is no address, or others have taken the descriptors
-                self._hand_over(asked, [], now)
+            except zmq.ZMQError as error:  # that is no address, or others have taken the descriptors
+                reply = wire.Reply(asked.request.what, error=f"has no address that can be asked: {error}")
+                for each in (asked.answered, *asked.also):
+                    each(reply, [])
                 continue
             asked.until = now + ANSWER_WITHIN
             self._open.append(asked)

@@ -36,6 +36,14 @@ class PastSteps(Struct, frozen=True, array_like=True):
     last: int
 
 
+class PastLaunched(Struct, frozen=True, array_like=True):
+    """The launches of one program name in the last windows, by fingerprint."""
+
+    name: str
+    at_ms: TimeMs
+    counts: tuple[tuple[str | None, Count], ...]
+
+
 class Past(Struct, frozen=True, array_like=True, tag="past"):
     """The history of one host, up to now."""
 
@@ -45,6 +53,7 @@ class Past(Struct, frozen=True, array_like=True, tag="past"):
     steps: PastSteps | None = None
     counted: dict[str, Count] = {}  # all launch counters: a pulse has those that moved
     launches_since: TimeS | None = None  # when the first of them was told
+    launched: tuple[PastLaunched, ...] = ()
 
 
 class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):
