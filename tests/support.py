@@ -168,6 +168,8 @@ class Viewer:
     """A viewer that stays attached, as the app does; it sees what happens while a check is waited for."""
 
     def __init__(self, *targets: str) -> None:
+        if not targets:  # an agent loads on a thread of its own: its run file may be a moment away
+            eventually(lambda: any(not each.is_stale for each in runfiles.find()), every=0.05)
         self.source = LiveSource(discovery.seeds(targets), keys.load())
         self.cluster = Cluster()
 

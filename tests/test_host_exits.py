@@ -107,6 +107,7 @@ SLOW = """
     import os, signal, sys, time
     import jaxtop_agent.collectors.host as host
     def collect(*_):
+        open("collects", "w").close()
         while not os.path.exists("go"):      # the agent's goodbye takes so long
             time.sleep(0.01)
     host.HostFigures.collect = collect
@@ -114,6 +115,8 @@ SLOW = """
     import atexit, jax
     atexit.register(print, "leaving", flush=True)      # and the agent's own hook comes next
     x = jax.jit(lambda x: x * 0.5)(jax.numpy.ones(8)).block_until_ready()
+    while not os.path.exists("collects"):
+        time.sleep(0.01)
     if sys.argv[1] == "interrupt":
         signal.raise_signal(signal.SIGINT)
     sys.exit(3)

@@ -98,7 +98,7 @@ def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, meth
     plain = outcome(tmp_path, WORKERS, PLAIN, method)
     assert plain.status == 0 and plain.stdout.endswith("\n5 84.0 []\n")
     for way in WAYS if SOAK else ("run" if method == "spawn" else "hot",):
-        watched = outcome(tmp_path, WORKERS, way, method)
+        watched = outcome(tmp_path, WORKERS, way, method, watch=watch)
         assert watched.told_apart(plain) == [], way
         assert watch.met == {watched.pid}
         watch.met.clear()

@@ -109,7 +109,7 @@ def watch():
 def assert_unharmed(folder, text, watch, *words, ways=SAMPLE, agent=True, **options):
     plain = outcome(folder, text, PLAIN, *words, **options)
     for way in ways:
-        watched = outcome(folder, text, way, *words, **options)
+        watched = outcome(folder, text, way, *words, watch=watch if agent else None, **options)
         difference = "\n".join(watched.told_apart(plain))
         assert not difference, f"{way}:\n{difference}"
         assert (watched.pid in watch.met) == agent, f"{way}: was the agent there?"

@@ -192,7 +192,8 @@ def test_a_script_that_ends_within_a_window_ends_as_it_would_alone(tmp_path, wat
 BROKEN = """
 from jax._src.lib import _profiler as profiler
 class Broken:
-    stop = None
+    def stop(self):
+        pass
     def __init__(self, options):
         raise RuntimeError("no profiler today")
 profiler.ProfilerSession = Broken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import threading
 from contextlib import suppress
 from subprocess import PIPE
@@ -36,6 +37,11 @@ START_HOT = (
 # Without the agent, and with it: started by the command, by the script, and by the script and never at rest.
 PLAIN = "plain"
 WAYS = ("run", "start", "hot")
+
+
+# In the line that imports JAX, as an expression: the script goes on once this file is there. The agent loads on a
+# thread of its own, and a script of a second would be over before anybody could see it.
+WAIT = "[*iter(lambda: __import__('time').sleep(0.01) or __import__('os').path.exists('go'), True)]"
 
 
 class Outcome(NamedTuple):
@@ -112,19 +118,30 @@ class Watch:
 
 
 def outcome(
-    folder: Path, text: str, way: str, *words: str, flags: tuple[str, ...] = (), **options: Any
+    folder: Path,
+    text: str,
+    way: str,
+    *words: str,
+    flags: tuple[str, ...] = (),
+    watch: Watch | None = None,
+    **options: Any,
 ) -> Outcome:
     """Run the script in one of the ways (WAYS) and wait for its end; `{start}` in it is where `start` goes.
 
-    `words` are its arguments, or instead of the script `-m MODULE` or `-c CODE` with theirs.
+    `words` are its arguments, or instead of the script `-m MODULE` or `-c CODE` with theirs. With a `watch`
+    the script waits behind its import of JAX until it was met.
     """
-    for old in folder.glob("result*"):
+    for old in (*folder.glob("result*"), *folder.glob("go")):
         old.unlink()
     start = {"start": START, "hot": START_HOT}.get(way, "pass")
+    text = re.sub(r"^( *import .*\bjax)$", rf"\1; {WAIT}", text, count=1, flags=re.MULTILINE)
     path = script(folder, text.replace("{start}", start))
     what = [*words] if words[:1] in (("-m",), ("-c",)) else [path.name, *words]
     launcher = [PYTHON, *flags, *JAXTOP[1:], "run"] if way == "run" else [PYTHON, *flags]
     with processes([*launcher, *what], stdout=PIPE, stderr=PIPE, cwd=folder, **options) as (process,):
+        if watch is not None:
+            eventually(lambda: process.pid in watch.met or process.poll() is not None, every=0.02)
+        (folder / "go").touch()
         stdout, stderr = process.communicate(timeout=150)
     results = {path.name: path.read_bytes() for path in folder.glob("result*")}
     return Outcome(process.returncode, stdout, stderr, results, process.pid)

@@ -110,6 +110,7 @@ class Commands:
 
         self._before = probes.tasks()  # what comes on top of these is the agent's
         agent.start("bench")
+        agent._agent._loader.join(60)  # what is measured is the agent at work
         self._agent = agent
 
     def await_viewers(self, viewers: int) -> None:
