@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class Namespace(NamedTuple):
     """Where a pid means something: one boot of one machine, one pid namespace."""
 
     boot: str
@@ -17,9 +17,9 @@ class Place(NamedTuple):
 
 
 @cache
-def here() -> Place:
+def here() -> Namespace:
     """The place of this process; empty strings where the system does not say."""
-    return Place(_read("/proc/sys/kernel/random/boot_id"), _link("/proc/self/ns/pid"))
+    return Namespace(_read("/proc/sys/kernel/random/boot_id"), _link("/proc/self/ns/pid"))
 
 
 def about_this() -> dict[str, str]:
@@ -46,7 +46,7 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def is_gone(place: Place, pid: int, started: int | None) -> bool:
+def is_gone(place: Namespace, pid: int, started: int | None) -> bool:
     """True only if this machine can tell that the process ended; False elsewhere."""
     if place != here() or not place.boot or started is None:
         return False

@@ -103,7 +103,7 @@ def unshown() -> list[Unshown]:
             with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
                 each = msgspec.json.decode(private.read(path), type=Unshown)
                 if not processes.is_gone(
-                    processes.Place(each.boot, each.pid_namespace), each.pid, each.ticks
+                    processes.Namespace(each.boot, each.pid_namespace), each.pid, each.ticks
                 ):
                     found.append(each)
                 else:
@@ -130,7 +130,7 @@ def read(path: Path) -> RunFile | None:
         hello = msgspec.json.decode(private.read(path), type=Hello)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    place = processes.Place(hello.boot, hello.pid_namespace)
+    place = processes.Namespace(hello.boot, hello.pid_namespace)
     return RunFile(path, hello, processes.is_gone(place, hello.pid, hello.process_started_ticks))
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop_agent.inventory import hlo
+from jaxtop_agent.programs import hlo
 
 if TYPE_CHECKING:
-    from jaxtop_agent.inventory import groups
+    from jaxtop_agent.programs import groups
 
 DATA = Path(__file__).parent / "data" / "hlo"
 DATA_GROUPS = ((0, 2, 4, 6), (1, 3, 5, 7))

@@ -10,7 +10,7 @@ from tests import made_windows, stories
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jaxtop.cluster import Cluster
+    from jaxtop.model import Cluster
     from tests.made_windows import Made
 
 

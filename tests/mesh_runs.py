@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.app import App
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster
+from jaxtop.model import Cluster
 from jaxtop.tui.moment import Moment
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.mesh import MeshScreenView

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.cluster import keyframe, slices
 from jaxtop.export import FORMATS
+from jaxtop.model import keyframe, slices
+from jaxtop.tui.draw.axes import physical
+from jaxtop.tui.draw.slices import slices_of
 from jaxtop.tui.moment import Moment
-from jaxtop.tui.renderables.axes import physical
-from jaxtop.tui.renderables.slices import slices_of
 
 if TYPE_CHECKING:
     import random
 
-    from jaxtop.cluster import Cluster
+    from jaxtop.model import Cluster
 
 INTEGERS = (-(1 << 63), -(1 << 62), -(1 << 31), -1, 0, 1, 2, 7, 255, 1 << 17, 1 << 20, 1 << 31, 1 << 32,
             1 << 53, 1 << 61, 1 << 62, (1 << 63) - 1, (1 << 64) - 1)  # fmt: skip

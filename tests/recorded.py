@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from jaxtop.cluster import Cluster, arrays, devices, keyframe, programs
-from jaxtop.recordings import Keyframe, Limits, Recording, Tape, Writer
+from jaxtop.model import Cluster, arrays, devices, keyframe, programs
+from jaxtop.recording import Keyframe, Limits, Recording, RecordingWriter, Writer
+from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.sources.session import Session
-from jaxtop.sources.taping import Taping
 from tests import made_sessions
 
 ABOUT = {"tape": "t1", "recorder": "test"}
@@ -41,7 +41,7 @@ def read(path):
 @contextmanager
 def taped(path, limits=NO_LIMITS, about=ABOUT, **more):
     """A tape that is running."""
-    tape = Tape(path, about, limits, **more)
+    tape = RecordingWriter(path, about, limits, **more)
     tape.start()
     try:
         yield tape
@@ -53,7 +53,7 @@ def record(path, made, flush_every=1.5, **more):
     """A session through the real tape; flushed as often as a live one, by the time of the session."""
     cluster = Cluster()
     with taped(path, **more) as tape:
-        taping, due = Taping(tape), 0.0
+        taping, due = SessionRecorder(tape), 0.0
         for batch in made_sessions.batches(made):
             for frame in batch:
                 cluster.feed(frame)

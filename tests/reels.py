@@ -7,8 +7,8 @@ import math
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster
-from jaxtop.cluster.overview import Observer, Overview
+from jaxtop.model import Cluster
+from jaxtop.model.session.summary import Observer, SessionSummary
 from tests import stage, staged
 from tests.stage import NOW, agent_id, frame
 
@@ -25,7 +25,7 @@ class Reel:
         self.notes = notes
         self.asked: list[float] = []
         self._cluster, self._next, self._until = Cluster(), 0, -math.inf
-        self._overview: tuple[int, Overview] = (0, Overview())
+        self._overview: tuple[int, SessionSummary] = (0, SessionSummary())
 
     @property
     def span(self) -> tuple[float, float] | None:
@@ -36,9 +36,9 @@ class Reel:
         return self.frames[0].at if self.frames else None
 
     @property
-    def overview(self) -> Overview:
+    def overview(self) -> SessionSummary:
         if self._overview[0] != len(self.frames):
-            cluster, observer, whole = Cluster(), Observer(), Overview()
+            cluster, observer, whole = Cluster(), Observer(), SessionSummary()
             for each in self.frames:
                 cluster.feed(each)
                 observer.observe(cluster, each.at)

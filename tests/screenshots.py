@@ -22,13 +22,13 @@ from msgspec.structs import replace
 
 from jaxtop import discovery, keys, runfiles, wire
 from jaxtop.cli import demo
-from jaxtop.cli.following import Follower
+from jaxtop.cli.source_thread import SourceThread
 from jaxtop.clock import steady
-from jaxtop.cluster import Cluster, devices
-from jaxtop.recordings import Tape
-from jaxtop.sources import LiveSource, Seed, Session, Taping
+from jaxtop.model import Cluster, devices
+from jaxtop.recording import RecordingWriter
+from jaxtop.sources import LiveSource, Seed, Session, SessionRecorder
 from jaxtop.tui.app import JaxtopApp
-from jaxtop.tui.deck import Start
+from jaxtop.tui.playback import Start
 from tests import staged, staged_collectives, staged_hardware
 from tests.stage import Stage, play
 
@@ -192,7 +192,7 @@ def take(
 ) -> None:
     """One app for a picture; the follower and so the history is the same for all."""
     for picture in pictures:
-        follower = Follower(source)
+        follower = SourceThread(source)
         follower.start()
         try:
             asyncio.run(_take(folder, picture, follower, expected))
@@ -203,9 +203,9 @@ def take(
 
 def record(path: Path, source: Callable[[], LiveSource], *acts: Callable[[], Any]) -> None:
     """Record this source for some time before each act, and after the last."""
-    followed, cluster, tape = source(), Cluster(), Tape(path, {})
+    followed, cluster, tape = source(), Cluster(), RecordingWriter(path, {})
     tape.start()
-    taping = Taping(tape)
+    taping = SessionRecorder(tape)
     for act in (*acts, lambda: None):
         until = time.monotonic() + SETTLE
         while time.monotonic() < until:
@@ -238,7 +238,7 @@ async def _take_replay(folder: Path, picture: Picture, app: JaxtopApp) -> None:
         _save(folder, picture, app)
 
 
-async def _take(folder: Path, picture: Picture, follower: Follower, expected: int) -> None:
+async def _take(folder: Path, picture: Picture, follower: SourceThread, expected: int) -> None:
     app = JaxtopApp(follower)
     async with app.run_test(size=picture.size) as pilot:
         end = time.monotonic() + WAIT

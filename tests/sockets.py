@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop.transport import Probe, Server
+from jaxtop.transport import ReachabilityCheck, Server
 from tests.support import eventually, free_port
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def noticed(viewer, what: str):
 
 def outcome_of(endpoint: str) -> str:
     """What a probe of this address finds."""
-    knock = Probe(endpoint, time.monotonic())
+    knock = ReachabilityCheck(endpoint, time.monotonic())
     return eventually(lambda: knock.advance(time.monotonic()), every=0.01)
 
 

@@ -14,7 +14,7 @@ from jaxtop.tui.app import JaxtopApp
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from jaxtop.cluster import Cluster
+    from jaxtop.model import Cluster
 
 NOW = 1_800_000_000.0
 PROCESSES, DEVICES = 2, 4

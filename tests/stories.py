@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster
+from jaxtop.model import Cluster
 from tests.test_wire import HELLO
 
 MESH = wire.Mesh((("data", 2), ("model", 4)), ((0, 4), (2048, 4)))

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from jaxtop import discovery, keys, runfiles
-from jaxtop.cluster import EMPTY_HOST, Cluster, hosts, state_of
+from jaxtop.model import EMPTY_HOST, Cluster, hosts, state_of
 from jaxtop.sources import LiveSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.cluster import Host
+    from jaxtop.model import Host
     from jaxtop.wire import Hello
 
 # Long repetitions and loads instead of a sample of each: `make soak`.

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jaxtop import keys
-from jaxtop.cli.following import Follower
-from jaxtop.cluster import Cluster, hosts
-from jaxtop.cluster.stack_tree import stack_nodes
+from jaxtop.cli.source_thread import SourceThread
+from jaxtop.model import Cluster, hosts
+from jaxtop.model.stalls.stack_tree import stack_nodes
 from jaxtop.sources import LiveSource, Seed
 from tests.support import eventually, training
 
 if TYPE_CHECKING:
-    from jaxtop.cli.asking import Asking
+    from jaxtop.cli.broadcast import Broadcast
 
 pytestmark = pytest.mark.jax
 
@@ -26,7 +26,7 @@ class Followed:
     """A follower of a run, and the cluster that its frames make."""
 
     def __init__(self, run) -> None:
-        self.follower = Follower(
+        self.follower = SourceThread(
             lambda: LiveSource([Seed(each.agent, hello=each) for each in run.hellos()], keys.load())
         )
         self.cluster = Cluster()
@@ -36,7 +36,7 @@ class Followed:
             self.cluster.feed(frame)
         return self.cluster
 
-    def ask(self, what: str, interval_ms: int | None = None) -> Asking:
+    def ask(self, what: str, interval_ms: int | None = None) -> Broadcast:
         """Ask all, and wait for the last answer."""
         agents = [host.agent for host in hosts(self.look())]
         asking = self.follower.ask(what, agents, interval_ms)

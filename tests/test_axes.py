@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
-from jaxtop.cluster.collectives import layout
-from jaxtop.cluster.collectives.axes import Axes, axes_of, best_mesh
-from jaxtop.cluster.collectives.groups import assignment, expand
-from jaxtop.cluster.host import Host
-from jaxtop.cluster.views import MeshView
+from jaxtop.model.collectives import layout
+from jaxtop.model.collectives.axes import Axes, axes_of, best_mesh
+from jaxtop.model.collectives.groups import assignment, expand
+from jaxtop.model.host import Host
+from jaxtop.model.views import MeshView
 
 
 def groups(*members: tuple[int, ...]) -> wire.ReplicaGroups:

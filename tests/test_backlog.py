@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.cli import backlog
 from jaxtop.cli.backlog import Backlog
-from jaxtop.cli.following import Follower
-from jaxtop.cluster import Cluster
+from jaxtop.cli.source_thread import SourceThread
+from jaxtop.model import Cluster
 from tests.stage import frame
 from tests.stories import census, hello, link, pulse
 from tests.support import eventually
@@ -62,7 +62,7 @@ class Agent:
 def test_a_census_is_right_again_after_frames_gave_way():
     """A change that was lost must not leave all later ones without effect."""
     agent, cluster = Agent(), Cluster()
-    follower = Follower(lambda: agent)
+    follower = SourceThread(lambda: agent)
     follower.start()
     try:
         eventually(lambda: agent.count > 200, every=0.001)

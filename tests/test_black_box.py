@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from jaxtop.cluster import State, state_of
+from jaxtop.model import State, state_of
 from jaxtop.sources import Session
 from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, jax_run, jaxtop, processes, script
 from tests.unharmed import outcome

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from jaxtop_agent import budget, settings
-from jaxtop_agent.board import Board
-from jaxtop_agent.budget import WARM_UP_PAUSE, WARM_UP_TURNS, Pace, Share
-from jaxtop_agent.clock import now_ms
 from jaxtop_agent.collectors import memory
-from jaxtop_agent.identity import identify
-from jaxtop_agent.sampler import Sampler
+from jaxtop_agent.core import budget, settings
+from jaxtop_agent.core.board import Board
+from jaxtop_agent.core.budget import WARM_UP_PAUSE, WARM_UP_TURNS, Pace, Share
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.identity import identify
+from jaxtop_agent.core.sampler import Sampler
 
 
 def paced(share: Share, *costs: float) -> list[float]:

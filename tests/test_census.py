@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop.cluster import arrays
+from jaxtop.model import arrays
 from jaxtop_agent.arrays import census
 from jaxtop_agent.arrays import table as tables
 from jaxtop_agent.arrays.census import Group, Kind

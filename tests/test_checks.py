@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster
+from jaxtop.model import Cluster
 from jaxtop.wire import bounds
 from tests import stage, staged, staged_collectives, staged_hardware
 from tests.mutants import mutant, show

@@ -82,7 +82,7 @@ def test_no_part_of_the_agent_imports_a_terminal_library_or_jax():
         "jax",
         "jaxlib",
         "jaxtop.cli",
-        "jaxtop.cluster",
+        "jaxtop.model",
         "jaxtop.sources",
         "jaxtop.tui",
     )

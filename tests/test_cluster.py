@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster, State, arrays, hosts, launch_rate, meshes, runs
-from jaxtop.cluster import state_of as state
 from jaxtop.export import FORMATS
+from jaxtop.model import Cluster, State, arrays, hosts, launch_rate, meshes, runs
+from jaxtop.model import state_of as state
 from tests.stories import MESH, ROSTER, census, cluster_of, hello, link, peer, pulse, running, tell
 from tests.test_wire import ARRAYS, MESSAGES, mutated, parts
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster.collectives import (
+from jaxtop.model.collectives import (
     KnownCollectives,
     axis_traffic,
     collectives,
@@ -16,14 +16,14 @@ from jaxtop.cluster.collectives import (
     step_shares,
     waits,
 )
-from jaxtop.cluster.collectives.joining import MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
-from jaxtop.cluster.collectives.views import busbw, kind_of
+from jaxtop.model.collectives.instances import MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
+from jaxtop.model.collectives.views import busbw, kind_of
 from tests.made_runs import beginning, run_of, told
 from tests.made_windows import OPS, Made
 from tests.stories import census, cluster_of, hello, pulse, tell
 
 if TYPE_CHECKING:
-    from jaxtop.cluster import Cluster
+    from jaxtop.model import Cluster
 
 KEY = ("r1", "jit_step", "f")
 MESH = wire.Mesh((("data", 2), ("model", 2)), ((0, 4),))

@@ -9,10 +9,10 @@ from statistics import median
 import pytest
 
 from jaxtop import keys, wire
-from jaxtop.cluster import hosts
-from jaxtop.cluster.collectives import KnownCollectives, collectives
-from jaxtop.cluster.collectives.joining import arrivals_of
-from jaxtop.cluster.collectives.verdict import lateness
+from jaxtop.model import hosts
+from jaxtop.model.collectives import KnownCollectives, collectives
+from jaxtop.model.collectives.instances import arrivals_of
+from jaxtop.model.collectives.verdict import lateness
 from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
 
 pytestmark = [pytest.mark.jax, pytest.mark.quiet]

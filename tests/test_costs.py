@@ -11,8 +11,8 @@ import time
 import pytest
 
 from jaxtop import processes, runfiles, wire
-from jaxtop.cli.costs import SILENT, Told, ask
-from jaxtop_agent import costs
+from jaxtop.cli.costs import SILENT, CostReport, ask
+from jaxtop_agent.core import costs
 from tests.stories import hello
 from tests.support import eventually, jaxtop, training
 
@@ -48,7 +48,7 @@ def test_the_costliest_comes_first_and_nothing_is_said_of_what_costs_nothing():
         collectors_us={"devices": 0, "arrays": 120_000, "host": 180_000},
         threads_us={"publisher": 60_000, "sampler": 310_000, "registrar": 10},
     )
-    told = Told(hello(0), wire.decode_as(wire.Costs, wire.encode(said)))
+    told = CostReport(hello(0), wire.decode_as(wire.Costs, wire.encode(said)))
     assert told.words() == (
         "costs 0.37 % of a core over 100 s: sampler 0.31 (host 0.18, arrays 0.12), publisher 0.06"
     )

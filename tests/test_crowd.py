@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop.cluster import arrays
+from jaxtop.model import arrays
 from jaxtop_agent.arrays import crowd
 from jaxtop_agent.arrays.walk import Walk
-from jaxtop_agent.waiting import SLICE_S, Slices
+from jaxtop_agent.core.waiting import SLICE_S, Slices
 from tests.support import PYTHON, eventually, processes, script, viewer
 
 MANY = 30_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from jaxtop.cluster import Cluster, State, state_of
-from jaxtop.tui.deck import LONGEST_TICK, Deck, Mode, Start
+from jaxtop.model import Cluster, State, state_of
+from jaxtop.tui.playback import LONGEST_TICK, Mode, Playback, Start
 from tests import reels
 from tests.reels import COMPILES, DIES, LONG, WARNS, Reel, session
 from tests.stage import NOW, agent_id, frame, hello
@@ -14,23 +14,23 @@ from tests.stage import NOW, agent_id, frame, hello
 TOLD = session()
 
 
-def replayed(seconds: float | None = None, **start) -> Deck:
+def replayed(seconds: float | None = None, **start) -> Playback:
     """A deck on a finished session, paused there."""
     at = None if seconds is None else NOW + seconds
-    deck = Deck(None, Reel(*TOLD), Start(**{"at": at, "is_playing": False, **start}))
+    deck = Playback(None, Reel(*TOLD), Start(**{"at": at, "is_playing": False, **start}))
     deck.tick(0.0)
     return deck
 
 
-def followed(seconds: int = LONG) -> tuple[Deck, Cluster, Reel]:
+def followed(seconds: int = LONG) -> tuple[Playback, Cluster, Reel]:
     """A deck on a live cluster, so long after the viewer came."""
     cluster, reel = Cluster(), Reel(is_growing=True)
-    deck = Deck(cluster, reel)
+    deck = Playback(cluster, reel)
     go_on(deck, cluster, reel, 0, seconds)
     return deck, cluster, reel
 
 
-def go_on(deck: Deck, cluster: Cluster, reel: Reel, since: int, until: int) -> None:
+def go_on(deck: Playback, cluster: Cluster, reel: Reel, since: int, until: int) -> None:
     for each in TOLD:
         if since <= each.at - NOW <= until and each not in reel.frames:
             cluster.feed(each)
@@ -38,11 +38,11 @@ def go_on(deck: Deck, cluster: Cluster, reel: Reel, since: int, until: int) -> N
     deck.tick(NOW + until)
 
 
-def place(deck: Deck) -> float:
+def place(deck: Playback) -> float:
     return pytest.approx(deck.position - NOW, abs=1e-3)
 
 
-def launches(deck: Deck) -> int:
+def launches(deck: Playback) -> int:
     return deck.moment.cluster.hosts[agent_id(0)].launches["train_step"]
 
 
@@ -88,7 +88,7 @@ class TestReplay:
 
     def test_while_the_reel_grows_it_waits_at_its_end_and_goes_on_with_it(self):
         reel = Reel(*session(10), is_growing=True)
-        deck = Deck(None, reel, Start(at=NOW + 9.5))
+        deck = Playback(None, reel, Start(at=NOW + 9.5))
         deck.tick(0.0)
         deck.tick(2.0)
         assert (place(deck), deck.is_playing) == (10, True)
@@ -98,7 +98,7 @@ class TestReplay:
 
     def test_a_reel_that_is_still_empty_is_waited_for(self):
         reel = Reel(is_growing=True)
-        deck = Deck(None, reel)
+        deck = Playback(None, reel)
         deck.tick(0.0)
         deck.step(-1)
         deck.to_end()
@@ -128,7 +128,7 @@ class TestMoving:
     def test_a_sample_is_the_shortest_interval_of_the_hosts(self):
         often = frame(agent_id(1), replace(hello(1), interval_ms=250))
         told = [often if each.kind == "hello" and each.agent == agent_id(1) else each for each in TOLD]
-        deck = Deck(None, Reel(*told), Start(at=NOW + 10, is_playing=False))
+        deck = Playback(None, Reel(*told), Start(at=NOW + 10, is_playing=False))
         deck.tick(0.0)
         assert deck.sample == 0.25
         deck.step(1)
@@ -219,7 +219,7 @@ class TestLive:
 
     def test_a_pause_needs_no_reel(self):
         cluster = Cluster()
-        deck = Deck(cluster)
+        deck = Playback(cluster)
         deck.tick(NOW)
         deck.hold_or_play()
         deck.step(-1)
@@ -287,6 +287,6 @@ class TestMark:
 
 
 def test_a_reel_says_what_is_to_be_known_of_it():
-    assert Deck(None, Reel(notes=("cut off",))).notes == ("cut off",)
-    assert Deck(Cluster()).notes == ()
+    assert Playback(None, Reel(notes=("cut off",))).notes == ("cut off",)
+    assert Playback(Cluster()).notes == ()
     assert reels.LONG > DIES

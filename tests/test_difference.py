@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster
-from jaxtop.cluster.difference import Change, Kind, Then, difference
-from jaxtop.tui.deck import Start
+from jaxtop.model import Cluster
+from jaxtop.model.session.difference import Change, Kind, Then, difference
+from jaxtop.tui.playback import Start
 from jaxtop.tui.screens.difference import DifferenceScreen
 from tests import stage as staging
 from tests import staged

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster, devices, exited, hosts, keyframe, runs, state_of
 from jaxtop.export import to_json
+from jaxtop.model import Cluster, devices, exited, hosts, keyframe, runs, state_of
 from tests.stage import frame, shown_after, well
 from tests.stories import census, hello, link, pulse, tell
 

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import __version__, wire
-from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
+from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.names import legible
 from tests.made_runs import run_of
 from tests.made_windows import Made

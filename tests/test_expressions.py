@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from jaxtop.tui.array_filter import understand
-from jaxtop.tui.expressions import MOST_NESTED, Wrong
+from jaxtop.tui.filters.arrays import understand
+from jaxtop.tui.filters.expressions import MOST_NESTED, Wrong
 from tests.test_tree import array
 
 KERNEL = array(

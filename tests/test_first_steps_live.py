@@ -8,8 +8,8 @@ from subprocess import DEVNULL
 import pytest
 
 from jaxtop import discovery
-from jaxtop.cluster import hosts
-from jaxtop.cluster.lulls import running_of
+from jaxtop.model import hosts
+from jaxtop.model.stalls.lulls import running_of
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
 from tests.test_stalls_live import told
 

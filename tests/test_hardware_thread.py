@@ -8,12 +8,12 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop.wire import Device, DeviceSample
-from jaxtop_agent.board import Board, Topology
+from jaxtop_agent.core.board import Board, Topology
+from jaxtop_agent.core.identity import identify
+from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.hardware import shown
 from jaxtop_agent.hardware.reader import Readings, columns
 from jaxtop_agent.hardware.worker import Hardware, maker
-from jaxtop_agent.identity import identify
-from jaxtop_agent.threads import Worker
 from tests import standin
 from tests.standin import UUIDS
 from tests.standin.tpu import DUTY, gauge, serving

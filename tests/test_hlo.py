@@ -12,7 +12,7 @@ import random
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.inventory import hlo, lines, telling
+from jaxtop_agent.programs import hlo, lines, telling
 from tests.hlo_texts import DATA, DATA_GROUPS, EVERYBODY, MODEL_GROUPS, members, module, only, text, told
 
 VERSIONS = ("0.4.35", "0.8.0", "0.10.2")

@@ -6,8 +6,8 @@ import time
 from itertools import pairwise
 from typing import NamedTuple
 
-from jaxtop.tui import intake
-from jaxtop.tui.intake import Intake
+from jaxtop.tui import ingest
+from jaxtop.tui.ingest import FrameIngest
 from tests.stage import Feed, frame, play, pulse, well
 
 
@@ -44,7 +44,7 @@ class Many(Feed):
 
 def test_many_frames_are_taken_in_by_slices_and_in_order():
     cluster, feed = Slow(), Many(*map(Arrived, range(20)))
-    taking = Intake(feed, cluster)
+    taking = FrameIngest(feed, cluster)
     taking.fetch()
     assert not taking.take() and taking.behind_at is not None
     feed.frames = [Arrived(20)]
@@ -58,9 +58,9 @@ def test_many_frames_are_taken_in_by_slices_and_in_order():
 
 
 def test_what_cannot_be_taken_in_for_long_waits_where_it_is_bounded(monkeypatch):
-    monkeypatch.setattr(intake, "MOST_WAITING", 3)
+    monkeypatch.setattr(ingest, "MOST_WAITING", 3)
     feed = Many(*map(Arrived, range(5)))
-    taking = Intake(feed, Slow())
+    taking = FrameIngest(feed, Slow())
     taking.fetch()
     feed.frames = [Arrived(5)]
     taking.fetch()
@@ -69,11 +69,11 @@ def test_what_cannot_be_taken_in_for_long_waits_where_it_is_bounded(monkeypatch)
 
 def test_where_nothing_arrived_keepers_are_told_all_the_same():
     feed = Many()
-    assert Intake(feed, Slow()).take() and feed.kept == [[]]
+    assert FrameIngest(feed, Slow()).take() and feed.kept == [[]]
 
 
 def test_a_key_is_answered_while_much_is_taken_in(monkeypatch):
-    monkeypatch.setattr(intake, "SLICE_SECONDS", 0)  # one frame at a time
+    monkeypatch.setattr(ingest, "SLICE_SECONDS", 0)  # one frame at a time
 
     async def act(stage):
         stage.feed.frames = [frame("0" * 16, pulse(0, launches=30 + i), sequence=3 + i) for i in range(400)]

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent import jaxprivate, storms
+from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors import programs as collector
 from jaxtop_agent.collectors.programs import LoadedPrograms
-from jaxtop_agent.compiled import Compiled
+from jaxtop_agent.programs import storms
+from jaxtop_agent.programs.compilations import Compiled
 
 
 class Executable:

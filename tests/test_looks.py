@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jaxtop import wire
-from jaxtop.tui.deck import Start
+from jaxtop.tui.playback import Start
 from tests import stage as staging
 from tests import staged, staged_collectives, staged_hardware
 from tests.reels import LONG, Reel, session

@@ -17,9 +17,9 @@ import pytest
 
 from jaxtop import wire
 from jaxtop_agent.collectors.host import HostFigures
+from jaxtop_agent.core.threads import cpu_clock
 from jaxtop_agent.machine import basics, busy, disks, files, pressure
 from jaxtop_agent.machine.cgroups import Groups, Limits
-from jaxtop_agent.threads import cpu_clock
 from tests.support import PYTHON, eventually, processes, script
 
 GIB = 1 << 30

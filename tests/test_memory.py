@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import KnownMemory, Part, devices, growers, memory, memory_total
+from jaxtop.model import KnownMemory, Part, devices, growers, memory, memory_total
 from jaxtop_agent.collectors.memory import AllocatorMemory
 from tests.stories import cluster_of, hello, link, pulse, tell
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from jaxtop import runfiles
-from jaxtop.cluster import arrays
-from jaxtop.cluster.memory import growers
+from jaxtop.model import arrays
+from jaxtop.model.arrays.memory import growers
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax

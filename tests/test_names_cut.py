@@ -7,7 +7,7 @@ import random
 import pytest
 
 from jaxtop.names import shorten
-from jaxtop.tui.renderables.table import fit
+from jaxtop.tui.draw.table import fit
 
 
 @pytest.mark.parametrize(

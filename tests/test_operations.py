@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop_agent.inventory import operations
-from jaxtop_agent.inventory.inventories import operations_of
-from jaxtop_agent.inventory.operations import Work
+from jaxtop_agent.programs import operations
+from jaxtop_agent.programs.inventories import operations_of
+from jaxtop_agent.programs.operations import Work
 
 ADD = """%add (a: f32[], b: f32[]) -> f32[] {
   %a = f32[] parameter(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import runfiles
-from jaxtop.cluster import programs, step_of
+from jaxtop.model import programs, step_of
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from jaxtop_agent.origins import created, is_library
+from jaxtop_agent.arrays.origins import created, is_library
 
 PACKAGES = sysconfig.get_path("purelib")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from jaxtop.cluster.peaks import TOLD, peak_of
+from jaxtop.model.peaks import TOLD, peak_of
 from jaxtop.wire import Device
 from tests.stage import hello
 

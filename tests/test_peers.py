@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from jaxtop import probes, wire
-from jaxtop.cluster.peers import compare
-from jaxtop.cluster.probed import probed_collective, probed_device
-from jaxtop.cluster.probing import ranges, result
+from jaxtop import wire
+from jaxtop.devbench import saved
+from jaxtop.devbench.peers import compare
+from jaxtop.devbench.shown import probed_collective, probed_device
+from jaxtop.devbench.verdict import ranges, result
 from jaxtop.wire.probing import Here, Meeting, Met, Plan, Report
 
 ROUNDS = 7
@@ -152,14 +153,14 @@ def test_what_was_probed_is_found_for_a_live_collective():
 
 
 def test_the_last_result_is_kept_for_its_user_alone_and_read_again(home):
-    assert probes.last() is None
+    assert saved.last() is None
     probe = made()
-    kept = probes.keep(probe)
+    kept = saved.keep(probe)
     assert kept == home / ".local/state/jaxtop/probe.json"
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert probes.last() == probe
+    assert saved.last() == probe
     kept.write_bytes(kept.read_bytes()[:-20])
-    assert probes.last() is None
+    assert saved.last() is None
 
 
 def made(  # noqa: PLR0917 - what differs from a run in which all is well

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from jaxtop import private, probes, runfiles
-from jaxtop.recordings import compact
+from jaxtop import private, runfiles
+from jaxtop.devbench import saved
+from jaxtop.recording import compact
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import record, written
@@ -52,7 +53,7 @@ def test_what_is_written_is_for_its_user_alone(tmp_path, monkeypatch, bits):
         written(tmp_path / "boxes/b.mcap", made_sessions.frames(Made(seconds=2))).finish()
         compact(tmp_path / "boxes/b.mcap")
         assert runfiles.write(hello()) is None
-        assert probes.keep(probe()) is not None
+        assert saved.keep(probe()) is not None
     assert modes(tmp_path / "boxes") == OWN
     assert modes(tmp_path / "new") == OWN
     assert agents(runfiles.find()) == ["a1"]

@@ -16,7 +16,7 @@ import zmq
 from jaxtop import keys
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.descriptors import Descriptors
-from jaxtop.transport import Probe, Subscriber, client, probe
+from jaxtop.transport import ReachabilityCheck, Subscriber, client, probe
 from tests.sockets import Agent, local, noticed, outcome_of
 from tests.support import PYTHON, eventually, free_port, processes
 
@@ -41,7 +41,7 @@ def test_a_port_where_nobody_listens_is_closed():
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.9\r\n"], ids=["hangs up", "another protocol"])
 def test_a_port_that_belongs_to_something_else_hangs_up(said):
     with socket.create_server(("127.0.0.1", 0)) as other:
-        knock = Probe(local(other.getsockname()[1]), time.monotonic())
+        knock = ReachabilityCheck(local(other.getsockname()[1]), time.monotonic())
         here, _ = other.accept()
         here.sendall(said)
         here.close()

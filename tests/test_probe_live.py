@@ -14,7 +14,8 @@ from itertools import pairwise
 import psutil
 import pytest
 
-from jaxtop import probes, processes, runfiles, wire
+from jaxtop import processes, runfiles, wire
+from jaxtop.devbench import saved
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, group, in_a_group, jaxtop
 from tests.support import processes as side_by_side
 
@@ -71,7 +72,7 @@ def test_eight_devices_in_two_processes_are_measured_and_none_of_them_is_slow(_)
         assert each["busbw_bytes_per_s"] == pytest.approx(times * each["bytes"] / t, rel=1e-6)
         members = sorted(device for met in each["groups"] for device in met["device_ids"])
         assert members == [device["id"] for device in probe["devices"]]
-    assert json.loads(probes.path().read_text()) == probe
+    assert json.loads(saved.path().read_text()) == probe
 
 
 @contextmanager

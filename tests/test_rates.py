@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
-from jaxtop.cluster import programs
-from jaxtop.cluster.collectives import axis_traffic, collectives
-from jaxtop.cluster.rates import rates
+from jaxtop.model import programs
+from jaxtop.model.collectives import axis_traffic, collectives
+from jaxtop.model.rates import rates
 from tests import stories
 
 MESH = wire.Mesh((("data", 2),), wire.pack_ids((0, 1)))

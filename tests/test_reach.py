@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from jaxtop import keys, processes, runfiles, wire
-from jaxtop.cluster import hosts, state_of
+from jaxtop.model import hosts, state_of
 from jaxtop.sources import descriptors
 from jaxtop.sources.evidence import Door, judged
 from jaxtop.transport import Server
@@ -33,7 +33,7 @@ def stack():
 def looking(request, monkeypatch):
     """Where the viewer runs; elsewhere it knows nothing of the machine's processes, and needs a tunnel."""
     if request.param == "from elsewhere":
-        monkeypatch.setattr(processes, "here", lambda: processes.Place("another boot", "pid:[1]"))
+        monkeypatch.setattr(processes, "here", lambda: processes.Namespace("another boot", "pid:[1]"))
     return request.param
 
 
@@ -97,7 +97,7 @@ def test_a_snapshot_through_such_a_tunnel_says_which_port_to_forward(stack):
 @pytest.mark.newest
 @pytest.mark.jax
 def test_a_tunnel_that_breaks_is_no_death_and_a_process_that_dies_behind_it_is(stack, monkeypatch):
-    monkeypatch.setattr(processes, "here", lambda: processes.Place("another boot", "pid:[1]"))
+    monkeypatch.setattr(processes, "here", lambda: processes.Namespace("another boot", "pid:[1]"))
     process, hello = start(stack, loopback_address())
     at = loopback_address()
     ways = tunnels(stack, hello, at)

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster, arrays, growers
-from jaxtop.recordings import Recording, compact, layout
-from jaxtop.sources.taping import Taping
+from jaxtop.model import Cluster, arrays, growers
+from jaxtop.recording import Recording, compact, layout
+from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.wire.times import to_ns
 from tests import made_sessions, stage
 from tests.made_sessions import Made
@@ -134,7 +134,7 @@ def test_what_grows_is_known_at_any_moment(tmp_path):
     path = tmp_path / "a.mcap"
     cluster, grown = Cluster(), made_growing()
     with taped(path) as tape:
-        taping = Taping(tape)
+        taping = SessionRecorder(tape)
         for frame in grown:
             cluster.feed(frame)
             taping.take([frame], cluster, frame.at)

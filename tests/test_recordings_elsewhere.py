@@ -16,7 +16,7 @@ from mcap.reader import NonSeekingReader, make_reader
 from mcap.stream_reader import StreamReader
 
 from jaxtop import wire
-from jaxtop.recordings import Limits, Recording, Writer, compact, tape
+from jaxtop.recording import Limits, Recording, Writer, compact, thread
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import record, taped, written
@@ -71,7 +71,7 @@ UNINDEXED = [growing, finished]
 @pytest.mark.parametrize("made", [*INDEXED, *UNINDEXED])
 def test_the_public_reader_validates_and_reads_every_file(tmp_path, monkeypatch, made):
     """All frames, with their times and bytes; the index that it goes by leads to the same ones."""
-    monkeypatch.setattr(tape, "SHORTEST", 0.0)
+    monkeypatch.setattr(thread, "SHORTEST", 0.0)
     seen = []
     for path in made(tmp_path):
         by_index, in_order, summary = read_by_python(path)
@@ -141,7 +141,7 @@ HAS_READER = (
 @pytest.mark.skipif(not HAS_READER, reason="needs node, with @mcap/core and fzstd: `make test-node`")
 def test_the_public_typescript_readers_read_every_file(tmp_path, monkeypatch):
     """By index and as a stream; a recording that is being written has no index, and says so."""
-    monkeypatch.setattr(tape, "SHORTEST", 0.0)
+    monkeypatch.setattr(thread, "SHORTEST", 0.0)
     files = {}
     for made in (*INDEXED, *UNINDEXED):
         (tmp_path / made.__name__).mkdir()

@@ -7,8 +7,8 @@ import textwrap
 import pytest
 from mcap.reader import make_reader
 
-from jaxtop.recordings import Recording, Writer
-from jaxtop.recordings.file import GrowingFile
+from jaxtop.recording import Recording, Writer
+from jaxtop.recording.file import GrowingFile
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import read
@@ -52,7 +52,7 @@ def test_a_reader_meets_no_half_of_what_is_being_written(tmp_path, monkeypatch, 
 FULL = """
     import resource, sys
     from pathlib import Path
-    from jaxtop.recordings import Writer
+    from jaxtop.recording import Writer
     from tests.test_recordings_growing import FRAMES
     path = Path(sys.argv[1])
     writer = Writer(path, {}, is_indexed=True)

@@ -14,7 +14,7 @@ import zstandard
 from mcap.writer import Writer as McapWriter
 
 from jaxtop import wire
-from jaxtop.recordings import NotARecording, Recording, compact, index, layout
+from jaxtop.recording import NotARecording, Recording, compact, index, layout
 from tests import made_sessions
 from tests.made_sessions import Made
 from tests.recorded import read, session_of, written

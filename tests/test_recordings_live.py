@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from jaxtop.cluster import Cluster, state_of
-from jaxtop.recordings import Tape
-from jaxtop.sources import Session, Taping
+from jaxtop.model import Cluster, state_of
+from jaxtop.recording import RecordingWriter
+from jaxtop.sources import Session, SessionRecorder
 from tests.recorded import assert_equal
 from tests.support import Viewer, loopback_address, training
 
@@ -24,9 +24,9 @@ class Recorder(Viewer):
 
     def __init__(self, path) -> None:
         super().__init__()
-        tape = Tape(path, {"tape": "live"})
+        tape = RecordingWriter(path, {"tape": "live"})
         tape.start()
-        self.taping = Taping(tape)
+        self.taping = SessionRecorder(tape)
         self.frames = []
         self.known = []
 

@@ -11,8 +11,8 @@ import random
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.inventory import groups, hlo, shapes, telling
-from jaxtop_agent.inventory.groups import BOTH, FLAT, PARTITION, REPLICA, Places
+from jaxtop_agent.programs import groups, hlo, shapes, telling
+from jaxtop_agent.programs.groups import BOTH, FLAT, PARTITION, REPLICA, Places
 from tests.hlo_texts import DATA_GROUPS, MODEL_GROUPS, members, module, only
 
 

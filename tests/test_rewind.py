@@ -10,7 +10,7 @@ import pytest
 from jaxtop.cli import rewind
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.rewind import FILES, USUAL_SIZE, RewindBuffer, size_of
-from jaxtop.cluster import Cluster
+from jaxtop.model import Cluster
 from tests import made_sessions
 from tests.made_sessions import Made
 

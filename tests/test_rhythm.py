@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop_agent.rhythm import Rhythm
+from jaxtop_agent.stalls.launch_gaps import Rhythm
 
 START = 1000.0
 

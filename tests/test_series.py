@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import wire
-from jaxtop.cluster import (
+from jaxtop.model import (
     DEVICE_FIGURES,
     HOST_FIGURES,
     STEP_FIGURES,
@@ -15,8 +15,8 @@ from jaxtop.cluster import (
     reported,
     series,
 )
-from jaxtop.cluster.fold import HISTORY
-from jaxtop.cluster.keyframe import messages
+from jaxtop.model.fold import HISTORY
+from jaxtop.model.keyframe import messages
 from tests.stage import NOW, agent_id, hello
 
 AGENT = agent_id(0)

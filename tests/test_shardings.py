@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jaxtop.cluster import arrays, slices
+from jaxtop.model import arrays, slices
 from tests.support import PYTHON, ROOT, environment, eventually, processes, viewer
 
 pytestmark = [pytest.mark.jax, pytest.mark.xdist_group("shardings")]

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster, diagnose, stack_groups
-from jaxtop.cluster.lulls import running_of
 from jaxtop.export.json import to_document
+from jaxtop.model import Cluster, diagnose, stack_groups
+from jaxtop.model.stalls.lulls import running_of
 from tests.stories import hello, link, pulse, tell
 
 MAIN = wire.Place("train.py", 91, "main")
@@ -356,7 +356,7 @@ def test_live_and_replay_tell_the_same():
 def test_a_thousand_hosts_are_one_line_and_looked_at_once_a_second(monkeypatch):
     run = Run(1024)
     looks = []
-    monkeypatch.setattr("jaxtop.cluster.fold.diagnose", lambda *facts: looks.append(1) or diagnose(*facts))
+    monkeypatch.setattr("jaxtop.model.fold.diagnose", lambda *facts: looks.append(1) or diagnose(*facts))
     odd = tuple(range(3, 1024, 5))
     run.stand(*(i for i in range(1024) if i not in odd), at=STEP)
     run.stand(*odd, at=LOADER)

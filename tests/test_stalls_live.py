@@ -10,7 +10,7 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop import runfiles, wire
-from jaxtop.cluster import hosts, stack_groups
+from jaxtop.model import hosts, stack_groups
 from tests.support import (
     PYTHON,
     ROOT,
@@ -175,8 +175,8 @@ def test_only_a_run_that_stands_still_is_told(tmp_path):
 
 
 BROKEN = {
-    "the rhythm": "import jaxtop_agent.rhythm as m; m.Rhythm.look = boom",
-    "the stacks": "import jaxtop_agent.stacks as m; m._thread = boom",
+    "the rhythm": "import jaxtop_agent.stalls.launch_gaps as m; m.Rhythm.look = boom",
+    "the stacks": "import jaxtop_agent.stalls.stacks as m; m._thread = boom",
 }
 
 

@@ -10,7 +10,7 @@ from subprocess import Popen
 import pytest
 
 from jaxtop import runfiles
-from jaxtop.cluster import hosts, step_of
+from jaxtop.model import hosts, step_of
 from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, free_port, processes, script, viewer
 
 pytestmark = [pytest.mark.jax, pytest.mark.quiet, pytest.mark.timeout(300)]

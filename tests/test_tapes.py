@@ -16,14 +16,15 @@ import pytest
 from msgspec import structs
 
 from jaxtop.cli.record import default_name
-from jaxtop.cluster import Cluster
-from jaxtop.recordings import Limits, Recording, Tape, tape
-from jaxtop.recordings import file as files
-from jaxtop.sources.taping import Taping
-from jaxtop_agent import blackbox, settings
+from jaxtop.model import Cluster
+from jaxtop.recording import Limits, Recording, RecordingWriter, thread
+from jaxtop.recording import file as files
+from jaxtop.sources.recorder import SessionRecorder
+from jaxtop_agent import blackbox
 from jaxtop_agent.blackbox import BlackBox
-from jaxtop_agent.board import Board
-from jaxtop_agent.identity import identify
+from jaxtop_agent.core import settings
+from jaxtop_agent.core.board import Board
+from jaxtop_agent.core.identity import identify
 from tests import made_sessions, stage
 from tests.made_sessions import Made
 from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped
@@ -71,7 +72,7 @@ def test_what_was_given_is_in_the_file_before_long_also_if_nothing_follows(tmp_p
 
 def test_a_chunk_that_is_open_is_closed_on_time(tmp_path, frames, monkeypatch):
     """So many frames that they are taken at once, again and again, must not put it off."""
-    monkeypatch.setattr(tape, "MUCH", 0)
+    monkeypatch.setattr(thread, "MUCH", 0)
     asked = []
 
     class Bell(threading.Event):
@@ -79,7 +80,7 @@ def test_a_chunk_that_is_open_is_closed_on_time(tmp_path, frames, monkeypatch):
             asked.append(timeout)
             return super().wait(timeout)
 
-    written = Tape(tmp_path / "a.mcap", ABOUT, flush_every=30.0)
+    written = RecordingWriter(tmp_path / "a.mcap", ABOUT, flush_every=30.0)
     written._bell = Bell()
     written.start()
     written.sync()
@@ -95,7 +96,7 @@ def test_a_killed_writer_loses_what_came_since_the_last_flush_alone(tmp_path):
     path = tmp_path / "a.mcap"
     program = (
         "import sys, time, pathlib\n"
-        "from jaxtop.recordings import Tape\n"
+        "from jaxtop.recording import Tape\n"
         "from tests import made_sessions\n"
         "tape = Tape(pathlib.Path(sys.argv[1]), {'tape': 't1'}); tape.start()\n"
         "frames = made_sessions.frames(made_sessions.Made(seconds=30))\n"
@@ -154,7 +155,7 @@ def fill(written, frames, patience=60):
 
 
 def test_a_full_disk_ends_the_recording_and_leaves_what_it_had(small_disk, frames, monkeypatch):
-    monkeypatch.setattr(tape, "LEAST_FREE", 0)
+    monkeypatch.setattr(thread, "LEAST_FREE", 0)
     with taped(small_disk / "a.mcap", flush_every=0.05) as written:
         fill(written, frames)
     assert written.failure == "no space left on device"
@@ -171,7 +172,7 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_run(small_disk, frames):
 
 
 def test_a_folder_that_vanishes_ends_the_recording(tmp_path, frames, monkeypatch):
-    monkeypatch.setattr(tape, "LOOK_AT_DISK_EVERY", 0.05)
+    monkeypatch.setattr(thread, "LOOK_AT_DISK_EVERY", 0.05)
     (tmp_path / "gone").mkdir()
     with taped(tmp_path / "gone" / "a.mcap", flush_every=0.05) as written:
         written.write(frames)
@@ -202,7 +203,7 @@ def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path, frames, monk
         answers.wait(60)
         return real(fd, data, at)
 
-    written = Tape(tmp_path / "a.mcap", ABOUT, Limits(waiting=1 << 20), flush_every=0.05)
+    written = RecordingWriter(tmp_path / "a.mcap", ABOUT, Limits(waiting=1 << 20), flush_every=0.05)
     written.start()
     written.write(frames)
     written.sync(60)
@@ -226,7 +227,7 @@ def test_no_room_to_write_it_anew_is_no_loss(tmp_path, frames, monkeypatch):
     def no_room(*_):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr(tape, "compact", no_room)
+    monkeypatch.setattr(thread, "compact", no_room)
     with taped(tmp_path / "a.mcap") as written:
         written.write(frames)
     assert written.failure is None
@@ -238,7 +239,7 @@ def test_no_room_to_write_it_anew_is_no_loss(tmp_path, frames, monkeypatch):
 
 def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monkeypatch):
     """Nobody is late here: a verdict wants several windows, of which a new file has but the last."""
-    monkeypatch.setattr(tape, "SHORTEST", 0.0)
+    monkeypatch.setattr(thread, "SHORTEST", 0.0)
     made = MADE._replace(has_trouble=False)
     frames = made_sessions.frames(made)
     done = record(tmp_path / "a.mcap", made, limits=Limits(size=18_000), flush_every=0)
@@ -260,7 +261,7 @@ def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monke
 
 
 def test_the_oldest_files_go(tmp_path, frames, monkeypatch):
-    monkeypatch.setattr(tape, "SHORTEST", 0.0)
+    monkeypatch.setattr(thread, "SHORTEST", 0.0)
     done = record(tmp_path / "a.mcap", MADE, limits=Limits(size=21_000, files=2), flush_every=0)
     kept = sorted(tmp_path.iterdir())
     assert [*done.files] == kept and len(kept) == 2 and kept[-1].name > "a-003.mcap"
@@ -278,7 +279,7 @@ def test_a_file_is_begun_with_what_was_known_before(tmp_path, frames):
     for frame in frames[:middle]:
         cluster.feed(frame)
     with taped(tmp_path / "a.mcap") as written:
-        taping = Taping(written)
+        taping = SessionRecorder(written)
         for at, of_one_time in groupby(frames[middle:], key=lambda frame: frame.at):
             batch = list(of_one_time)
             for frame in batch:

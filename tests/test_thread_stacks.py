@@ -9,7 +9,7 @@ import weakref
 from contextlib import contextmanager
 
 from jaxtop import wire
-from jaxtop_agent import calls, stacks
+from jaxtop_agent.stalls import calls, stacks
 from tests.support import eventually
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from textual.events import MouseMove
 
-from jaxtop.cluster.fold import LoggedEvent
-from jaxtop.cluster.overview import Bin, Overview
-from jaxtop.tui.deck import Mode, Start
+from jaxtop.model.fold import LoggedEvent
+from jaxtop.model.session.summary import Bin, SessionSummary
+from jaxtop.tui.draw.time_bar import TimeBarState, controls, glance, tip, track
 from jaxtop.tui.go_to import GoTo
 from jaxtop.tui.palette import DARK
-from jaxtop.tui.renderables.time_bar import Tape, controls, glance, tip, track
+from jaxtop.tui.playback import Mode, Start
 from tests.reels import DIES, LONG, WARNS, Recorder, Reel, session
 from tests.stage import NOW, Stage, play
 
@@ -22,7 +22,7 @@ PAUSED = Start(is_playing=False)
 pytestmark = pytest.mark.usefixtures("in_utc")
 
 
-def tape(seconds: float = 35, **more) -> Tape:
+def tape(seconds: float = 35, **more) -> TimeBarState:
     bins = tuple(Bin(NOW + i * 10, NOW + i * 10 + 10, 2, 2, i * MIB, 0) for i in range(20) if i != 7)
     events = tuple(
         LoggedEvent(NOW + at, severity, "kind", "", text)
@@ -35,23 +35,23 @@ def tape(seconds: float = 35, **more) -> Tape:
         "word": "REPLAY",
         "is_playing": False,
         "span": (NOW, NOW + 200),
-        "overview": Overview(bins, events),
+        "overview": SessionSummary(bins, events),
     }
-    return Tape(**{**given, "position": NOW + seconds, **more})
+    return TimeBarState(**{**given, "position": NOW + seconds, **more})
 
 
-def line(shown: Tape, width: int) -> str:
+def line(shown: TimeBarState, width: int) -> str:
     return controls(shown, width, DARK).plain
 
 
-def pressed(shown: Tape, width: int) -> list[str]:
+def pressed(shown: TimeBarState, width: int) -> list[str]:
     """What can be pressed, from left to right."""
     styles = [span.style for span in controls(shown, width, DARK).spans if not isinstance(span.style, str)]
     actions = [style.meta["press"] for style in styles if "press" in style.meta]
     return [action for before, action in zip([None, *actions], actions, strict=False) if action != before]
 
 
-def rows(shown: Tape, width: int, count: int = 2) -> list[str]:
+def rows(shown: TimeBarState, width: int, count: int = 2) -> list[str]:
     return track(shown, glance(shown, width), count, DARK).plain.split("\n")
 
 
@@ -141,7 +141,13 @@ class TestTrack:
 
     @pytest.mark.parametrize("width", [0, 1, 2, 2000])
     def test_any_width_and_a_session_of_no_length_harm_nothing(self, width):
-        for shown in (tape(0), tape(0, span=(NOW, NOW)), tape(500), tape(-500), tape(0, overview=Overview())):
+        for shown in (
+            tape(0),
+            tape(0, span=(NOW, NOW)),
+            tape(500),
+            tape(-500),
+            tape(0, overview=SessionSummary()),
+        ):
             for count in (1, 2):
                 assert {len(row) for row in rows(shown, width, count)} == {width}
 
@@ -150,8 +156,8 @@ class TestTrack:
         assert tip(shown, 30, 41) == "08:02:30  15.0M on the fullest device\n× 08:02:30 died"
         assert tip(shown, 12, 41).split("\n")[1:] == ["! 08:01:00 slow", "· 08:01:01 compiled"]
         many = tuple(LoggedEvent(NOW, "info", "", "", "\x1b[31mtext") for _ in range(9))
-        assert tip(tape(0, overview=Overview((), many)), 0, 41).split("\n")[-1] == "and 6 more"
-        assert "\x1b" not in tip(tape(0, overview=Overview((), many)), 0, 41)
+        assert tip(tape(0, overview=SessionSummary((), many)), 0, 41).split("\n")[-1] == "and 6 more"
+        assert "\x1b" not in tip(tape(0, overview=SessionSummary((), many)), 0, 41)
 
 
 def at(stage: Stage) -> float:

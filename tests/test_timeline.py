@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from jaxtop.cluster.collectives import collectives
-from jaxtop.cluster.collectives.timeline import NO_TIMELINE, tellers, timeline, windows_seen
+from jaxtop.model.collectives import collectives
+from jaxtop.model.collectives.timeline import NO_TIMELINE, tellers, timeline, windows_seen
 from tests import made_runs
 from tests.made_windows import Made
 from tests.stories import cluster_of

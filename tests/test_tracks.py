@@ -9,8 +9,8 @@ import time
 import pytest
 
 from jaxtop import processes, wire
-from jaxtop.cluster import state_of
-from jaxtop.recordings import Keyframe, Writer
+from jaxtop.model import state_of
+from jaxtop.recording import Keyframe, Writer
 from tests import made_sessions
 from tests.made_sessions import Made, agent_id, later
 from tests.recorded import folded, record, session_of
@@ -162,7 +162,7 @@ def test_what_two_viewers_recorded_counts_once(tmp_path):
 
 
 def keyframe_messages(cluster, at):
-    from jaxtop.cluster import keyframe
+    from jaxtop.model import keyframe
 
     return keyframe.messages(cluster, at)
 

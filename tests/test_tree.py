@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from jaxtop.cluster import ArrayView
-from jaxtop.cluster.tree import MIXED, flatten, form, grow, parts
+from jaxtop.model import ArrayView
+from jaxtop.model.arrays.tree import MIXED, flatten, form, grow, parts
 
 RUN = {"r1": "train"}
 

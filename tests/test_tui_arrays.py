@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from textual.widgets import Input, Static
 
 from jaxtop import wire
-from jaxtop.cluster import MeshView
-from jaxtop.cluster.tree import grow
+from jaxtop.model import MeshView
+from jaxtop.model.arrays.tree import grow
+from jaxtop.tui.draw.array_pane import pane as pane_of
+from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.slices import slices_of
 from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.palette import DARK
-from jaxtop.tui.renderables.array_pane import pane as pane_of
-from jaxtop.tui.renderables.ink import ink_of
-from jaxtop.tui.renderables.slices import slices_of
 from jaxtop.tui.screens.arrays import ArraysView
 from jaxtop.tui.screens.mesh import MeshScreenView
 from jaxtop.tui.widgets.array_pane import ArrayPane

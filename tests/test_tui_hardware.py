@@ -8,17 +8,17 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Cluster
-from jaxtop.cluster.thresholds import THRESHOLDS, Level, judged, slowed
-from jaxtop.tui.expressions import words
-from jaxtop.tui.figure_filter import OF_DEVICES, OF_HOSTS, count, percent, seconds
+from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster
+from jaxtop.model.thresholds import THRESHOLDS, Level, judged, slowed
+from jaxtop.tui.columns import hosts
+from jaxtop.tui.draw.hardware import device_lines, device_words, host_lines
+from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.figures import joules, short, writer
+from jaxtop.tui.filters.expressions import words
+from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS, count, percent, seconds
 from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.palette import DARK
-from jaxtop.tui.renderables.hardware import device_lines, device_words, host_lines
-from jaxtop.tui.renderables.ink import ink_of
 from jaxtop.tui.screens import devices as devices_screen
-from jaxtop.tui.screens import host_columns
 from jaxtop.tui.widgets.filter import FilteredTable, FilterInput
 from tests import stage, staged_hardware
 from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after
@@ -209,7 +209,7 @@ class TestHosts:
             assert written["utilization"].startswith("~")  # an estimate
             assert written["watts"].endswith("W") and written["joules"].endswith("J")
             assert (written["cores"], written["of"]) == ("64", "machine")
-            assert set(host_columns._LATER) <= written.keys()
+            assert set(hosts._LATER) <= written.keys()
 
         play(act, *working(4))
 

@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 from rich.style import Style
 
-from jaxtop.cluster import State, devices
+from jaxtop.model import State, devices
+from jaxtop.tui.draw.axes import Grid, Pair, physical
+from jaxtop.tui.draw.axis_bands import by_axes
+from jaxtop.tui.draw.cells import Scene, changed_lines, paint
+from jaxtop.tui.draw.detail import ids_in_words
+from jaxtop.tui.draw.host_blocks import by_host
+from jaxtop.tui.draw.ink import PEER, SELECTED, ink_of
+from jaxtop.tui.draw.layouts import MISSING, Block, Label, Level, Room
+from jaxtop.tui.draw.legend import legend
+from jaxtop.tui.draw.reading import read
+from jaxtop.tui.draw.sparkline import bar, sparkline
 from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.axes import Grid, Pair, physical
-from jaxtop.tui.renderables.axis_bands import by_axes
-from jaxtop.tui.renderables.cells import Scene, changed_lines, paint
-from jaxtop.tui.renderables.detail import ids_in_words
-from jaxtop.tui.renderables.host_blocks import by_host
-from jaxtop.tui.renderables.ink import PEER, SELECTED, ink_of
-from jaxtop.tui.renderables.layouts import MISSING, Block, Label, Level, Room
-from jaxtop.tui.renderables.legend import legend
-from jaxtop.tui.renderables.reading import read
-from jaxtop.tui.renderables.sparkline import bar, sparkline
 from tests.mesh_runs import MIB, NOW, a_run
 
 INK = ink_of(DARK, plain=False)

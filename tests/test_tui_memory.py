@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import PARTS, Part
+from jaxtop.model import PARTS, Part
+from jaxtop.tui.draw.stacked import LETTERS, bar, legend, lengths, stacked
 from jaxtop.tui.palette import PALETTES
-from jaxtop.tui.renderables.stacked import LETTERS, bar, legend, lengths, stacked
 from tests import stage, staged
 from tests.stage import Stage, agent_id, frame, play
 from tests.test_tui_programs import SIZES, line, seen

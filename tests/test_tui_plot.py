@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import Unit
-from jaxtop.tui.deck import Start
+from jaxtop.model import Unit
+from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.plot import LETTERS, Frame, Line, extent, plot, summary, ticks
 from jaxtop.tui.figures import FIGURES, writer
 from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.playback import Start
 from jaxtop.tui.plotted import Peer, few
-from jaxtop.tui.renderables.ink import ink_of
-from jaxtop.tui.renderables.plot import LETTERS, Frame, Line, extent, plot, summary, ticks
 from tests import stage, staged_hardware
 from tests.reels import LONG, Reel, session
 from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after

@@ -12,9 +12,9 @@ from textual.app import App
 from textual.widgets import Input, Static
 
 from jaxtop.tui import text
+from jaxtop.tui.draw import table as draw
+from jaxtop.tui.draw.table import Column, figure, ordinal, words
 from jaxtop.tui.palette import DARK, LIGHT, PALETTES
-from jaxtop.tui.renderables import table as draw
-from jaxtop.tui.renderables.table import Column, figure, ordinal, words
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 

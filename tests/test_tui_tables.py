@@ -12,13 +12,13 @@ from textual.app import App
 from textual.widgets import Static
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster
+from jaxtop.model import Cluster
+from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.devices import DevicesView, gauge
 from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
-from jaxtop.tui.screens.measured import curve
 
 if TYPE_CHECKING:
     from jaxtop.tui.screens.base import View

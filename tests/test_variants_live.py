@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jaxtop import runfiles
-from jaxtop.cluster import programs
-from jaxtop.cluster.collectives import axis_traffic, collectives
+from jaxtop.model import programs
+from jaxtop.model.collectives import axis_traffic, collectives
 from tests.support import PYTHON, environment, eventually, processes, script, viewer
 
 pytestmark = pytest.mark.jax

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from jaxtop.cluster.collectives.verdict import (
+from jaxtop.model.collectives.verdict import (
     ENOUGH_LAUNCHES,
     ENOUGH_WINDOWS,
     MISSING,
@@ -23,7 +23,7 @@ from jaxtop.cluster.collectives.verdict import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtop.cluster.collectives.verdict import Verdict
+    from jaxtop.model.collectives.verdict import Verdict
 
 RUNS = 1000
 LAUNCH_US = 80_000

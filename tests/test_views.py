@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cluster import State, arrays, devices, launch_rate, memory_history, meshes
-from jaxtop.cluster.states import BY_SEVERITY
 from jaxtop.export.json import to_document
-from jaxtop.tui.renderables.cells import worst
-from jaxtop.tui.screens.host_columns import state_column
+from jaxtop.model import State, arrays, devices, launch_rate, memory_history, meshes
+from jaxtop.model.liveness import BY_SEVERITY
+from jaxtop.tui.columns.hosts import state_column
+from jaxtop.tui.draw.cells import worst
 from tests.stories import census, cluster_of, hello, link, pulse, running, tell
 
 

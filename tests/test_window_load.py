@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.threads import Wake
-from jaxtop_agent.windows import rows, schedule, traces
-from jaxtop_agent.windows.load import NO_COLLECTIVES, NOT_READ, Load
-from jaxtop_agent.windows.schedule import DENSEST_PER_S, MOST_EVENTS, Result, Schedule
-from jaxtop_agent.windows.session import Sessions
-from jaxtop_agent.windows.traces import parts
+from jaxtop_agent.core.threads import Wake
+from jaxtop_agent.profiler import rows, schedule, traces
+from jaxtop_agent.profiler.load import NO_COLLECTIVES, NOT_READ, Load
+from jaxtop_agent.profiler.schedule import DENSEST_PER_S, MOST_EVENTS, Result, Schedule
+from jaxtop_agent.profiler.session import Sessions
+from jaxtop_agent.profiler.traces import parts
 from tests.support import PYTHON, Viewer, environment, eventually, processes, script
 
 REDUCING = {("jit_step", "a"): wire.Inventory(0, "jit_step", "a", 2, collectives=("all-reduce",))}

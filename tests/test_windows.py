@@ -13,22 +13,15 @@ import jax
 import pytest
 
 from jaxtop.wire import MAX_TELEMETRY, Window, encode
-from jaxtop_agent import budget, settings
-from jaxtop_agent.inventory.loaded import Loaded
-from jaxtop_agent.threads import Wake
-from jaxtop_agent.windows import rows, traces
-from jaxtop_agent.windows.lock import HeldDoor
-from jaxtop_agent.windows.pace import Pace
-from jaxtop_agent.windows.schedule import (
-    FIRST_TRIES,
-    FIRST_WINDOWS,
-    SLOT_S,
-    TIME_SHARE,
-    Result,
-    Schedule,
-)
-from jaxtop_agent.windows.session import Sessions
-from jaxtop_agent.windows.traces.parts import Op, Seen, Span
+from jaxtop_agent.core import budget, settings
+from jaxtop_agent.core.threads import Wake
+from jaxtop_agent.profiler import rows, traces
+from jaxtop_agent.profiler.lock import HeldDoor
+from jaxtop_agent.profiler.pace import LaunchPace
+from jaxtop_agent.profiler.schedule import FIRST_TRIES, FIRST_WINDOWS, SLOT_S, TIME_SHARE, Result, Schedule
+from jaxtop_agent.profiler.session import Sessions
+from jaxtop_agent.profiler.traces.parts import Op, Seen, Span
+from jaxtop_agent.programs.loaded import Loaded
 from tests.xspace import Event, plane, space
 
 pytestmark = pytest.mark.jax
@@ -431,7 +424,7 @@ class TestSchedule:
         assert not schedule.is_too_dense
 
     def test_the_hook_tells_the_pace_of_what_has_collectives(self):
-        pace = Pace()
+        pace = LaunchPace()
         pace.seconds(0.0, {"add": 0, "step": 0, "eval": 0}, set())
         assert pace.seconds(4.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) == pytest.approx(0.1)
         assert pace.seconds(8.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) is None

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.jax
 
 # Windows without a rest, and long ones: what harms, harms sooner.
 HOT = """
-import jaxtop_agent.budget as budget
-import jaxtop_agent.windows.schedule as schedule, jaxtop_agent.windows.worker as worker
+import jaxtop_agent.core.budget as budget
+import jaxtop_agent.profiler.schedule as schedule, jaxtop_agent.profiler.worker as worker
 worker.SLOT_S = schedule.SLOT_S = {slot}
 schedule.SHORTEST_S = schedule.LONGEST_FIRST_S = {length}
 schedule.Schedule.level = 0

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jaxtop_agent.agent import Agent
+    from jaxtop_agent.core.agent import Agent
     from jaxtop_agent.loading import Loading
 
 __all__ = ["start", "step", "stop", "watch"]
@@ -53,8 +53,8 @@ def start(
         # A spawned worker imports the script again; it is a part of the run, not another host of it.
         return
     try:
-        from jaxtop_agent.agent import Agent
-        from jaxtop_agent.settings import read
+        from jaxtop_agent.core.agent import Agent
+        from jaxtop_agent.core.settings import read
 
         settings = read(name, bind, interval, collectives, record)
         if settings.on:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from jaxtop import private, processes, wire
 from jaxtop.clock import steady
-from jaxtop.recordings import Keyframe, Limits, Tape, plain, reason
+from jaxtop.recording import Keyframe, Limits, RecordingWriter, plain, reason
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from jaxtop_agent.board import Board
+    from jaxtop_agent.core.board import Board
 
 # A file each minute, of which the last ones are kept.
 SECONDS, LARGEST = 60.0, 8 << 20
@@ -42,7 +42,7 @@ class BlackBox:
             "name": identity.name,
             **processes.about_this(),
         }
-        self._tape = Tape(
+        self._tape = RecordingWriter(
             self._folder / name,
             about,
             Limits(LARGEST, SECONDS, minutes or None, MOST_WAITING),

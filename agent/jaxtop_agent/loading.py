@@ -24,7 +24,7 @@ MODULES = (
     "zmq.utils.monitor",
     "jaxtop.wire",
     "jaxtop.transport",
-    "jaxtop_agent.board",
+    "jaxtop_agent.core.board",
     "jaxtop_agent.arrays.census",
     "jaxtop_agent.collectors.arrays",
     "jaxtop_agent.collectors.host",
@@ -32,11 +32,11 @@ MODULES = (
     "jaxtop_agent.collectors.steps",
     "jaxtop_agent.collectors.topology",
     "jaxtop_agent.hardware.worker",
-    "jaxtop_agent.messages",
-    "jaxtop_agent.registrar",
-    "jaxtop_agent.sampler",
-    "jaxtop_agent.windows.worker",
-    "jaxtop_agent.publisher",
+    "jaxtop_agent.core.messages",
+    "jaxtop_agent.core.registrar",
+    "jaxtop_agent.core.sampler",
+    "jaxtop_agent.profiler.worker",
+    "jaxtop_agent.core.publisher",
 )
 # An import may wait for the very thread that forks.
 LONGEST_WAIT = 1.0

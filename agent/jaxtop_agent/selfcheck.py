@@ -12,7 +12,7 @@ def main() -> None:
     import jax  # noqa: F401 - what jaxprivate reads is what this import leaves in sys.modules
 
     from jaxtop_agent import jaxprivate
-    from jaxtop_agent.settings import POLICIES
+    from jaxtop_agent.core.settings import POLICIES
 
     version, jaxlib = jaxprivate.versions()
     features = jaxprivate.features()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jaxtop import probes
-from jaxtop.cli import attaching, collecting, ls, terminal
+from jaxtop.cli import garbage, ls, targets, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.following import Follower
+from jaxtop.cli.source_thread import SourceThread
 from jaxtop.clock import steady
+from jaxtop.devbench import saved
 
 if TYPE_CHECKING:
     import argparse
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    attaching.add_arguments(parser)
+    targets.add_arguments(parser)
     parser.add_argument(
         "--rewind", metavar="SIZE", help="keep so much to go back to (256M; or the variable JAXTOP_REWIND)"
     )
@@ -33,7 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
                 return 0
             arguments.target = [chosen]
     rewind = arguments.rewind
-    source = attaching.open_source(arguments)  # now, so that a wrong target is an error and not a screen
+    source = targets.open_source(arguments)  # now, so that a wrong target is an error and not a screen
     watch(lambda: source, rewind)
     return 0
 
@@ -51,17 +51,17 @@ def _pick(runs: list[dict[str, Any]]) -> str | None:
 def watch(open_source: Callable[[], LiveSource | None], rewind: str | None = None) -> None:
     """Show the app until the person leaves it."""
     terminal.need("for text use `jaxtop snapshot`")
-    from jaxtop.cli.keeping import OnRequest  # heavy; errors above should come fast
+    from jaxtop.cli.record_key import KeyRecorder  # heavy; errors above should come fast
     from jaxtop.cli.rewind import RewindBuffer, size_of
     from jaxtop.tui.app import JaxtopApp
 
-    collecting.rarely()
-    kept, recorder = RewindBuffer(size_of(rewind)), OnRequest()
-    follower = Follower(open_source, kept, recorder)
+    garbage.rarely()
+    kept, recorder = RewindBuffer(size_of(rewind)), KeyRecorder()
+    follower = SourceThread(open_source, kept, recorder)
     follower.start()
     try:
         failure = terminal.show(
-            JaxtopApp(follower, steady, ask=follower.ask, reel=kept, recorder=recorder, probe=probes.last())
+            JaxtopApp(follower, steady, ask=follower.ask, reel=kept, recorder=recorder, probe=saved.last())
         )
     finally:
         follower.stop()

@@ -12,12 +12,12 @@ import zmq
 from jaxtop import keys, processes, runfiles, wire
 from jaxtop.cli.words import legible
 from jaxtop.sources.descriptors import Descriptors
-from jaxtop.sources.questions import Questions
+from jaxtop.sources.requests import RequestPool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.sources.questions import Answered
+    from jaxtop.sources.requests import Answered
 
 # An agent answers within milliseconds, unless its process is stopped or something in it keeps Python.
 PATIENCE = 2.0
@@ -27,7 +27,7 @@ LEAST_TOLD = 0.005
 
 
 @dataclass
-class Told:
+class CostReport:
     """What a live agent said of its costs; `why_not` if it did not."""
 
     hello: wire.Hello
@@ -67,19 +67,19 @@ class Told:
         return {name: 100 * taken / elapsed_us for name, taken in taken_us.items()}
 
 
-def ask() -> list[Told]:
+def ask() -> list[CostReport]:
     """Ask the live agents of this machine, all at once; waits no longer than `PATIENCE`."""
     here = processes.here().boot
     found = [each.hello for each in runfiles.find() if not each.is_stale and each.hello.boot == here]
-    all_told = [Told(hello) for hello in found]
+    all_told = [CostReport(hello) for hello in found]
     if not all_told:
         return []
     try:
         own = keys.load()
     except keys.NoKey as error:
-        return [Told(hello, why_not=str(error)) for hello in found]
+        return [CostReport(hello, why_not=str(error)) for hello in found]
     with zmq.Context() as context:
-        questions = Questions(context, own, own.public, Counter(), Descriptors())
+        questions = RequestPool(context, own, own.public, Counter(), Descriptors())
         until = time.monotonic() + PATIENCE
         open_ones = list(all_told)
         for told in all_told:
@@ -98,7 +98,7 @@ def ask() -> list[Told]:
     return all_told
 
 
-def _taker(told: Told, open_ones: list[Told]) -> Answered:
+def _taker(told: CostReport, open_ones: list[CostReport]) -> Answered:
     def take(reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
         open_ones.remove(told)
         if reply is not None and reply.error:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from jaxtop import keys, runfiles
-from jaxtop.cli import children, terminal
+from jaxtop.cli import processes, terminal
 from jaxtop.cli.attach import watch
 from jaxtop.cli.errors import UserError
 from jaxtop.sources import LiveSource, Seed
@@ -27,9 +27,9 @@ PATIENCE = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=children.count, default=2, metavar="N", help="processes (2)")
+    parser.add_argument("--hosts", type=processes.count, default=2, metavar="N", help="processes (2)")
     parser.add_argument(
-        "--devices", type=children.count, default=4, metavar="N", help="devices of each process (4)"
+        "--devices", type=processes.count, default=4, metavar="N", help="devices of each process (4)"
     )
     parser.add_argument(
         "--duration", type=float, metavar="S", help="seconds to train; until Ctrl-C by default"
@@ -46,12 +46,12 @@ def main(arguments: argparse.Namespace) -> int:
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]
     if missing:
         raise UserError(f"the demo needs {' and '.join(missing)}: pip install 'jaxtop[demo]'")
-    children.end_with_sigterm()
+    processes.end_with_sigterm()
     with ExitStack() as stack:
         errors: list[IO[str]] = [
             stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)
         ]
-        with children.uninterrupted():
+        with processes.uninterrupted():
             hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors, arguments.record)
             stack.callback(stop, hosts)
         if not arguments.headless and terminal.is_there():
@@ -75,7 +75,7 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
         ended = [(i, host.returncode) for i, host in enumerate(hosts) if host.poll()]
         if len(ended) == len(hosts):
             index, status = ended[0]
-            how = f"{children.how(status)}{children.last_words(errors[index])}"
+            how = f"{processes.how(status)}{processes.last_words(errors[index])}"
             raise UserError(f"the demo did not start: process {index} {how}")
         pids = {host.pid for host in hosts}
         found = [each for each in runfiles.find() if each.hello.pid in pids]
@@ -98,9 +98,9 @@ def start(
     hosts: int, devices: int, duration: float | None, errors: list[IO[str]], record: str | None = None
 ) -> list[subprocess.Popen[bytes]]:
     """Start the processes of the run; the first one's output is the demo's."""
-    coordinator = f"127.0.0.1:{children.free_port()}"
+    coordinator = f"127.0.0.1:{processes.free_port()}"
     time_limit = [] if duration is None else ["--duration", str(duration)]
-    environment = children.on_cpu(devices)
+    environment = processes.on_cpu(devices)
     if record is not None:
         environment["JAXTOP_RECORD"] = record
     started = []
@@ -113,7 +113,7 @@ def start(
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,
                 stderr=errors[index],
-                preexec_fn=children.die_with_parent,  # noqa: PLW1509 - this process has one thread
+                preexec_fn=processes.die_with_parent,  # noqa: PLW1509 - this process has one thread
             )
         )
     return started
@@ -146,7 +146,7 @@ def _wait(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
             if status:
                 failed = failed or 1
                 print(
-                    f"demo: process {index} {children.how(status)}{children.last_words(errors[index])}",
+                    f"demo: process {index} {processes.how(status)}{processes.last_words(errors[index])}",
                     file=sys.stderr,
                 )
         time.sleep(0.1)

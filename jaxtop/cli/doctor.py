@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtop import __version__, keys, runfiles
 from jaxtop.cli import costs
 from jaxtop.cli.words import legible, size
-from jaxtop.recordings.tape import LEAST_FREE
+from jaxtop.recording.thread import LEAST_FREE
 from jaxtop.transport import FIRST_PORT
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _run_files() -> Iterator[Finding]:
                 yield Finding(f"pid {each.hello.pid}", NOTE, f"{source} is {state}")
 
 
-def _costs(told: list[costs.Told]) -> Iterator[Finding]:
+def _costs(told: list[costs.CostReport]) -> Iterator[Finding]:
     for each in told:
         is_fine = each.percent is not None and each.percent <= BUDGET_PERCENT
         yield Finding(f"pid {each.hello.pid}", OK if is_fine else NOTE, each.words())

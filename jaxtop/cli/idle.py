@@ -14,7 +14,7 @@ def in_use(*, is_cpu: bool) -> str | None:
     """Who uses them, in words: a live run of this user, or any process on a GPU; None if nobody is seen."""
     for found in runfiles.find():
         hello = found.hello
-        if found.is_stale or processes.Place(hello.boot, hello.pid_namespace) != processes.here():
+        if found.is_stale or processes.Namespace(hello.boot, hello.pid_namespace) != processes.here():
             continue  # run files of other machines lie in a home that is shared
         name = legible(hello.name or hello.run or hello.agent)
         return f"the run {name} (pid {hello.pid}) uses this machine's devices"

@@ -10,14 +10,15 @@ from importlib.util import find_spec
 
 import msgspec
 
-from jaxtop import __version__, probes
-from jaxtop.cli import children, probing
+from jaxtop import __version__
+from jaxtop.cli import probe_processes, processes
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.idle import in_use
 from jaxtop.cli.words import amount, duration
+from jaxtop.devbench import saved
 from jaxtop.wire.probing import BENCHES, COLLECTIVES, Asked, Stage
 
-NONE_SLOW, SOME_SLOW, COULD_NOT = 0, 1, probing.COULD_NOT
+NONE_SLOW, SOME_SLOW, COULD_NOT = 0, 1, probe_processes.COULD_NOT
 SECONDS = 30.0
 WAIT = 60.0
 SMALLEST = 4  # bytes: a number
@@ -47,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alone", action="store_true", help="this process's devices only, whatever job it is part of"
     )
     trying = parser.add_argument_group("to try it on CPUs")
-    trying.add_argument("--devices", type=children.count, metavar="N", help="devices of each process")
-    trying.add_argument("--hosts", type=children.count, metavar="N", help="processes, all on this machine")
+    trying.add_argument("--devices", type=processes.count, metavar="N", help="devices of each process")
+    trying.add_argument("--hosts", type=processes.count, metavar="N", help="processes, all on this machine")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -59,24 +60,24 @@ def main(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"{who}: a probe would disturb it, and measure it; wait for its end, or use --force", COULD_NOT
         )
-    children.end_with_sigterm()
+    processes.end_with_sigterm()
     asked = Asked(arguments.seconds, arguments.wait, arguments.only, arguments.mesh, arguments.sizes)
     progress = Progress()
     began = time.monotonic()
     try:
-        heard = probing.run(team, asked, progress.tell)
+        heard = probe_processes.run(team, asked, progress.tell)
     finally:
         progress.end()
     if heard.plan is None or not heard.reports:
         print("jaxtop: measured; process 0 has the result", file=sys.stderr)
         return NONE_SLOW
     from jaxtop.cli.probe_table import lines  # heavy; errors above should come fast
-    from jaxtop.cluster.probing import result
+    from jaxtop.devbench.verdict import result
 
     probe = result(
         heard.plan, heard.reports, __version__, round(time.time() * 1000), time.monotonic() - began
     )
-    probes.keep(probe)
+    saved.keep(probe)
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(probe), indent=2).decode())
     else:
@@ -84,7 +85,7 @@ def main(arguments: argparse.Namespace) -> int:
     return SOME_SLOW if probe.slow else NONE_SLOW
 
 
-def _team(arguments: argparse.Namespace) -> probing.Team:
+def _team(arguments: argparse.Namespace) -> probe_processes.Team:
     joins = arguments.coordinator is not None
     if not joins and (arguments.processes is not None or arguments.process is not None):
         raise UserError("--processes and --process need --coordinator HOST:PORT", COULD_NOT)
@@ -97,8 +98,8 @@ def _team(arguments: argparse.Namespace) -> probing.Team:
         raise UserError("--hosts starts all processes here; it goes with neither --coordinator nor --alone")
     if arguments.hosts is not None or (arguments.devices is not None and not joins):
         hosts = arguments.hosts or 1
-        return probing.Team(hosts, arguments.devices or 4, is_alone=hosts == 1)
-    return probing.Team(
+        return probe_processes.Team(hosts, arguments.devices or 4, is_alone=hosts == 1)
+    return probe_processes.Team(
         devices=arguments.devices,
         coordinator=arguments.coordinator,
         processes=arguments.processes,

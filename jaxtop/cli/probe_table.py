@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.cli.words import legible, size
-from jaxtop.cluster.probing import FIGURES, ranges
+from jaxtop.devbench.verdict import FIGURES, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

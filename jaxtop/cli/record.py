@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import processes
-from jaxtop.cli import attaching, collecting
+from jaxtop.cli import garbage, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, duration, legible, length, size
 from jaxtop.clock import steady
-from jaxtop.cluster import Cluster, hosts, runs, state_of
-from jaxtop.cluster.states import OVER, was_never_reached
-from jaxtop.recordings import Limits, Tape, plain
-from jaxtop.sources import Taping
+from jaxtop.model import Cluster, hosts, runs, state_of
+from jaxtop.model.liveness import OVER, was_never_reached
+from jaxtop.recording import Limits, RecordingWriter, plain
+from jaxtop.sources import SessionRecorder
 
 if TYPE_CHECKING:
     import argparse
@@ -32,7 +32,7 @@ LINGER = 3.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    attaching.add_arguments(parser)
+    targets.add_arguments(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="the file; by default named after the run"
     )
@@ -50,9 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     if arguments.max_files is not None and (arguments.max_size is None or arguments.max_files < 1):
         raise UserError("--max-files N keeps the last N files: it needs --max-size, and N from 1 up")
-    source = attaching.open_source(arguments)
+    source = targets.open_source(arguments)
     signal.signal(signal.SIGTERM, _as_interrupt)
-    collecting.rarely()
+    garbage.rarely()
     try:
         return Recording(source, arguments.output, Limits(arguments.max_size, None, arguments.max_files)).run(
             arguments.duration
@@ -67,7 +67,7 @@ class Recording:
     def __init__(self, source: LiveSource, output: Path | None, limits: Limits) -> None:
         self._source, self._output, self._limits = source, output, limits
         self._cluster = Cluster()
-        self._taping: Taping | None = None
+        self._taping: SessionRecorder | None = None
         self._begun = time.monotonic()
         self._tells = sys.stderr.isatty()
 
@@ -86,7 +86,7 @@ class Recording:
                     held += frames
                     if self._output is not None or self._has_met_somebody():
                         output = self._output or Path(default_name(self._cluster))
-                        self._taping = Taping(begin(output, self._limits))
+                        self._taping = SessionRecorder(begin(output, self._limits))
                         frames, held = held, []
                 if self._taping is not None:
                     self._taping.take(frames, self._cluster, now)
@@ -123,7 +123,7 @@ class Recording:
             for path in taping.tape.files if taping is not None else ():
                 path.unlink(missing_ok=True)  # nothing is in it
             unmet = self._cluster.unmet.values()
-            whys = [f"{each.endpoint}: {attaching.why(each.link)}" for each in unmet]
+            whys = [f"{each.endpoint}: {targets.why(each.link)}" for each in unmet]
             raise UserError("; ".join(whys) or "nobody was met, nothing is recorded", NOTHING_REACHED)
         print(f"recorded {what}, {size(taping.tape.size)} to {_names(taping.tape)}")
         return 0
@@ -139,7 +139,7 @@ class Recording:
             print(f"\r\x1b[K{legible(line)}", end="", file=sys.stderr, flush=True)
 
 
-def _names(tape: Tape) -> str:
+def _names(tape: RecordingWriter) -> str:
     return ", ".join(map(str, tape.files))
 
 
@@ -149,18 +149,18 @@ def default_name(cluster: Cluster) -> str:
     return f"{plain(named)}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
 
 
-def begin(path: Path, limits: Limits = Limits()) -> Tape:  # noqa: B008 - a frozen value
+def begin(path: Path, limits: Limits = Limits()) -> RecordingWriter:  # noqa: B008 - a frozen value
     """A tape that writes to this file; an error in words if it cannot."""
     if path.exists():
         raise UserError(f"{path} exists already; choose another name, or remove it")
-    tape = Tape(path, {"tape": f"viewer-{time.time_ns():x}", **processes.about_this()}, limits)
+    tape = RecordingWriter(path, {"tape": f"viewer-{time.time_ns():x}", **processes.about_this()}, limits)
     tape.start()
     if tape.failure is not None:
         raise UserError(f"{path} cannot be written: {tape.failure}")
     return tape
 
 
-def finish(taping: Taping, cluster: Cluster, tell: Callable[[str], None]) -> None:
+def finish(taping: SessionRecorder, cluster: Cluster, tell: Callable[[str], None]) -> None:
     """End the recording, telling how far it is; interrupted, the file stays as it is, which is good, too."""
     ended = threading.Thread(target=taping.finish, args=(cluster,), daemon=True)
     ended.start()

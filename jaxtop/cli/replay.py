@@ -7,18 +7,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import probes, times
-from jaxtop.cli import collecting, terminal
+from jaxtop import times
+from jaxtop.cli import garbage, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
-from jaxtop.cluster.views import interval
-from jaxtop.recordings import NotARecording
+from jaxtop.devbench import saved
+from jaxtop.model.views import interval
+from jaxtop.recording import NotARecording
 from jaxtop.sources import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtop.cluster import Cluster
+    from jaxtop.model import Cluster
 
 # Where nothing was recorded for longer, --export leaves the time out; seconds.
 LONGEST_LULL = 3600.0
@@ -124,11 +125,11 @@ def _watch(session: Session, start: float | None, arguments: argparse.Namespace)
     terminal.need("for text use --at T or --export FORMAT")
     from jaxtop.clock import steady
     from jaxtop.tui.app import JaxtopApp  # heavy; errors above should come fast
-    from jaxtop.tui.deck import Start
+    from jaxtop.tui.playback import Start
 
-    collecting.rarely()
+    garbage.rarely()
     app = JaxtopApp(
-        None, steady, reel=session, replay=Start(start, arguments.speed, arguments.loop), probe=probes.last()
+        None, steady, reel=session, replay=Start(start, arguments.speed, arguments.loop), probe=saved.last()
     )
     failure = terminal.show(app)
     if failure:

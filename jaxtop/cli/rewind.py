@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, size
-from jaxtop.cluster.overview import Overview
-from jaxtop.recordings import NotARecording, Tape
-from jaxtop.sources import Session, Taping
+from jaxtop.model.session.summary import SessionSummary
+from jaxtop.recording import NotARecording, RecordingWriter
+from jaxtop.sources import Session, SessionRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.cluster import Cluster
+    from jaxtop.model import Cluster
     from jaxtop.wire import Frame
 
 VARIABLE = "JAXTOP_REWIND"
@@ -45,11 +45,11 @@ class _File:
 
     def __init__(self) -> None:
         path = Path(tempfile.mkdtemp(prefix="jaxtop-")) / "rewind.mcap"
-        tape = Tape(path, {"tape": "kept"}, compacts=False, is_unnamed=True)
+        tape = RecordingWriter(path, {"tape": "kept"}, compacts=False, is_unnamed=True)
         try:
             tape.start()
             self.session = Session([path])
-            self.taping = Taping(tape)
+            self.taping = SessionRecorder(tape)
         except NotARecording:
             raise OSError(tape.failure) from None
         finally:
@@ -70,7 +70,7 @@ class RewindBuffer:
         self._files: list[_File] = []
         self._dropped = 0
         self._why_not = ""
-        self._overview: tuple[tuple[Overview, ...], Overview] = (), Overview()
+        self._overview: tuple[tuple[SessionSummary, ...], SessionSummary] = (), SessionSummary()
         self._begin_file()
 
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
@@ -118,12 +118,12 @@ class RewindBuffer:
         return True
 
     @property
-    def overview(self) -> Overview:
+    def overview(self) -> SessionSummary:
         """All files at a glance, put together anew where one of them has more."""
         parts = tuple(each.session.overview for each in self._files)
         known, whole = self._overview
         if len(parts) != len(known) or any(a is not b for a, b in zip(parts, known, strict=True)):
-            whole = Overview()
+            whole = SessionSummary()
             for part in parts:
                 whole = whole.followed_by(part)
             self._overview = parts, whole

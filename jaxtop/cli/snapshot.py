@@ -7,16 +7,16 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop.cli import attaching
+from jaxtop.cli import targets
 from jaxtop.cli.words import legible
 from jaxtop.clock import steady
-from jaxtop.cluster import Cluster, State, hosts, runs, state_of
-from jaxtop.cluster.states import was_never_reached
+from jaxtop.model import Cluster, State, hosts, runs, state_of
+from jaxtop.model.liveness import was_never_reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.cluster import Host, Run
+    from jaxtop.model import Host, Run
     from jaxtop.sources import LiveSource
 
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
@@ -24,7 +24,7 @@ FORMATS = ("json", "csv", "openmetrics")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    attaching.add_arguments(parser)
+    targets.add_arguments(parser)
     parser.add_argument("--format", choices=FORMATS, default="json", help="json by default")
     parser.add_argument(
         "--wait", type=_seconds, default=5.0, metavar="S", help="give slow hosts this many seconds (5)"
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     from jaxtop.export import FORMATS as WRITERS  # only now: errors above should come fast
 
-    source = attaching.open_source(arguments)
+    source = targets.open_source(arguments)
     try:
         cluster = gather(source, arguments.wait)
         if arguments.watch:
@@ -106,7 +106,7 @@ def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
         f"only {len(run.hosts)} of the {run.process_count} processes of {run.name or run.id} have been found"
         for run in _lacking(cluster)
     ]
-    lines += [f"{unmet.endpoint}: {attaching.why(unmet.link)}" for unmet in cluster.unmet.values()]
+    lines += [f"{unmet.endpoint}: {targets.why(unmet.link)}" for unmet in cluster.unmet.values()]
     rejected = source.rejected + cluster.rejected
     lines += [f"{count} messages were skipped: {what}" for what, count in rejected.items()]
     return lines + source.notes

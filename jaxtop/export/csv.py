@@ -13,7 +13,7 @@ from jaxtop.names import legible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from jaxtop.cluster import Cluster
+    from jaxtop.model import Cluster
 
 Row = dict[str, Any]
 

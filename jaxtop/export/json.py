@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
-from jaxtop.cluster import (
+from jaxtop.export.metrics import OF_STEPS, busy_threads, of_device, of_machine
+from jaxtop.model import (
     EMPTY_HOST,
     Part,
     arrays,
@@ -24,16 +25,15 @@ from jaxtop.cluster import (
     step_of,
     steps_of,
 )
-from jaxtop.cluster.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
-from jaxtop.cluster.lulls import running_of
-from jaxtop.cluster.states import PAST, State, is_over, pulse_of
-from jaxtop.export.metrics import OF_STEPS, busy_threads, of_device, of_machine
+from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
+from jaxtop.model.liveness import PAST, State, is_over, pulse_of
+from jaxtop.model.stalls.lulls import running_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.cluster import ArrayView, Cluster, Host, HostView, MemoryView, MeshView, ProgramView, Run
-    from jaxtop.cluster.collectives import AxisTraffic, CollectiveView, Lateness, StepShare
+    from jaxtop.model import ArrayView, Cluster, Host, HostView, MemoryView, MeshView, ProgramView, Run
+    from jaxtop.model.collectives import AxisTraffic, CollectiveView, Lateness, StepShare
 
 SCHEMA = 1
 

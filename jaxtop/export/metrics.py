@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit, figure, scaled
+from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit, figure, scaled
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from jaxtop.cluster import DeviceView, StepView
+    from jaxtop.model import DeviceView, StepView
     from jaxtop.wire import Pulse
 
 # How a figure's own name ends, and what a metric's ends in instead.

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.cluster import State
-from jaxtop.cluster.states import OVER
 from jaxtop.export.json import to_document
 from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, Named, by_name
+from jaxtop.model import State
+from jaxtop.model.liveness import OVER
 from jaxtop.names import legible
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jaxtop.cluster import Cluster
+    from jaxtop.model import Cluster
 
 Labels = dict[str, object]
 

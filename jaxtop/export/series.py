@@ -17,30 +17,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from jaxtop.cluster import (
-    KnownMemory,
-    Part,
-    State,
-    arrays,
-    devices,
-    memory,
-    runs,
-    state_of,
-    step_of,
-    steps_of,
-)
-from jaxtop.cluster.arrays import Merged
-from jaxtop.cluster.collectives import KnownCollectives, collectives
 from jaxtop.export.csv import cell
 from jaxtop.export.json import timestamp
 from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, by_name, slowed, told
 from jaxtop.export.openmetrics import escaped
+from jaxtop.model import KnownMemory, Part, State, arrays, devices, memory, runs, state_of, step_of, steps_of
+from jaxtop.model.arrays.groups import Merged
+from jaxtop.model.collectives import KnownCollectives, collectives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from jaxtop.cluster import Cluster, Host, MemoryView
-    from jaxtop.cluster.views import Known
+    from jaxtop.model import Cluster, Host, MemoryView
+    from jaxtop.model.views import Known
 
     Moments = Iterable[tuple[float, Cluster]]
 

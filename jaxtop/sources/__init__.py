@@ -1,8 +1,8 @@
 """Where frames come from: the live cluster, recordings of it; and what records them."""
 
 from jaxtop.sources.live import LiveSource
+from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.sources.seed import Seed
 from jaxtop.sources.session import Session
-from jaxtop.sources.taping import Taping
 
-__all__ = ["LiveSource", "Seed", "Session", "Taping"]
+__all__ = ["LiveSource", "Seed", "Session", "SessionRecorder"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from jaxtop.transport import Probe
+from jaxtop.transport import ReachabilityCheck
 from jaxtop.transport import client as changes
 from jaxtop.transport import probe as outcomes
 
@@ -63,7 +63,7 @@ class Connection:
         self._failure = ""
         self._was_stopped = False
         self._away_since: float | None = None
-        self._probe: Probe | None = None
+        self._probe: ReachabilityCheck | None = None
         self._probe_due: float | None = None
         self._retry_due: float | None = None
 
@@ -143,7 +143,7 @@ class Connection:
             return
         if self._descriptors.take(1):
             with suppress(OSError):  # others have taken what was left
-                self._probe = Probe(self.endpoint, now)
+                self._probe = ReachabilityCheck(self.endpoint, now)
 
     @property
     def wants_dial(self) -> bool:

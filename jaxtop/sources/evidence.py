@@ -43,7 +43,7 @@ class Door:
     def is_gone(self) -> bool | None:
         """Whether its process has ended; None where this machine cannot tell."""
         place, started = (
-            processes.Place(self.who.boot, self.who.pid_namespace),
+            processes.Namespace(self.who.boot, self.who.pid_namespace),
             self.who.process_started_ticks,
         )
         if place != processes.here() or not place.boot or started is None:

@@ -14,7 +14,7 @@ from jaxtop import wire
 from jaxtop.clock import steady
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.peers import Peer, Peers
-from jaxtop.sources.questions import Questions
+from jaxtop.sources.requests import RequestPool
 from jaxtop.sources.seeking import Seeking
 from jaxtop.transport import Subscriber
 
@@ -65,7 +65,7 @@ class LiveSource:
         self.rejected: Counter[str] = Counter()
         self._telemetry = Subscriber(self._context, keys, owner or keys.public, QUEUE)
         self._descriptors = Descriptors()
-        self._questions = Questions(
+        self._questions = RequestPool(
             self._context, keys, owner or keys.public, self.rejected, self._descriptors
         )
         self._seeking = Seeking(self._descriptors, self._questions, partial(self._say, ""), self._found)

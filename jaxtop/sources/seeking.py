@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import zmq
 
     from jaxtop.sources.descriptors import Descriptors
-    from jaxtop.sources.questions import Questions
-    from jaxtop.transport.client import Change
+    from jaxtop.sources.requests import RequestPool
+    from jaxtop.transport.client import LinkChange
 
 # So many addresses are probed side by side, at most.
 AT_ONCE = 256
@@ -38,7 +38,7 @@ class Seeking:
     def __init__(
         self,
         descriptors: Descriptors,
-        questions: Questions,
+        questions: RequestPool,
         say: Callable[[wire.Message], None],
         found: Callable[[str, list[wire.Frame]], str | None],
     ) -> None:
@@ -112,7 +112,7 @@ class Seeking:
             partial(self._noticed, connection),
         )
 
-    def _noticed(self, connection: Connection, change: Change) -> None:
+    def _noticed(self, connection: Connection, change: LinkChange) -> None:
         connection.change(change.what, self._now)
 
     def _answered(

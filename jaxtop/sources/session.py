@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.cluster import Cluster, State, state_of
-from jaxtop.cluster.fold import HISTORY, LoggedEvent
-from jaxtop.cluster.overview import Bin, Observer, Overview
-from jaxtop.recordings import Recording
-from jaxtop.sources.tracks import NOT_YET, clock_notes, side_by_side, tracks
+from jaxtop.model import Cluster, State, state_of
+from jaxtop.model.fold import HISTORY, LoggedEvent
+from jaxtop.model.session.summary import Bin, Observer, SessionSummary
+from jaxtop.recording import Recording
+from jaxtop.sources.streams import NOT_YET, clock_notes, side_by_side, tracks
 from jaxtop.wire.times import NANOSECONDS, to_ns, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from jaxtop.sources.tracks import Track
+    from jaxtop.sources.streams import WriterStream
 
 LOOK_AGAIN_AFTER = 0.5
 # To go on from where one stands may be dearer than to begin at a keyframe, from about so many seconds on.
@@ -108,7 +108,7 @@ class Session:
         return (*notes, *clock_notes(self._tracks))
 
     @property
-    def overview(self) -> Overview:
+    def overview(self) -> SessionSummary:
         """The whole session at a glance."""
         if self._glance is None:
             self._glance = _Glance(self._tracks)
@@ -175,7 +175,7 @@ class Session:
 class _Glance:
     """The overview: what keyframes tell, and from the last of them on what the fold of the frames tells."""
 
-    def __init__(self, found: list[Track]) -> None:
+    def __init__(self, found: list[WriterStream]) -> None:
         self._tracks = found
         happened = [
             keyframe.happened
@@ -193,7 +193,7 @@ class _Glance:
             self._observer.take(self._cluster)
 
     @property
-    def overview(self) -> Overview:
+    def overview(self) -> SessionSummary:
         cluster, observer, moved = self._cluster, self._observer, False
         for at, frame in _frames(self._tracks, self._starts, self._at, None):
             cluster.feed(frame)
@@ -212,7 +212,7 @@ class _Starts:
     of_agents: dict[str, int] = field(default_factory=dict)
 
 
-def _begun(found: list[Track], ns: int) -> tuple[Cluster, _Starts]:
+def _begun(found: list[WriterStream], ns: int) -> tuple[Cluster, _Starts]:
     """A cluster from the last keyframe of each track, and where these are; without one, from the start."""
     cluster, starts = Cluster(), _Starts()
     states = []
@@ -245,7 +245,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _frames(
-    found: list[Track], starts: _Starts, after: int | None, until: int | None
+    found: list[WriterStream], starts: _Starts, after: int | None, until: int | None
 ) -> Iterator[tuple[int, wire.Frame]]:
     bounds = [_latest(after, starts.of_tracks.get(number)) for number in range(len(found))]
     if len(found) < 2:
@@ -274,7 +274,7 @@ class _Happened(msgspec.Struct):
     events: list[LoggedEvent] = []
 
 
-def _joined(happened: list[dict[str, Any]]) -> Overview:
+def _joined(happened: list[dict[str, Any]]) -> SessionSummary:
     """All that happened, in order; what two have seen at about the same time is one event."""
     bins: list[Bin] = []
     events: list[LoggedEvent] = []
@@ -290,4 +290,4 @@ def _joined(happened: list[dict[str, Any]]) -> Overview:
             distinct.append(event)
         last[event[1:]] = event.at
     bins.sort(key=lambda each: each.at)
-    return Overview().followed_by(Overview(tuple(bins), tuple(distinct)))
+    return SessionSummary().followed_by(SessionSummary(tuple(bins), tuple(distinct)))

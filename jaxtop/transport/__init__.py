@@ -5,7 +5,7 @@ does not answer. Every socket is CURVE; a socket without a key, or without its g
 """
 
 from jaxtop.transport.client import Question, Subscriber
-from jaxtop.transport.probe import Probe
+from jaxtop.transport.probe import ReachabilityCheck
 from jaxtop.transport.server import FIRST_PORT, Asked, Server
 
-__all__ = ["FIRST_PORT", "Asked", "Probe", "Question", "Server", "Subscriber"]
+__all__ = ["FIRST_PORT", "Asked", "Question", "ReachabilityCheck", "Server", "Subscriber"]

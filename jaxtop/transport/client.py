@@ -35,7 +35,7 @@ OTHER_KEY = "other key"
 NO_ANSWER = "no answer"
 
 
-class Change(NamedTuple):
+class LinkChange(NamedTuple):
     """What the transport noticed of one connection."""
 
     endpoint: str
@@ -68,13 +68,15 @@ class _Monitored:
         self.socket.curve_publickey = keys.public
         self.socket.curve_secretkey = keys.secret
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[LinkChange]:
         """What happened to the connections since the last call."""
-        found: list[Change] = []
+        found: list[LinkChange] = []
         with suppress(zmq.Again):
             while True:
                 event = parse_monitor_message(self.monitor.recv_multipart(zmq.NOBLOCK))
-                found.append(Change(_endpoint(event["endpoint"]), _meaning(event["event"], event["value"])))
+                found.append(
+                    LinkChange(_endpoint(event["endpoint"]), _meaning(event["event"], event["value"]))
+                )
         return found
 
     def close(self) -> None:
@@ -130,7 +132,7 @@ class Subscriber(_Monitored):
         with suppress(zmq.ZMQError):
             self.socket.disconnect(f"tcp://{endpoint}")
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[LinkChange]:
         """What happened to the connections since the last call; those that were lost are dialled anew."""
         now = time.monotonic()
         found = super().changes()

@@ -25,7 +25,7 @@ HUNG_UP = "hung up"
 UNREACHABLE = "unreachable"
 
 
-class Probe:
+class ReachabilityCheck:
     """One attempt, without blocking: poll `fileno` for `events`, then `advance`."""
 
     def __init__(self, endpoint: str, now: float) -> None:

@@ -10,19 +10,19 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
-from jaxtop.cluster import Cluster
+from jaxtop.model import Cluster
 from jaxtop.tui import headline
-from jaxtop.tui.asking import Desk
 from jaxtop.tui.colours256 import Colours256
-from jaxtop.tui.deck import Deck
+from jaxtop.tui.draw.reading import OVER, PAST
 from jaxtop.tui.help import NOT_TOLD, Help
-from jaxtop.tui.intake import Intake, Silence
+from jaxtop.tui.ingest import FrameIngest, Silence
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette
-from jaxtop.tui.renderables.reading import OVER, PAST
+from jaxtop.tui.playback import Playback
+from jaxtop.tui.requests import RequestBoard
 from jaxtop.tui.screens import all_screens
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.timed import LOW, TimedApp
+from jaxtop.tui.time_keys import LOW, TimedApp
 from jaxtop.tui.widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.screen import Screen
 
-    from jaxtop.cluster import Probe, State
-    from jaxtop.tui.asking import Ask, Outcome, What
-    from jaxtop.tui.deck import Start
-    from jaxtop.tui.intake import Feed
-    from jaxtop.tui.reel import Recorder, Reel
+    from jaxtop.model import Probe, State
+    from jaxtop.tui.history import History, Recorder
+    from jaxtop.tui.ingest import Feed
+    from jaxtop.tui.playback import Start
+    from jaxtop.tui.requests import Ask, Outcome, What
 
 PAINTS_PER_SECOND = 4
 # Between two slices of what arrives, for keys and what they paint.
@@ -86,7 +86,7 @@ class JaxtopApp(TimedApp):
         clock: Callable[[], float] = time.time,
         *,
         ask: Ask | None = None,
-        reel: Reel | None = None,
+        reel: History | None = None,
         recorder: Recorder | None = None,
         replay: Start | None = None,
         probe: Probe | None = None,
@@ -103,13 +103,13 @@ class JaxtopApp(TimedApp):
             probe: What this user's devices were measured to do.
         """
         self._cluster = Cluster()
-        super().__init__(Deck(self._cluster if feed is not None else None, reel, replay, probe), recorder)
+        super().__init__(Playback(self._cluster if feed is not None else None, reel, replay, probe), recorder)
         self._feed: Feed = Silence() if feed is None else feed
-        self._intake = Intake(self._feed, self._cluster)
+        self._intake = FrameIngest(self._feed, self._cluster)
         self._is_taking_in = False
         self._clock = clock
         self._deck.tick(clock())
-        self._desk = Desk(ask)
+        self._desk = RequestBoard(ask)
         # What was drawn last: a moment that does not change is not drawn again.
         self._drawn: Moment | None = None
         self._selection: Selection = NOTHING

@@ -6,17 +6,17 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from jaxtop.tui.draw.axes import Grid, Pair, physical
+from jaxtop.tui.draw.axis_bands import by_axes
+from jaxtop.tui.draw.host_blocks import by_host
+from jaxtop.tui.draw.layouts import MISSING, NO_LAYOUT, Block, Layout, Plan, Room
+from jaxtop.tui.draw.reading import placeholder
 from jaxtop.tui.moment import EMPTY
-from jaxtop.tui.renderables.axes import Grid, Pair, physical
-from jaxtop.tui.renderables.axis_bands import by_axes
-from jaxtop.tui.renderables.host_blocks import by_host
-from jaxtop.tui.renderables.layouts import MISSING, NO_LAYOUT, Block, Layout, Plan, Room
-from jaxtop.tui.renderables.reading import placeholder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.cluster import DeviceView, Host, MeshView, State
+    from jaxtop.model import DeviceView, Host, MeshView, State
     from jaxtop.tui.moment import Moment
 
 

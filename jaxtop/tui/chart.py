@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.cluster.collectives.timeline import NO_TIMELINE, Timeline, tellers, timeline
-from jaxtop.tui.renderables.collective_pane import by_wait
+from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, tellers, timeline
+from jaxtop.tui.draw.collective_pane import by_wait
 
 if TYPE_CHECKING:
-    from jaxtop.cluster.collectives import CollectiveView
+    from jaxtop.model.collectives import CollectiveView
     from jaxtop.tui.moment import Moment
 
 # A launch in fewer characters shows nothing of what is in it.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, Unit
+from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, Unit
 from jaxtop.tui import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.cluster import Figure
+    from jaxtop.model import Figure
 
 FIGURES = {each.name: each for each in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)}
 # What they are called where there is little room.

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from jaxtop.cluster import State, launch_rate, pace_of, step_of_run
-from jaxtop.cluster.collectives import latecomers
-from jaxtop.cluster.lulls import running_of
-from jaxtop.cluster.rhythm import past_of
-from jaxtop.cluster.states import BY_SEVERITY
-from jaxtop.tui import pace, text
-from jaxtop.tui.renderables.reading import OVER, PAST
+from jaxtop.model import State, launch_rate, pace_of, step_of_run
+from jaxtop.model.collectives import latecomers
+from jaxtop.model.liveness import BY_SEVERITY
+from jaxtop.model.stalls.lulls import running_of
+from jaxtop.model.steps import past_of
+from jaxtop.tui import interval, text
+from jaxtop.tui.draw.reading import OVER, PAST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.cluster import Host
+    from jaxtop.model import Host
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
@@ -87,8 +87,8 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     )
     present = _present(moment)
     intervals = {host.hello.interval_ms for host in present if host.hello}
-    if intervals - {pace.USUAL}:
-        parts.append((pace.every(intervals), ""))
+    if intervals - {interval.USUAL}:
+        parts.append((interval.every(intervals), ""))
     count = len(moment.devices)
     parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
     # First what a person comes for: on a narrow screen there is no room for the rest.

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop.cluster import DEVICE_FIGURES, Unit
-from jaxtop.cluster.tree import form
+from jaxtop.model import DEVICE_FIGURES, Unit
+from jaxtop.model.arrays.tree import form
 from jaxtop.tui import text
+from jaxtop.tui.draw.slices import Signs, slices_of
 from jaxtop.tui.figures import writer
-from jaxtop.tui.renderables.slices import Signs, slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from jaxtop.cluster import ArrayView, DeviceView, Figure
-    from jaxtop.cluster.collectives import CollectiveView, Straggler
+    from jaxtop.model import ArrayView, DeviceView, Figure
+    from jaxtop.model.collectives import CollectiveView, Straggler
     from jaxtop.tui.moment import Moment
 
 # Stands beside who comes last.

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop import cluster as model
-from jaxtop.cluster import collectives as of_collectives
-from jaxtop.cluster.arrays import Merged
-from jaxtop.cluster.collectives import KnownCollectives
-from jaxtop.cluster.states import OVER, State
+from jaxtop import model
+from jaxtop.model import collectives as of_collectives
+from jaxtop.model.arrays.groups import Merged
+from jaxtop.model.collectives import KnownCollectives
+from jaxtop.model.liveness import OVER, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.cluster import (
+    from jaxtop.model import (
         ArrayView,
         Cluster,
         DeviceView,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         ProgramView,
         Run,
     )
-    from jaxtop.cluster.collectives import CollectiveView
-    from jaxtop.cluster.views import Known
+    from jaxtop.model.collectives import CollectiveView
+    from jaxtop.model.views import Known
 
 # What was counted within so many seconds is of now.
 COUNTED_NOW = 10.0

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from textual.theme import Theme
 
-from jaxtop.cluster import State
+from jaxtop.model import State
 
 if TYPE_CHECKING:
-    from jaxtop.cluster.thresholds import Level
+    from jaxtop.model.thresholds import Level
 
 # Stands before a figure that stands out, so that no colour is needed to see it.
 SIGN = "!"

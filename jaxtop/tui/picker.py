@@ -8,8 +8,8 @@ from textual.app import App
 from textual.binding import Binding
 from textual.widgets import Static
 
+from jaxtop.tui.draw.table import Column, words
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.table import Column, words
 from jaxtop.tui.widgets.key_bar import KeyBar
 from jaxtop.tui.widgets.table import Table
 

@@ -6,17 +6,17 @@ from enum import StrEnum
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.cluster import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, series
-from jaxtop.cluster.views import run_of
-from jaxtop.tui.renderables.plot import LETTERS, Line
-from jaxtop.tui.renderables.reading import OVER
+from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, series
+from jaxtop.model.views import run_of
+from jaxtop.tui.draw.plot import LETTERS, Line
+from jaxtop.tui.draw.reading import OVER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from jaxtop.cluster import DeviceView, Figure, Host
+    from jaxtop.model import DeviceView, Figure, Host
+    from jaxtop.tui.draw.plot import Points
     from jaxtop.tui.moment import Moment
-    from jaxtop.tui.renderables.plot import Points
 
 _OF_DEVICES = frozenset(each.name for each in DEVICE_FIGURES)
 

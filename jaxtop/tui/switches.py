@@ -8,14 +8,14 @@ from rich.style import Style
 from rich.text import Text
 
 from jaxtop.tui.arranger import Arrangement
-from jaxtop.tui.renderables.detail import axes_in_words
-from jaxtop.tui.renderables.legend import key_style, printable
+from jaxtop.tui.draw.detail import axes_in_words
+from jaxtop.tui.draw.legend import key_style, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.tui.arranger import Arranger
-    from jaxtop.tui.renderables.ink import Ink
+    from jaxtop.tui.draw.ink import Ink
 
 
 class Switch(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtop.cluster import State
+from jaxtop.model import State
 
 NA = "n/a"
 

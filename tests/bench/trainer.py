@@ -144,7 +144,7 @@ class Commands:
         """What the agent says of its parts, in microseconds since it began."""
         import msgspec
 
-        from jaxtop_agent import costs
+        from jaxtop_agent.core import costs
 
         agent = self._agent._agent
         told: dict[str, Any] = msgspec.to_builtins(costs.read(agent._board.costs, agent._own_threads(), 0))

@@ -84,9 +84,9 @@ def cost(collectives: int, windows: int) -> list[dict[str, float]]:
 
 def _window(launch: Callable[[], None]) -> dict[str, float]:
     from jaxtop_agent import jaxprivate
-    from jaxtop_agent.threads import Wake
-    from jaxtop_agent.windows import traces
-    from jaxtop_agent.windows.session import Sessions
+    from jaxtop_agent.core.threads import Wake
+    from jaxtop_agent.profiler import traces
+    from jaxtop_agent.profiler.session import Sessions
 
     def is_over() -> bool:
         """Not over before the launch was made."""

@@ -11,7 +11,7 @@ import sys
 import time
 
 from jaxtop import discovery, keys
-from jaxtop.cluster import Cluster, hosts, state_of
+from jaxtop.model import Cluster, hosts, state_of
 from jaxtop.sources import LiveSource
 
 source, cluster = LiveSource(discovery.seeds(sys.argv[2:]), keys.load()), Cluster()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jaxtop_agent import origins
+from jaxtop_agent.arrays import origins
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ from types import (
 )
 from typing import Any, NamedTuple
 
-from jaxtop_agent import jaxprivate, running
-from jaxtop_agent.arrays import frames
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.arrays import frames, running
 from jaxtop_agent.arrays.roles import role_of_type
 
 # How a path reads: `a['key']`, `a[0]`, `a.attribute`.

@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop_agent import running
-from jaxtop_agent.origins import LIBRARIES
+from jaxtop_agent.arrays import running
+from jaxtop_agent.arrays.origins import LIBRARIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

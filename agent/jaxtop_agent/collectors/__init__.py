@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from jaxtop_agent.arrays.watched import Watched
-    from jaxtop_agent.board import Board
-    from jaxtop_agent.budget import Share
     from jaxtop_agent.collectors.steps import Launched
-    from jaxtop_agent.progress import Progress
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.core.budget import Share
+    from jaxtop_agent.steps.progress import Progress
 
 
 class Collector(Protocol):

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop_agent import budget, jaxprivate
+from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import frames
 from jaxtop_agent.arrays.census import Census
 from jaxtop_agent.arrays.crowd import Crowd
 from jaxtop_agent.arrays.shardings import Shardings
 from jaxtop_agent.arrays.table import Table
 from jaxtop_agent.arrays.walk import Walk
-from jaxtop_agent.clock import now_ms
-from jaxtop_agent.waiting import Slices
+from jaxtop_agent.core import budget
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.waiting import Slices
 
 if TYPE_CHECKING:
     from jaxtop_agent.arrays.census import Group
     from jaxtop_agent.arrays.watched import Watched
-    from jaxtop_agent.board import Board
+    from jaxtop_agent.core.board import Board
 
 LOOKS_AT_ONCE = 100
 # The list of arrays keeps them alive: it is dropped after so long, and asked for again. A pause lasts until

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.names import program_of, unwrapped
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.clock import now_ms
-from jaxtop_agent.compiled import Compiled, steady_ms
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.programs.compilations import Compiled, steady_ms
 
 if TYPE_CHECKING:
     from jaxtop.wire import Compiling
-    from jaxtop_agent.board import Board
+    from jaxtop_agent.core.board import Board
 
 # A program that makes new functions for ever must not make the agent grow for ever.
 MOST_NAMES = 500

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.wire import HostSample
-from jaxtop_agent import budget
+from jaxtop_agent.core import budget
 from jaxtop_agent.machine import basics, disks, files, pressure
 from jaxtop_agent.machine.busy import BusyThreads
 from jaxtop_agent.machine.cgroups import Groups, Limits
@@ -15,7 +15,7 @@ from jaxtop_agent.machine.cgroups import Groups, Limits
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from jaxtop_agent.board import Board
+    from jaxtop_agent.core.board import Board
 
 
 # Limits change seldom: as often as that they are looked up again, and which CPUs the process may use.

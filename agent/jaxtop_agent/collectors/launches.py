@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jaxtop.names import unwrapped
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.clock import now_ms
+from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.steps.pattern import Launch
 
 if TYPE_CHECKING:

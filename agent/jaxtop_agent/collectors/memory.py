@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop.wire import DeviceSample
-from jaxtop_agent import budget, jaxprivate
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.core import budget
 
 if TYPE_CHECKING:
-    from jaxtop_agent.board import Board
+    from jaxtop_agent.core.board import Board
 
 
 class AllocatorMemory:

@@ -11,15 +11,17 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.names import shorten
-from jaxtop_agent import budget, jaxprivate, origins
-from jaxtop_agent.clock import now_ms
-from jaxtop_agent.inventory.inventories import Inventories
-from jaxtop_agent.waiting import breathe
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.arrays import origins
+from jaxtop_agent.core import budget
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.programs.inventories import Inventories
 
 if TYPE_CHECKING:
-    from jaxtop_agent.board import Board
-    from jaxtop_agent.compiled import Compiled
-    from jaxtop_agent.inventory.operations import Work
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.programs.compilations import Compiled
+    from jaxtop_agent.programs.operations import Work
 
 # Those that need the most memory go over the wire, the rest as a count: a message stays below MAX_TELEMETRY.
 MOST_PROGRAMS = 300

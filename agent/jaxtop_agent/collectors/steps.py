@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jaxtop.names import program_of
 from jaxtop.wire import Rhythm
-from jaxtop_agent import budget, jaxprivate
+from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors.launches import REMEMBERED, THE_REST
+from jaxtop_agent.core import budget
 from jaxtop_agent.steps import work
 from jaxtop_agent.steps.finder import Facts, Steps
 
 if TYPE_CHECKING:
     from jaxtop.wire import Programs, Window
-    from jaxtop_agent.board import Board
-    from jaxtop_agent.progress import Progress
-    from jaxtop_agent.steps.finder import Told
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.steps.finder import StepFigures
     from jaxtop_agent.steps.pattern import Launch
+    from jaxtop_agent.steps.progress import Progress
 
 # A step of more functions than these is told by the first ones.
 MOST_FUNCTIONS = 8
@@ -95,7 +96,7 @@ class StepRhythm:
             device_ns={number: durations[name] for number, name in wanted.items() if name in durations},
         )
 
-    def _message(self, told: Told, names: dict[int, str], devices: int) -> Rhythm:
+    def _message(self, told: StepFigures, names: dict[int, str], devices: int) -> Rhythm:
         return Rhythm(
             serial=self._steps.serial,
             functions=tuple(names[each] for each in dict.fromkeys(told.functions))[:MOST_FUNCTIONS],

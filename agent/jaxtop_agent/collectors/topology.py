@@ -6,13 +6,14 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.wire import Device
-from jaxtop_agent import budget, jaxprivate
-from jaxtop_agent.board import Topology
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.core import budget
+from jaxtop_agent.core.board import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.board import Board
+    from jaxtop_agent.core.board import Board
 
 
 class TopologyOfProcess:

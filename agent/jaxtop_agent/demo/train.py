@@ -62,7 +62,7 @@ def train(duration: float | None, steps: int | None, seed: int) -> None:
     state = lm.init()
     held_out = data.batch(text.held_out, (seed,), rows, lm.batch_sharding)
 
-    pace = Pace(duration)
+    pace = Throttle(duration)
     report = Report(silent=jax.process_index() != 0)
     report.begin(state.params, mesh)
     in_flight: deque[Any] = deque()
@@ -86,7 +86,7 @@ def train(duration: float | None, steps: int | None, seed: int) -> None:
     report.end(i)
 
 
-class Pace:
+class Throttle:
     """How many steps everyone takes before asking again.
 
     Clocks differ, and who stopped a step before the others would leave them in a collective for ever.

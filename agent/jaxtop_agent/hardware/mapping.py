@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-class Place(NamedTuple):
+class DeviceHandle(NamedTuple):
     """A GPU, or an instance of one with the GPU that it is a part of."""
 
     handle: Any
@@ -25,12 +25,12 @@ class Place(NamedTuple):
 class _Card(NamedTuple):
     bus: str
     name: str
-    place: Place
+    place: DeviceHandle
     is_divided: bool  # into instances
-    instances: tuple[Place, ...]
+    instances: tuple[DeviceHandle, ...]
 
 
-def find(nvml: Any, ordinals: Sequence[int | None]) -> tuple[list[Place | None], str]:
+def find(nvml: Any, ordinals: Sequence[int | None]) -> tuple[list[DeviceHandle | None], str]:
     """The place of each ordinal of CUDA's, as JAX numbers its devices; and why some were not found."""
     known = cuda.uuids()
     if known is not None:
@@ -41,7 +41,7 @@ def find(nvml: Any, ordinals: Sequence[int | None]) -> tuple[list[Place | None],
     return places, "" if all(places) else why
 
 
-def _by_uuid(nvml: Any, uuid: str | None) -> Place | None:
+def _by_uuid(nvml: Any, uuid: str | None) -> DeviceHandle | None:
     for kind in ("GPU-", "MIG-"):
         if uuid is not None:
             with suppress(nvml.NVMLError):
@@ -64,13 +64,15 @@ def handle_of(nvml: Any, uuid: str) -> Any:
     raise nvml.NVMLError(nvml.NVML_ERROR_GPU_IS_LOST)
 
 
-def place_of(nvml: Any, handle: Any) -> Place:
+def place_of(nvml: Any, handle: Any) -> DeviceHandle:
     """What a handle stands for."""
     uuid = _text(nvml.nvmlDeviceGetUUID(handle))
     if not uuid.startswith("MIG-"):
-        return Place(handle, uuid, f"GPU {nvml.nvmlDeviceGetIndex(handle)} ({uuid[:12]})")
+        return DeviceHandle(handle, uuid, f"GPU {nvml.nvmlDeviceGetIndex(handle)} ({uuid[:12]})")
     parent = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
-    return Place(handle, uuid, f"an instance of GPU {nvml.nvmlDeviceGetIndex(parent)} ({uuid[:12]})", parent)
+    return DeviceHandle(
+        handle, uuid, f"an instance of GPU {nvml.nvmlDeviceGetIndex(parent)} ({uuid[:12]})", parent
+    )
 
 
 def _cards(nvml: Any) -> list[_Card | None]:
@@ -100,7 +102,7 @@ def _is_divided(nvml: Any, handle: Any) -> bool:
         return False
 
 
-def _instances(nvml: Any, handle: Any) -> Iterator[Place]:
+def _instances(nvml: Any, handle: Any) -> Iterator[DeviceHandle]:
     if not _is_divided(nvml, handle):
         return
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
@@ -108,7 +110,7 @@ def _instances(nvml: Any, handle: Any) -> Iterator[Place]:
             yield place_of(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
 
 
-def _by_environment(found: Sequence[_Card | None]) -> tuple[list[Place], str]:
+def _by_environment(found: Sequence[_Card | None]) -> tuple[list[DeviceHandle], str]:
     """What CUDA numbers from 0 on, by its documented rules.
 
     By default it puts the fastest GPU first; only among GPUs of one kind that is the order of the bus. Of a

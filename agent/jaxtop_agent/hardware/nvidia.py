@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.wire import Device
-    from jaxtop_agent.hardware.mapping import Place
+    from jaxtop_agent.hardware.mapping import DeviceHandle
     from jaxtop_agent.hardware.reader import Figures, Tell
 
 # A GPU that is lost is seldom back soon, and to ask for it may take long.
@@ -97,10 +97,10 @@ class Nvidia:
         with suppress(nvml.NVMLError):  # no events on some systems; figures there are
             self._xids = Xids(nvml, self._wholes(devices), self._tell)
 
-    def _wholes(self, devices: Sequence[Device]) -> dict[int, Place]:
+    def _wholes(self, devices: Sequence[Device]) -> dict[int, DeviceHandle]:
         """Each GPU once, named with all devices that are parts of it."""
         parts: dict[int, list[int]] = {}
-        found: dict[int, Place] = {}
+        found: dict[int, DeviceHandle] = {}
         for gpu, device in zip(self._gpus, devices, strict=True):
             if gpu is not None:
                 whole = address(gpu.whole)

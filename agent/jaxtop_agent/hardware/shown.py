@@ -10,7 +10,7 @@ from jaxtop_agent.hardware.worker import SOURCE
 
 if TYPE_CHECKING:
     from jaxtop.wire import Device, DeviceSample
-    from jaxtop_agent.board import Board
+    from jaxtop_agent.core.board import Board
 
 # A driver that takes so long is said to be silent; in coarse steps, since each new text is a new hello.
 SILENCES = (

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop_agent import budget
-from jaxtop_agent.board import reason
-from jaxtop_agent.clock import now_ms
+from jaxtop_agent.core import budget
+from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.sampler import STRIKES
+from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.hardware.reader import NOTHING, Off, Readings, columns
-from jaxtop_agent.sampler import STRIKES
-from jaxtop_agent.waiting import wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.board import Board, Topology
+    from jaxtop_agent.core.board import Board, Topology
     from jaxtop_agent.hardware.reader import Reader
 
 SOURCE = "hardware"

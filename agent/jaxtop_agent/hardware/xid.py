@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop_agent.hardware.mapping import Place
+    from jaxtop_agent.hardware.mapping import DeviceHandle
     from jaxtop_agent.hardware.reader import Tell
 
 # In a few words, from NVIDIA's catalogue: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
@@ -54,7 +54,7 @@ AT_ONCE = 16
 class Xids:
     """Listens for the XIDs of some GPUs; those that cannot be listened to are left out."""
 
-    def __init__(self, nvml: Any, gpus: Mapping[int, Place], tell: Tell) -> None:
+    def __init__(self, nvml: Any, gpus: Mapping[int, DeviceHandle], tell: Tell) -> None:
         self._nvml = nvml
         self._gpus = gpus  # by the address of the handle
         self._tell = tell

@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop.wire import BusyThread
+from jaxtop_agent.core.threads import cpu_clock, fact, known
 from jaxtop_agent.machine import files
-from jaxtop_agent.threads import cpu_clock, fact, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -58,7 +58,7 @@ class Facts:
     device_ns: Mapping[int, int] = field(default_factory=dict)
 
 
-class Told(NamedTuple):
+class StepFigures(NamedTuple):
     """The step: its functions, and how long it takes. The percentiles are of so many `samples`."""
 
     functions: tuple[int, ...]
@@ -90,7 +90,9 @@ class Steps:
         self._eager_since = 0
         self._start_anew()
 
-    def look(self, launches: Sequence[Launch], calls: Sequence[Call], facts: Facts, now: int) -> Told | None:
+    def look(
+        self, launches: Sequence[Launch], calls: Sequence[Call], facts: Facts, now: int
+    ) -> StepFigures | None:
         """The step as it is now; None while nobody can tell."""
         if calls:
             if not self._is_told:
@@ -199,7 +201,7 @@ class Steps:
         self.steps += stride
         self._gaps.append(Gap(now.at, now.at - before.at, stride, launched, first))
 
-    def _tell(self, facts: Facts, now: int) -> Told | None:
+    def _tell(self, facts: Facts, now: int) -> StepFigures | None:
         gaps = list(self._gaps)
         if not gaps or gaps[-1].end - self._began < SHORTEST_SIGHT_NS:
             return None
@@ -211,7 +213,7 @@ class Steps:
         all_of_them = [took for _, took in durations]
         has_enough = len(all_of_them) >= FEWEST_FOR_PERCENTILES
         cuts = quantiles(all_of_them, n=100, method="inclusive") if has_enough else []
-        return Told(
+        return StepFigures(
             functions=() if self._is_told or self._pattern is None else self._pattern.group,
             is_told=self._is_told,
             launches=sum(often.values()),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from jaxtop.cluster.tree import MIXED, Node
+from jaxtop.model.arrays.tree import MIXED, Node
 from jaxtop.tui import text
-from jaxtop.tui.array_filter import shape_in_words, understand
+from jaxtop.tui.draw.array_pane import growth
+from jaxtop.tui.draw.ink import Ink, ink_of
+from jaxtop.tui.draw.reading import OVER
+from jaxtop.tui.draw.slices import slices_of
+from jaxtop.tui.draw.table import NOTHING, Column, figure
+from jaxtop.tui.filters.arrays import shape_in_words, understand
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.array_pane import growth
-from jaxtop.tui.renderables.ink import Ink, ink_of
-from jaxtop.tui.renderables.reading import OVER
-from jaxtop.tui.renderables.slices import slices_of
-from jaxtop.tui.renderables.table import NOTHING, Column, figure
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.devices import gauge
 from jaxtop.tui.widgets.array_pane import ArrayPane
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from jaxtop.cluster import ArrayView, Run
+    from jaxtop.model import ArrayView, Run
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
     from jaxtop.tui.widgets.table import Table

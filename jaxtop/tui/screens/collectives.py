@@ -9,22 +9,16 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import Static
 
-from jaxtop.cluster.collectives import step_shares
-from jaxtop.cluster.collectives.timeline import windows_seen
+from jaxtop.model.collectives import step_shares
+from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui import text
 from jaxtop.tui.chart import Chart, chart
-from jaxtop.tui.collective_filter import understand
+from jaxtop.tui.draw.collective_pane import Subject, axes_in_words, pane, straggler_in_words, strips_room
+from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.table import Column, figure, words
+from jaxtop.tui.filters.collectives import understand
 from jaxtop.tui.moment import Selection
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.collective_pane import (
-    Subject,
-    axes_in_words,
-    pane,
-    straggler_in_words,
-    strips_room,
-)
-from jaxtop.tui.renderables.ink import ink_of
-from jaxtop.tui.renderables.table import Column, figure, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -35,7 +29,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widget import Widget
 
-    from jaxtop.cluster.collectives import CollectiveView
+    from jaxtop.model.collectives import CollectiveView
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 

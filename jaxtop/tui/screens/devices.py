@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from jaxtop.cluster import present
-from jaxtop.cluster.thresholds import Level, errors, judged, slowed
+from jaxtop.model import present
+from jaxtop.model.thresholds import Level, errors, judged, slowed
 from jaxtop.tui import text
-from jaxtop.tui.figure_filter import OF_DEVICES, of_axes, understand
+from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty
+from jaxtop.tui.columns.figures import HISTORY_KEY, measured, past
+from jaxtop.tui.columns.hosts import state_column
+from jaxtop.tui.columns.reported import Reported
+from jaxtop.tui.draw.reading import PAST
+from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.figures import FIGURES
+from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
 from jaxtop.tui.moment import EMPTY, Moment
 from jaxtop.tui.palette import SIGN
-from jaxtop.tui.renderables.reading import PAST
-from jaxtop.tui.renderables.table import NOTHING, Column, figure, ordinal, words
-from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty
-from jaxtop.tui.screens.host_columns import state_column
-from jaxtop.tui.screens.measured import HISTORY_KEY, measured, past
-from jaxtop.tui.screens.reported import Reported
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from jaxtop.cluster import Figure, MeshView
+    from jaxtop.model import Figure, MeshView
     from jaxtop.tui.palette import Palette
     from jaxtop.tui.widgets.table import Table
 

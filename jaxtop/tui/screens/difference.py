@@ -9,12 +9,12 @@ from textual.binding import Binding
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from jaxtop.cluster.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, difference
+from jaxtop.model.session.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, difference
 from jaxtop.tui import text
+from jaxtop.tui.draw.table import NOTHING, Column, words
+from jaxtop.tui.draw.time_bar import clock, length
 from jaxtop.tui.help import Help
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.table import NOTHING, Column, words
-from jaxtop.tui.renderables.time_bar import clock, length
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.key_bar import KeyBar
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from jaxtop.cluster.difference import Then
+    from jaxtop.model.session.difference import Then
     from jaxtop.tui.palette import Palette
 
 _BAD = ("died", "gone", "stopped", "blocked", "unreachable", "refused")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from textual.widgets import Static
 
 from jaxtop.tui import text
+from jaxtop.tui.draw.table import Column, fit, words
 from jaxtop.tui.moment import EMPTY, Moment, Selection
-from jaxtop.tui.renderables.table import Column, fit, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from jaxtop.cluster import Host
-    from jaxtop.cluster.fold import LoggedEvent
+    from jaxtop.model import Host
+    from jaxtop.model.fold import LoggedEvent
     from jaxtop.tui.palette import Palette
 
 _RANKS = {"info": 0, "warning": 1, "critical": 2}

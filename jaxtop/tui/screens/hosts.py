@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 
-from jaxtop.cluster import STEP_TIME, recent
-from jaxtop.tui.figure_filter import OF_HOSTS, understand
+from jaxtop.model import STEP_TIME, recent
+from jaxtop.tui.columns.figures import HISTORY_KEY
+from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, HostRow, KnownSteps, columns_for, steps_told
+from jaxtop.tui.columns.reported import Reported
+from jaxtop.tui.draw.hardware import LONGEST_TREND
+from jaxtop.tui.draw.host_pane import HostSubject, host_pane
+from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.reading import PAST
+from jaxtop.tui.filters.figures import OF_HOSTS, understand
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.hardware import LONGEST_TREND
-from jaxtop.tui.renderables.host_pane import HostSubject, host_pane
-from jaxtop.tui.renderables.ink import ink_of
-from jaxtop.tui.renderables.reading import PAST
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.host_columns import FOLLOWED, PINNED, HostRow, KnownSteps, columns_for, steps_told
-from jaxtop.tui.screens.measured import HISTORY_KEY
-from jaxtop.tui.screens.reported import Reported
 from jaxtop.tui.widgets.detail import Detail
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table

@@ -10,26 +10,17 @@ from rich.text import Text
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from jaxtop.cluster import (
-    PARTS,
-    KnownMemory,
-    MemoryView,
-    Part,
-    growers,
-    memory,
-    memory_total,
-    present,
-)
+from jaxtop.model import PARTS, KnownMemory, MemoryView, Part, growers, memory, memory_total, present
 from jaxtop.tui import text
-from jaxtop.tui.expressions import Field, number
-from jaxtop.tui.figure_filter import OF_DEVICES, understand
+from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty
+from jaxtop.tui.columns.figures import curve
+from jaxtop.tui.columns.hosts import state_column
+from jaxtop.tui.draw.stacked import bar, legend, stacked
+from jaxtop.tui.draw.table import Column, figure, words
+from jaxtop.tui.filters.expressions import Field, number
+from jaxtop.tui.filters.figures import OF_DEVICES, understand
 from jaxtop.tui.moment import EMPTY
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.stacked import bar, legend, stacked
-from jaxtop.tui.renderables.table import Column, figure, words
-from jaxtop.tui.screens.device_table import DeviceRow, DeviceScene, DeviceTableView, empty
-from jaxtop.tui.screens.host_columns import state_column
-from jaxtop.tui.screens.measured import curve
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
@@ -38,10 +29,10 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.cluster import Grower, ProgramView
+    from jaxtop.model import Grower, ProgramView
+    from jaxtop.tui.draw.stacked import Segment
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
-    from jaxtop.tui.renderables.stacked import Segment
 
 HISTORY = 16
 # The titles of columns; what is an estimate is marked.

@@ -10,19 +10,19 @@ from textual.binding import Binding
 from textual.containers import Container, Vertical
 from textual.widgets import Static
 
-from jaxtop.cluster import MeshView, memory_history, recent
+from jaxtop.model import MeshView, memory_history, recent
 from jaxtop.tui.arranger import Arrangement, Arranger
+from jaxtop.tui.draw.axes import Grid
+from jaxtop.tui.draw.cells import Scene
+from jaxtop.tui.draw.detail import Subject, detail
+from jaxtop.tui.draw.hardware import LONGEST_TREND
+from jaxtop.tui.draw.ink import Ink, ink_of
+from jaxtop.tui.draw.layouts import EMPTY_PLAN, MISSING
+from jaxtop.tui.draw.legend import legend, printable
+from jaxtop.tui.draw.reading import OVER, Reading, read
 from jaxtop.tui.metrics import METRICS, Metric, groups_metric, slice_metric, wait_metric
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.axes import Grid
-from jaxtop.tui.renderables.cells import Scene
-from jaxtop.tui.renderables.detail import Subject, detail
-from jaxtop.tui.renderables.hardware import LONGEST_TREND
-from jaxtop.tui.renderables.ink import Ink, ink_of
-from jaxtop.tui.renderables.layouts import EMPTY_PLAN, MISSING
-from jaxtop.tui.renderables.legend import legend, printable
-from jaxtop.tui.renderables.reading import OVER, Reading, read
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.switches import pressed_by, switches, switches_of
 from jaxtop.tui.widgets.detail import Detail
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from jaxtop.cluster import DeviceView
+    from jaxtop.model import DeviceView
 
 # From this width on the detail stands beside the mesh; below it, with fewer lines where there are few.
 BESIDE = 100

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 
-from jaxtop.cluster import STEP_TIME, Unit
-from jaxtop.cluster.views import run_of
+from jaxtop.model import STEP_TIME, Unit
+from jaxtop.model.views import run_of
+from jaxtop.tui.columns.reported import Reported
+from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.plot_page import Page, page
 from jaxtop.tui.moment import Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.plotted import Beside, Peer, choices, few, is_of_device, line_of, peers, ways
-from jaxtop.tui.renderables.ink import ink_of
-from jaxtop.tui.renderables.plot_page import Page, page
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.screens.reported import Reported
 from jaxtop.tui.widgets.plot import Drawn, Plot
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from jaxtop.cluster import DeviceView, Figure, Host
+    from jaxtop.model import DeviceView, Figure, Host
 
 # What is plotted first, if it is reported: of a device, and of a host.
 FIRST_OF_DEVICE, FIRST_OF_HOST = ("utilization", "used_bytes"), (STEP_TIME.name, "process_cpu_cores")

@@ -10,9 +10,9 @@ from rich.text import Text
 from textual.widgets import Static
 
 from jaxtop.tui import text
+from jaxtop.tui.draw.table import Column, figure, ordinal, words
 from jaxtop.tui.moment import Selection
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.table import Column, figure, ordinal, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from jaxtop.cluster import ProgramView
+    from jaxtop.model import ProgramView
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 

@@ -8,15 +8,16 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import Static
 
-from jaxtop.cluster import diagnose
-from jaxtop.cluster.stack_tree import StackNode, stack_nodes, words_of
-from jaxtop.cluster.stacks import place_text
-from jaxtop.tui import expressions, text
-from jaxtop.tui.expressions import Field, words
+from jaxtop.model import diagnose
+from jaxtop.model.stalls.stack_tree import StackNode, stack_nodes, words_of
+from jaxtop.model.stalls.stacks import place_text
+from jaxtop.tui import text
+from jaxtop.tui.draw.reading import PAST
+from jaxtop.tui.draw.table import Column
+from jaxtop.tui.filters import expressions
+from jaxtop.tui.filters.expressions import Field, words
 from jaxtop.tui.moment import EMPTY, Selection
 from jaxtop.tui.palette import DARK, PALETTES
-from jaxtop.tui.renderables.reading import PAST
-from jaxtop.tui.renderables.table import Column
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FoldingTable
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widget import Widget
 
-    from jaxtop.cluster import Host
+    from jaxtop.model import Host
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
     from jaxtop.tui.widgets.table import Table

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from textual.strip import Strip
 from textual.widget import Widget
 
-from jaxtop.tui.renderables.array_pane import Pane, pane
-from jaxtop.tui.renderables.slices import Slices, slices_of
+from jaxtop.tui.draw.array_pane import Pane, pane
+from jaxtop.tui.draw.slices import Slices, slices_of
 
 if TYPE_CHECKING:
     from rich.text import Text
     from textual import events
 
-    from jaxtop.cluster import ArrayView
-    from jaxtop.cluster.tree import Node
-    from jaxtop.tui.renderables.ink import Ink
+    from jaxtop.model import ArrayView
+    from jaxtop.model.arrays.tree import Node
+    from jaxtop.tui.draw.ink import Ink
 
 
 class ArrayPane(Widget):

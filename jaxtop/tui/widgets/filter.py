@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from jaxtop.tui.renderables.table import Row
+from jaxtop.tui.draw.table import Row
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 from textual.binding import Binding
 from textual.message import Message
 
-from jaxtop.cluster.tree import flatten
-from jaxtop.tui.renderables import table as draw
+from jaxtop.model.arrays.tree import flatten
+from jaxtop.tui.draw import table as draw
 from jaxtop.tui.text import NA
 from jaxtop.tui.widgets.table import Table
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.binding import BindingType
 
+    from jaxtop.tui.draw.table import Column
     from jaxtop.tui.palette import Palette
-    from jaxtop.tui.renderables.table import Column
 
 OPEN, FOLDED, INDENT = "▾", "▸", 2
 

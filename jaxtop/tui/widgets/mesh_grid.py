@@ -11,8 +11,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from jaxtop.tui.renderables.cells import Scene, changed_lines, paint, planned
-from jaxtop.tui.renderables.layouts import EMPTY_PLAN, NO_LAYOUT, Layout, Plan, Room
+from jaxtop.tui.draw.cells import Scene, changed_lines, paint, planned
+from jaxtop.tui.draw.layouts import EMPTY_PLAN, NO_LAYOUT, Layout, Plan, Room
 
 if TYPE_CHECKING:
     from textual import events

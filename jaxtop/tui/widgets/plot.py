@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.binding import BindingType
 
-    from jaxtop.tui.renderables.plot import Frame
+    from jaxtop.tui.draw.plot import Frame
 
 
 class Drawn(NamedTuple):

@@ -9,10 +9,10 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 
-from jaxtop.tui.expressions import Wrong
+from jaxtop.tui.draw import table as draw
+from jaxtop.tui.draw.table import Column, Row
+from jaxtop.tui.filters.expressions import Wrong
 from jaxtop.tui.palette import DARK, PALETTES, Palette
-from jaxtop.tui.renderables import table as draw
-from jaxtop.tui.renderables.table import Column, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

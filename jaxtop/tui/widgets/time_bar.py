@@ -10,16 +10,16 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from jaxtop.tui.draw import time_bar as draw
+from jaxtop.tui.draw.time_bar import Glance, TimeBarState
 from jaxtop.tui.palette import DARK, PALETTES, Palette
-from jaxtop.tui.renderables import time_bar as draw
-from jaxtop.tui.renderables.time_bar import Glance, Tape
 from jaxtop.tui.switches import pressed_by
 
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-NO_TAPE = Tape("", False, 0.0, (0.0, 0.0), has_reel=False)
+NO_TAPE = TimeBarState("", False, 0.0, (0.0, 0.0), has_reel=False)
 
 
 class Controls(Static):
@@ -40,7 +40,7 @@ class Controls(Static):
             self.tooltip = said
 
 
-class Track(Widget):
+class SeekBar(Widget):
     """The whole session: a click goes there, on a mark to what happened; with the button held it scrubs."""
 
     class Sought(Message):
@@ -58,7 +58,7 @@ class Track(Widget):
         self._shown = Text()
         self._held = 0
 
-    def show(self, tape: Tape) -> None:
+    def show(self, tape: TimeBarState) -> None:
         """This is the tape now."""
         self._tape = tape
         self._draw()
@@ -124,7 +124,7 @@ class TimeBar(Vertical):
     def __init__(self) -> None:
         super().__init__(id="time")
         self._controls = Controls(id="controls")
-        self._track = Track()
+        self._track = SeekBar()
         self._tape = NO_TAPE
         self._read = Text()
 
@@ -132,7 +132,7 @@ class TimeBar(Vertical):
         yield self._controls
         yield self._track
 
-    def show(self, tape: Tape) -> None:
+    def show(self, tape: TimeBarState) -> None:
         """This is the tape now."""
         self._tape = tape
         self.set_class(not tape.has_reel, "trackless")

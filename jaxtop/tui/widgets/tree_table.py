@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from jaxtop.cluster.tree import Node, grow
+from jaxtop.model.arrays.tree import Node, grow
 from jaxtop.tui.widgets.folding import FoldingTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.cluster import ArrayView
+    from jaxtop.model import ArrayView
 
 # As many matches of a filter are seen without unfolding anything.
 FEW = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from jaxtop_agent import budget
+from jaxtop_agent.core import budget
 from tests.bench.frame import Figure, median, one
 from tests.bench.processes import Trainer
 

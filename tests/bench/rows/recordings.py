@@ -9,9 +9,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.cluster import Cluster
-from jaxtop.recordings import Tape
-from jaxtop.sources.taping import Taping
+from jaxtop.model import Cluster
+from jaxtop.recording import RecordingWriter
+from jaxtop.sources.recorder import SessionRecorder
 from tests import made_sessions
 from tests.bench.frame import Estimate, Figure, one, whole
 from tests.bench.processes import REPOSITORY
@@ -86,9 +86,9 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 def _write(path: Path, made: Made) -> _Written:
     """The session on a tape that flushes as often as a live one, by the session's own time."""
-    written = Tape(path, {"tape": "bench"}, flush_every=3600.0)
+    written = RecordingWriter(path, {"tape": "bench"}, flush_every=3600.0)
     written.start()
-    cluster, taping = Cluster(), Taping(written)
+    cluster, taping = Cluster(), SessionRecorder(written)
     frames = pulses = figures = 0
     cpu: list[float] = []
     loop: list[float] = []
@@ -124,7 +124,7 @@ def _write(path: Path, made: Made) -> _Written:
 
 def _pulses_alone(path: Path, made: Made) -> float:
     """Bytes a figure of a recording that has nothing but pulses, and no keyframes."""
-    written = Tape(path, {"tape": "bench"})
+    written = RecordingWriter(path, {"tape": "bench"})
     written.start()
     figures = count = 0
     for batch in made_sessions.batches(made):

@@ -1,0 +1,255 @@
+"""The agent: its threads around a board, wired here and nowhere else."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from jaxtop import room
+from jaxtop_agent.arrays.watched import Watched
+from jaxtop_agent.core.threads import Worker
+from jaxtop_agent.hooks.imports import when_imported
+from jaxtop_agent.hooks.jax import Hooks
+from jaxtop_agent.loading import Loading, Stopped
+from jaxtop_agent.steps.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.blackbox import BlackBox
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.core.publisher import Publisher
+    from jaxtop_agent.core.settings import Settings
+    from jaxtop_agent.profiler.worker import Windows
+
+# The longest a script's exit may be held up; each call into jaxlib is far shorter.
+PATIENCE = 2.0
+START_RETURNS_WITHIN = 0.01
+# Ours and ZeroMQ's, and as many for the script.
+THREADS = 16
+
+
+class Agent:
+    """Waits for JAX, then starts the publisher, the sampler and the registrar."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pid = os.getpid()
+        self._workers: list[Worker] = []
+        self._board: Board | None = None
+        self._publisher: Publisher | None = None
+        self._hooks: Hooks | None = None
+        self._windows: Windows | None = None
+        self._black_box: BlackBox | None = None
+        self._call_off: Callable[[], None] = lambda: None
+        self._deadline: float | None = None
+        self._loader: Worker | None = None
+        self._is_over = False
+        self.loading = Loading()
+        self.progress = Progress()
+        self.watched = Watched()
+
+    def start(self) -> None:
+        """Start once JAX has been imported; until then there is no thread and no socket."""
+        self._call_off = when_imported("jax", self._begin)
+
+    def _begin(self) -> None:
+        # On the user's thread, inside `import jax` or `agent.start()`: nothing may come out of it.
+        try:
+            hooks = self._hooks = Hooks()
+            hooks.install()
+            import psutil  # on a thread that `threading` does not know, this would make it known  # noqa: F401
+
+            # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients
+            # down at exit, and none of our threads may be inside one by then.
+            atexit.register(self._end)
+            loader = Worker("loader", self._load, self._not_loaded)
+            loader.start()
+            self._loader = loader
+        except Exception as error:
+            self._not_loaded(error)
+
+    def _load(self) -> None:
+        time.sleep(START_RETURNS_WITHIN)  # or `start` would wait for the GIL, on its last lines
+        with self.loading.undivided():
+            room.require_threads(THREADS)
+        self.loading.load()
+        with self.loading.undivided():
+            self._assemble()
+
+    def _not_loaded(self, error: BaseException) -> None:
+        """What could not be loaded is not there."""
+        with suppress(Exception):
+            self._take_down("failed")
+        if not isinstance(error, Stopped):
+            self._explain(error)
+
+    def _explain(self, error: BaseException) -> None:
+        with suppress(Exception):
+            from jaxtop import runfiles  # takes long to load, and is hardly ever needed here
+
+            runfiles.explain(self._settings.name, error)
+
+    def watch(self, names: dict[str, object]) -> None:
+        """Take over names; whatever is wrong with them is no reason to end a training run."""
+        with suppress(Exception):
+            self.watched.watch(names)
+
+    def _assemble(self) -> None:
+        from jaxtop import runfiles  # these were loaded by now
+        from jaxtop_agent import collectors
+        from jaxtop_agent.core.board import Board
+        from jaxtop_agent.core.identity import identify
+        from jaxtop_agent.core.messages import Messages
+        from jaxtop_agent.core.publisher import Publisher
+        from jaxtop_agent.core.registrar import Registrar
+        from jaxtop_agent.core.sampler import Sampler
+        from jaxtop_agent.hardware import worker as hardware
+        from jaxtop_agent.profiler.offset import ClockOffset
+        from jaxtop_agent.profiler.worker import Windows
+        from jaxtop_agent.programs.storms import Storms
+        from jaxtop_agent.stalls.watch import Stalls
+
+        runfiles.explain_no_more()
+        hardware.prepare()
+        identity = identify(self._settings.name)
+        board = self._board = Board(
+            identity, interval=self._settings.interval, peak_flops=self._settings.peak_flops
+        )
+        hooks = self._hooks
+        assert hooks is not None
+        hooks.attach(board)
+        black_box = self._black_box = self._recorder(board)
+        stalls = Stalls(board, hooks, self.progress, self._own_idents)
+        publisher = self._publisher = Publisher(
+            board,
+            Messages(board, hooks, self.progress, self._own_threads, stalls),
+            stalls,
+            self._own_threads,
+            bind=self._settings.bind,
+            read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
+            black_box=black_box,
+        )
+        sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
+        sampler = Sampler(board, sampled, hooks.keep, self.progress.gather, Storms(board).look)
+        registrar = Registrar(board, identity.agent, identity.name, ClockOffset())
+        windows = self._windows = Windows(board, hooks.launches, self._settings.collectives)
+        self._workers = [
+            Worker(name, each.run, self._failure(name))
+            for name, each in (
+                ("publisher", publisher),
+                ("sampler", sampler),
+                ("registrar", registrar),
+                ("collectives", windows),
+                ("hardware", hardware.Hardware(board)),
+                ("recording", black_box),
+            )
+            if each is not None
+        ]
+        for worker in self._workers:
+            worker.start()
+
+    def _recorder(self, board: Board) -> BlackBox | None:
+        """What keeps the last minutes in files, if that is wanted; a wish that cannot be read is off."""
+        from jaxtop_agent.core.board import reason
+
+        if self._settings.record is None:
+            return None
+        try:
+            import mcap.data_stream  # here, where no fork comes between
+            import mcap.records  # noqa: F401
+            import zstandard  # noqa: F401
+
+            from jaxtop_agent.blackbox import BlackBox
+
+            return BlackBox(board, self._settings.record, self._settings.record_minutes)
+        except Exception as error:
+            board.sources["recording"] = reason(error)
+            return None
+
+    def _failure(self, name: str) -> Callable[[BaseException], None]:
+        from jaxtop_agent.core.board import reason
+
+        def note(error: BaseException) -> None:
+            board = self._board
+            if board is None:
+                return
+            board.sources[name] = reason(error)
+            if name == "publisher":  # nobody will ever ask again: keep nothing, and do nothing more
+                self._explain(error)
+                self.progress.close()
+                board.stopping = True
+                for bell in board.bells():
+                    bell.ring()
+
+        return note
+
+    def _own_threads(self) -> dict[int, str]:
+        """What each of our threads is called, by its native id; those of ZeroMQ are the network."""
+        server = self._publisher.server if self._publisher else None
+        ours = dict.fromkeys(server.own_threads if server else (), "network")
+        ours.update((each.native_id, each.name) for each in self._workers if each.native_id is not None)
+        return ours
+
+    def _own_idents(self) -> frozenset[int]:
+        return frozenset(worker.ident for worker in self._workers if worker.ident is not None)
+
+    def _end(self) -> None:
+        """The script is over. What its signal handlers raise now must not keep our threads alive."""
+        while not self._is_over and os.getpid() == self._pid:
+            with suppress(BaseException):  # a second Ctrl-C: the script's own end is on its way already
+                self.stop("ended")
+
+    def stop(self, reason: str) -> None:
+        """Stop and join the threads, and take our hooks out again; once, and only in our own process."""
+        self._call_off()
+        if self._is_over or os.getpid() != self._pid:
+            return
+        self.loading.is_stopped = True
+        if self._deadline is None:
+            self._deadline = time.monotonic() + PATIENCE
+        if self._loader is not None:
+            self._loader.join(self._deadline - time.monotonic())
+        self._take_down(reason)
+
+    def _take_down(self, reason: str) -> None:
+        board = self._board
+        if board is not None:
+            if self._publisher is not None:
+                self._publisher.say_at_the_end(reason)
+            board.stopping = True
+            for bell in board.bells():
+                bell.ring()
+            if self._deadline is None:
+                self._deadline = time.monotonic() + PATIENCE
+            ended = [worker.join(self._deadline - time.monotonic()) for worker in self._workers]
+            self._board = None  # from here on nothing is done twice
+            if all(ended):  # else a late thread would ring a descriptor that is somebody else's by then
+                for bell in board.bells():
+                    bell.close()
+        self._is_over = True
+        if atexit is not None:
+            atexit.unregister(self._end)
+        self.progress.close()
+        if self._hooks is not None:
+            self._hooks.uninstall()
+
+    def forsake(self) -> None:
+        """In a forked child: the agent stays with the parent, the child keeps none of its connections."""
+        self._call_off()
+        self._board = None
+        self._workers = []
+        self.loading.is_stopped = True
+        if self._windows is not None:
+            with suppress(Exception):
+                self._windows.forsake()
+        if self._black_box is not None:
+            with suppress(Exception):
+                self._black_box.forsake()
+        server = self._publisher.server if self._publisher else None
+        if server is not None:
+            with suppress(OSError):
+                server.forsake()

@@ -1,0 +1,119 @@
+"""The messages that say how the agent's process stands: put together from what is on the board."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop import __version__, wire
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.threads import cpu_seconds
+from jaxtop_agent.hardware import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.hooks.jax import Hooks
+    from jaxtop_agent.stalls.watch import Stalls
+    from jaxtop_agent.steps.progress import Progress
+
+
+class Messages:
+    """Belongs to the publisher's thread."""
+
+    def __init__(
+        self,
+        board: Board,
+        hooks: Hooks,
+        progress: Progress,
+        own_threads: Callable[[], dict[int, str]],
+        stalls: Stalls,
+    ) -> None:
+        self._board = board
+        self._hooks = hooks
+        self._progress = progress
+        self._own_threads = own_threads
+        self._stalls = stalls
+        self._launches: dict[str, int] = {}
+        self._cpu: tuple[float, float] | None = None
+        self._ppm: int | None = None
+
+    def forget_launches(self) -> None:
+        """Have the next pulse list every counter again."""
+        self._launches = {}
+
+    def hello(self) -> wire.Hello:
+        """Who this is, and how its parts stand."""
+        board, identity = self._board, self._board.identity
+        topology, roster = board.topology, board.roster
+        jax, jaxlib = jaxprivate.versions()
+        return wire.Hello(
+            agent=identity.agent,
+            hostname=identity.hostname,
+            pid=identity.pid,
+            process_started_ticks=identity.process_started_ticks,
+            boot=identity.place.boot,
+            pid_namespace=identity.place.pid_namespace,
+            started_ms=identity.started_ms,
+            telemetry=board.telemetry,
+            requests=board.requests,
+            interval_ms=round(board.interval * 1000),
+            jaxtop=__version__,
+            python=identity.python,
+            argv=identity.argv,
+            name=identity.name,
+            run=roster.run if roster else None,
+            process_index=topology.process_index if topology else None,
+            process_count=topology.process_count if topology else None,
+            jax=jax,
+            jaxlib=jaxlib,
+            platform=topology.platform if topology else None,
+            devices=shown.devices(board),
+            sources=shown.sources(board, time.monotonic()),
+            peak_flops=board.peak_flops,
+        )
+
+    def pulse(self, dropped: int) -> wire.Pulse:
+        """The figures as they are now; so many messages could not be sent."""
+        board = self._board
+        totals = self._hooks.launches()
+        moved = {name: count for name, count in totals.items() if self._launches.get(name) != count}
+        self._launches = totals
+        return wire.Pulse(
+            at_ms=now_ms(),
+            sampled_ms=board.sampled_ms,
+            memory_source=board.memory_source,
+            devices=shown.sample(board, time.monotonic()),
+            host=board.host,
+            launches=moved,
+            compiling=self._hooks.compiling(),
+            step=self._progress.read(),
+            cost=wire.Cost(self._cpu_ppm(), board.outbox.dropped + dropped, board.viewers),
+            stall=self._stalls.stall,
+            rhythm=board.rhythm,
+            counted_ms=board.counted_ms,
+            lull=self._stalls.lull,
+        )
+
+    def _cpu_ppm(self) -> int | None:
+        """Over half an interval at least: over less, the greeting of a viewer looks like a burden."""
+        now = time.monotonic()
+        if self._cpu is not None and now - self._cpu[0] < self._board.interval / 2:
+            return self._ppm
+        used = cpu_seconds(self._own_threads())
+        if self._cpu is not None:
+            self._ppm = max(0, round((used - self._cpu[1]) / (now - self._cpu[0]) * 1e6))
+        self._cpu = now, used
+        return self._ppm
+
+    def roster(self) -> wire.Roster:
+        """The processes of the run, as far as they are known."""
+        board = self._board
+        if board.roster is not None:
+            return board.roster
+        alone = board.identity.peer(
+            board.topology.process_index if board.topology else None, board.telemetry, board.requests
+        )
+        return wire.Roster(board.identity.agent, (alone,), name=board.identity.name)

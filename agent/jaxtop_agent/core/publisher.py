@@ -1,0 +1,278 @@
+"""The publisher: sockets and the pulse. It never touches JAX, so nothing there can make it late."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop import keys, runfiles, transport, wire
+from jaxtop_agent.core import addresses, costs
+from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.settings import bounded
+from jaxtop_agent.programs import telling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.blackbox import BlackBox
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.core.messages import Messages
+    from jaxtop_agent.stalls.watch import Stalls
+
+READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
+# What windows of the profiler saw longer ago than this says nothing of now.
+WINDOWS_KEPT_MS = 600_000
+NO_WINDOWS = "no window can be taken here: "
+NO_STACKS = "the stacks cannot be read here: "
+NOT_OWNER = "only the owner of the run may do this"
+# Many viewers may come at once: they are greeted together.
+GREETING_INTERVAL = 0.25
+AT_ONCE = 8
+# Of the programs' collectives, for a viewer that comes new: thousands of them fit.
+MOST_INVENTORY_BYTES = 1 << 20
+IDLE_POLL = 1.0
+# A tenth of a core at most goes into answers.
+REST_AFTER_ANSWERS = 9
+
+
+class Publisher:
+    """Runs on a thread of its own until the board says stop; all sockets live and die there."""
+
+    def __init__(
+        self,
+        board: Board,
+        messages: Messages,
+        stalls: Stalls,
+        own_threads: Callable[[], dict[int, str]],
+        *,
+        bind: str,
+        read_only: bool,
+        black_box: BlackBox | None = None,
+    ) -> None:
+        self._board = board
+        self._messages = messages
+        self._stalls = stalls
+        self._own_threads = own_threads
+        self._bind = bind
+        self._read_only = read_only
+        self._black_box = black_box
+        self._sequence: dict[str, int] = {}
+        self._state: dict[str, bytes] = {}  # the latest of each kind that a new viewer must have
+        self._oversized = 0
+        self._greeting_due: float | None = None
+        self._began = time.monotonic()
+        self._farewell = "ended"
+        self.server: transport.Server | None = None
+
+    def run(self) -> None:
+        try:
+            self._publish_all()
+        finally:
+            if self._black_box is not None:
+                self._black_box.end()
+
+    def _publish_all(self) -> None:
+        pair = keys.load()
+        server = self.server = transport.Server(pair, keys.authorized)
+        try:
+            self._open(server, addresses.first_address(self._bind))
+            server.watch_file(self._board.publisher_bell.fd)
+            self._serve(server)
+            self._send(server, wire.Bye(now_ms(), self._farewell))
+        finally:
+            runfiles.remove(self._board.identity.agent)
+            server.close()
+            self.server = None
+
+    def say_at_the_end(self, reason: str) -> None:
+        """The reason that the goodbye will give."""
+        self._farewell = reason
+
+    def _open(self, server: transport.Server, host: str) -> None:
+        requests, telemetry = server.bind(host)
+        self._board.requests = f"{host}:{requests}"
+        self._board.telemetry = f"{host}:{telemetry}"
+        self._board.registrar_bell.ring()
+
+    def _serve(self, server: transport.Server) -> None:
+        board = self._board
+        board.is_placed = self._bind != "auto"
+        due = time.monotonic()
+        while not board.stopping:
+            if not board.is_placed and board.topology is not None:
+                self._widen(server)
+                board.is_placed = True
+                board.registrar_bell.ring()
+            self._refresh_hello(server)
+            now = time.monotonic()
+            timeout = min(due - now, IDLE_POLL) if board.is_watched else IDLE_POLL
+            came, questions = server.poll(int(max(0.0, min(timeout, self._until_greeting(now))) * 1000))
+            board.publisher_bell.clear()
+            self._welcome(server, came)
+            self._answer_all(server, questions)
+            while (message := board.outbox.take()) is not None:
+                self._send(server, message)
+            now = time.monotonic()
+            if (stacks := self._stalls.look(now)) is not None:
+                self._send(server, stacks)
+            if now >= due or board.pulse_now:
+                # One out of turn begins the interval anew: the next may be due far later than this interval.
+                due = max((now if board.pulse_now else due) + board.interval, now)
+                board.pulse_now = False
+                if board.is_watched:
+                    self._send(server, self._messages.pulse(self._oversized))
+                if self._black_box is not None and self._black_box.wants_keyframe:
+                    self._black_box.take_state(self._state_aside())
+            if self._greeting_due is not None and now >= self._greeting_due:
+                self._greet(server)
+
+    def _widen(self, server: transport.Server) -> None:
+        """Once the run is known: where it spans hosts, serve on the interface that leads to the others."""
+        topology = self._board.topology
+        wider = addresses.address_towards(topology.coordinator if topology else None)
+        if wider is None:
+            return
+        try:
+            self._open(server, wider)
+        except Exception as error:  # viewers on this machine are served all the same
+            self._board.sources["network"] = reason(error)
+
+    def _welcome(self, server: transport.Server, came: bool) -> None:
+        before, self._board.viewers = self._board.viewers, server.viewers
+        if came and not before:
+            self._board.sampler_bell.ring()
+            self._board.windows_bell.ring()
+            self._board.hardware_bell.ring()
+        if came and self._greeting_due is None:
+            self._greeting_due = time.monotonic() + (GREETING_INTERVAL if before else 0)
+
+    def _until_greeting(self, now: float) -> float:
+        return IDLE_POLL if self._greeting_due is None else self._greeting_due - now
+
+    def _greet(self, server: transport.Server) -> None:
+        self._greeting_due = None
+        self._messages.forget_launches()
+        self._refresh_hello(server)
+        for number, (kind, payload) in enumerate(self._whole_state(), start=1):
+            self._publish(server, kind, payload)
+            if not number % AT_ONCE:
+                time.sleep(0.001)  # a viewer's queue holds a few, and this may be many
+
+    def _whole_state(self) -> list[tuple[str, bytes]]:
+        """All that a new viewer must have. The pulse comes last: who has it has everything."""
+        state = list(self._state.items())
+        if self._board.arrays is not None:  # as it is now, all its changes included
+            state.append(("arrays", wire.encode(self._board.arrays)))
+        inventories = telling.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
+        state += [("inventory", payload) for payload in inventories]
+        since = now_ms() - WINDOWS_KEPT_MS
+        state += [("window", wire.encode(each)) for each in self._board.windows if each.at_ms >= since]
+        if self._stalls.is_still and (stacks := self._stalls.stacks()) is not None:
+            state.append(("stacks", wire.encode(stacks)))
+        return [*state, ("pulse", wire.encode(self._messages.pulse(self._oversized)))]
+
+    def _state_aside(self) -> list[tuple[str, bytes]]:
+        """The whole state for one; the others have not heard of what moved: the next pulse lists all."""
+        self._messages.forget_launches()
+        state = self._whole_state()
+        self._messages.forget_launches()
+        return state
+
+    def _refresh_hello(self, server: transport.Server) -> None:
+        """Send and note down who we are, if it changed."""
+        hello = self._messages.hello()
+        payload = wire.encode(hello)
+        if payload == self._state.get("hello"):
+            return
+        self._state["hello"] = payload
+        if why_not := runfiles.write(hello):
+            self._board.sources["run file"] = f"off: {why_not}"
+        self._publish(server, "hello", payload)
+
+    def _answer_all(self, server: transport.Server, questions: list[transport.Asked]) -> None:
+        """Answer, then rest: whoever asks without end gets a share of our time, and no more."""
+        began = time.thread_time()
+        for question in questions:
+            self._answer(server, question)
+        if questions:
+            server.rest((time.thread_time() - began) * REST_AFTER_ANSWERS)
+
+    def _answer(self, server: transport.Server, question: transport.Asked) -> None:
+        try:
+            request: wire.Request = wire.decode_as(wire.Request, question.raw)
+        except wire.Unreadable as error:
+            server.reply(question.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
+            return
+        reply, messages = self._act(request, question.is_owner)
+        parts = [wire.encode(reply)]
+        for kind, payload in messages:
+            parts += wire.pack(kind, self._header(kind, advance=False), payload)
+        server.reply(question.sender, parts)
+
+    def _act(self, request: wire.Request, is_owner: bool) -> tuple[wire.Reply, list[tuple[str, bytes]]]:
+        error, told = "", list[tuple[str, bytes]]()
+        match request.what:
+            case "ping":
+                pass
+            case "roster":
+                self._board.registrar_bell.ring()  # for the next time; this answer does not wait
+                told = [("roster", wire.encode(self._messages.roster()))]
+            case "state":
+                told = self._state_aside()
+            case "cost":
+                since = time.monotonic() - self._began
+                told = [("costs", wire.encode(costs.read(self._board.costs, self._own_threads(), since)))]
+            case "pace" | "capture":
+                error = self._command(request, is_owner)
+            case "stacks":  # no values: who may look at all may have them
+                stacks = self._stalls.stacks()
+                if stacks is None:
+                    error = NO_STACKS + self._board.sources["stalls"]
+                else:
+                    told = [("stacks", wire.encode(stacks))]
+            case other:
+                error = f"this agent does not know the request {other!r}; is its jaxtop older?"
+        return wire.Reply(request.what, error, now_ms()), told
+
+    def _command(self, request: wire.Request, is_owner: bool) -> str:
+        """Do what acts on this agent; returns what stands against it."""
+        board = self._board
+        if self._read_only or not is_owner:
+            return READ_ONLY if self._read_only else NOT_OWNER
+        if request.what == "capture":
+            if not board.can_capture:
+                return NO_WINDOWS + board.sources.get("collectives", "")
+            board.captures_asked += 1
+            board.windows_bell.ring()
+        elif request.interval_ms is None:
+            return "a pace needs an interval"
+        else:
+            board.interval = bounded(request.interval_ms / 1000)
+            board.pulse_now = True
+            board.sampler_bell.ring()
+            board.hardware_bell.ring()
+        return ""
+
+    def _send(self, server: transport.Server, message: wire.Message) -> None:
+        kind = wire.kind_of(message)
+        payload = wire.encode(message)
+        if kind == "programs":
+            self._state[kind] = payload
+        self._publish(server, kind, payload)
+
+    def _publish(self, server: transport.Server, kind: str, payload: bytes) -> None:
+        """Tell all who watch, and the black box."""
+        if self._black_box is not None:
+            self._black_box.take(kind, self._sequence.get(kind, 0) + 1, payload)
+        if not self._board.viewers:
+            return
+        if len(payload) > wire.MAX_TELEMETRY:
+            self._oversized += 1
+        else:
+            server.publish(wire.pack(kind, self._header(kind, advance=True), payload))
+
+    def _header(self, kind: str, *, advance: bool) -> wire.Header:
+        number = self._sequence.get(kind, 0) + (1 if advance else 0)
+        self._sequence[kind] = number
+        return wire.Header(wire.VERSION, self._board.identity.agent, number)

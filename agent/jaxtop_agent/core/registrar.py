@@ -1,0 +1,107 @@
+"""The registrar: makes the agents of a run known to each other through JAX's coordination service.
+
+Its calls may hang for as long as the coordinator does, so it has a thread of its own and nothing else to do.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jaxtop.wire import Peer, Roster
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.core.board import Board, reason
+from jaxtop_agent.core.waiting import wait
+
+if TYPE_CHECKING:
+    from jaxtop_agent.profiler.offset import ClockOffset
+
+PREFIX = "jaxtop/v1/"
+RUN_KEY = PREFIX + "run"
+
+# While peers are missing it looks more and more rarely; when all are there it looks when a viewer asks.
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+
+
+class Registrar:
+    """Runs until the roster is known or the board says stop."""
+
+    def __init__(self, board: Board, agent: str, name: str | None, clock: ClockOffset) -> None:
+        self._board = board
+        self._agent = agent
+        self._name = name
+        self._registered: Peer | None = None
+        self._clock = clock
+
+    def run(self) -> None:
+        board = self._board
+        pause = FIRST_PAUSE
+        board.sources["roster"] = "waiting: for the backends"
+        while not board.stopping:
+            complete = False
+            try:
+                complete = self._is_time() and self._look()
+                with suppress(Exception):  # unknown, the clocks count as equal
+                    self._clock.refresh(board)
+            except Exception as error:
+                board.sources["roster"] = reason(error)
+            asked = wait(board.registrar_bell, LONGEST_PAUSE if complete else pause)
+            pause = FIRST_PAUSE if asked else min(pause * 2, LONGEST_PAUSE)
+
+    def _is_time(self) -> bool:
+        # The backends must be up, and still be, before the coordination client may be touched; see
+        # jaxprivate.Coordination. A program may clear them, and only then join a run of several processes.
+        if self._board.topology is None or not self._board.is_placed:
+            return False
+        return jaxprivate.default_client() is not None
+
+    def _look(self) -> bool:
+        topology = self._board.topology
+        assert topology is not None
+        own = self._own_peer()
+        coordination = jaxprivate.Coordination()
+        if not coordination.is_there:
+            self._publish((own,), self._agent, topology.process_count)
+            return True
+        if own != self._registered:
+            entry = msgspec.json.encode(own).decode()
+            coordination.set(f"{PREFIX}{topology.process_index}", entry, overwrite=True)
+            self._registered = own
+        entries = coordination.entries(PREFIX)
+        if RUN_KEY not in entries:
+            entries[RUN_KEY] = self._fix_run(coordination)
+        peers = tuple(sorted(_peers(entries), key=lambda peer: peer.process_index or 0))
+        self._publish(peers, entries[RUN_KEY], topology.process_count)
+        return len(peers) >= topology.process_count
+
+    def _fix_run(self, coordination: jaxprivate.Coordination) -> str:
+        """Whoever is first gives the run its id: also in a run whose process 0 has no agent."""
+        try:
+            coordination.set(RUN_KEY, self._agent, overwrite=False)
+        except Exception:  # ALREADY_EXISTS, in the spelling of this jaxlib
+            return coordination.entries(PREFIX)[RUN_KEY]
+        return self._agent
+
+    def _publish(self, peers: tuple[Peer, ...], run: str, process_count: int) -> None:
+        self._board.roster = Roster(self._agent, peers, run, self._name, process_count)
+        self._board.sources["roster"] = "on"
+        self._board.publisher_bell.ring()
+
+    def _own_peer(self) -> Peer:
+        board = self._board
+        assert board.topology is not None
+        return board.identity.peer(board.topology.process_index, board.telemetry, board.requests)
+
+
+def _peers(entries: dict[str, str]) -> list[Peer]:
+    peers = []
+    for key, value in entries.items():
+        if key.removeprefix(PREFIX).isdecimal():
+            try:
+                peers.append(msgspec.json.decode(value, type=Peer))
+            except msgspec.DecodeError:  # of another version of jaxtop: not ours to judge
+                continue
+    return peers

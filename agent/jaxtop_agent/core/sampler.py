@@ -1,0 +1,138 @@
+"""The sampler: asks each collector in its turn, no oftener than its cost allows."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from jaxtop import wire
+from jaxtop_agent import collectors, jaxprivate
+from jaxtop_agent.core import budget
+from jaxtop_agent.core.board import Board, reason
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.waiting import wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+STRIKES = 3
+# With nobody watching there is only this left to do: see whether the backends came up, and keep our hooks.
+IDLE_INTERVAL = 2.0
+
+
+class _Turn:
+    """A collector with its schedule and its record."""
+
+    def __init__(self, collector: collectors.Collector) -> None:
+        self.collector = collector
+        self.pace = budget.Pace(collector.share)
+        self.asked_at = -math.inf
+        self.asked_ms: int | None = None
+        self.pause = 0.0
+        self.strikes = 0
+
+    @property
+    def is_off(self) -> bool:
+        return self.strikes >= STRIKES
+
+    @property
+    def is_told_as_of_now(self) -> bool:
+        return self.collector.share.longest < math.inf
+
+
+class Sampler:
+    """Runs on a thread of its own until the board says stop."""
+
+    def __init__(
+        self, board: Board, asked: Iterable[collectors.Collector], *chores: Callable[[], None]
+    ) -> None:
+        self._board = board
+        self._chores = chores  # what else is to be done each time, watched or not
+        self._turns = [_Turn(collector) for collector in asked]
+        for turn in self._turns:
+            board.sources[turn.collector.name] = "on"
+            board.costs[turn.collector.name] = 0.0
+
+    def run(self) -> None:
+        try:
+            self._sample()
+        except BaseException as error:  # no figure shall stay on the board as if it were of now
+            for turn in self._turns:
+                self._switch_off(turn.collector, error)
+            raise
+
+    def _sample(self) -> None:
+        board = self._board
+        due = time.monotonic()
+        while not board.stopping:
+            watched = board.is_watched
+            self._tick(watched)
+            now = time.monotonic()
+            due = max(due + self._interval(watched), now)
+            if wait(board.sampler_bell, due - now):
+                due = time.monotonic()  # a viewer came: look at once
+
+    def _interval(self, watched: bool) -> float:
+        """Until the next look; that the backends came up is seen soon, however long the interval is."""
+        if not watched:
+            return IDLE_INTERVAL
+        interval = self._board.interval
+        return interval if self._board.topology is not None else min(interval, IDLE_INTERVAL)
+
+    def _tick(self, watched: bool) -> None:
+        for chore in self._chores:
+            with suppress(Exception):  # whatever became of the launch hook's slot, there is more to do
+                chore()
+        client = self._client()
+        topology = self._board.topology
+        for turn in self._turns:
+            if watched or turn.collector.also_unwatched:
+                self._ask(turn, client, self._interval(watched))
+        if watched:
+            is_first = self._board.sampled_ms is None
+            # Each has its pauses: all is as old as the oldest of it, but for arrays, which say their own age.
+            asked = [turn.asked_ms for turn in self._turns if not turn.is_off and turn.is_told_as_of_now]
+            self._board.sampled_ms = min(filter(None, asked), default=now_ms())
+            if is_first:
+                self._board.pulse_now = True
+                self._board.publisher_bell.ring()
+        else:
+            self._board.sampled_ms = None  # what was sampled for the last viewer is too old for the next
+        if self._board.topology is not topology:
+            self._board.registrar_bell.ring()
+            self._board.hardware_bell.ring()
+            self._board.publisher_bell.ring()
+
+    def _client(self) -> Any:
+        try:
+            return jaxprivate.default_client()
+        except Exception as error:  # a JAX that keeps its backends elsewhere: the machine's figures go on
+            self._board.sources["devices"] = reason(error)
+            return None
+
+    def _ask(self, turn: _Turn, client: Any, interval: float) -> None:
+        started = time.monotonic()
+        # A hair early, or a collector that is due each tick would miss every second one.
+        due = turn.asked_at + max(interval * 0.9, turn.pause)
+        if turn.is_off or started < due or self._board.stopping:
+            return
+        cpu = time.thread_time()
+        try:
+            turn.collector.collect(self._board, client)
+            turn.strikes = 0
+        except Exception as error:
+            turn.strikes += 1
+            if turn.is_off:
+                self._switch_off(turn.collector, error)
+        cost = time.thread_time() - cpu
+        self._board.costs[turn.collector.name] += cost
+        turn.asked_at, turn.asked_ms, turn.pause = started, now_ms(), turn.pace.after(cost)
+
+    def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
+        why = reason(error)
+        collector.forget(self._board)
+        self._board.sources[collector.name] = why
+        text = f"{collector.name} is {why}"
+        self._board.tell(wire.Event(now_ms(), "warning", "source", text))

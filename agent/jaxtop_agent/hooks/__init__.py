@@ -1,0 +1,1 @@
+"""Hooks: what JAX and Python's import system call on the user's threads."""

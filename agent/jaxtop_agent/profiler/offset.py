@@ -1,0 +1,95 @@
+"""How far this machine's clock is from that of process 0, asked of its agent as NTP would."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import zmq
+
+from jaxtop import keys, transport, wire
+
+if TYPE_CHECKING:
+    from jaxtop_agent.core.board import Board
+
+# Clocks that are kept by NTP drift apart by less than a millisecond in that time.
+EVERY_S = 600.0
+AGAIN_S = 60.0
+TRIES = 3
+PATIENCE_S = 1.0
+PIECE_MS = 100
+
+
+class ClockOffset:
+    """Asked by the registrar's thread while somebody watches; unknown, the clocks count as equal."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    def refresh(self, board: Board) -> None:
+        """Put the offset onto the board, if it is time."""
+        roster, now = board.roster, time.monotonic()
+        if roster is None or not board.is_watched or now < self._due:
+            return
+        self._due = now + AGAIN_S
+        first = next((peer for peer in roster.peers if peer.process_index == 0), None)
+        if first is None:
+            return
+        if first.boot == board.identity.place.boot:  # one machine, one clock
+            found: tuple[float, float] | None = 0.0, 0.0
+        else:
+            found = _ask(first.requests, board)
+        if found is not None:
+            way, board.clock_offset = found
+            board.clock_error = way / 2
+            self._due = now + EVERY_S
+
+
+def _ask(endpoint: str, board: Board) -> tuple[float, float] | None:
+    """How long the way took, and the seconds to add to our clock, of the try that was answered fastest."""
+    best: tuple[float, float] | None = None
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    try:
+        pair = keys.load()
+        for _ in range(TRIES):
+            if board.stopping:
+                return None
+            ping = wire.encode(wire.Request("ping"))
+            question = transport.Question(context, pair, pair.public, endpoint, ping)
+            try:
+                found = _exchange(question, board)
+            finally:
+                question.close()
+            if found is not None and (best is None or found < best):
+                best = found
+    finally:
+        context.destroy(linger=0)
+    return best
+
+
+def _exchange(question: transport.Question, board: Board) -> tuple[float, float] | None:
+    """How long the way took, and the offset it shows. The handshake is over before the clock is read."""
+    poller = zmq.Poller()
+    poller.register(question.socket, zmq.POLLIN)
+    if not _wait(poller, board):  # the first answer only says that the connection stands
+        return None
+    question.answer()
+    sent = time.time()
+    question.socket.send(wire.encode(wire.Request("ping")), zmq.NOBLOCK)
+    if not _wait(poller, board):
+        return None
+    parts = question.answer()
+    came = time.time()
+    if parts is None:
+        return None
+    reply: wire.Reply = wire.decode_as(wire.Reply, parts[0])
+    # Its milliseconds are rounded down.
+    return came - sent, (reply.at_ms + 0.5) / 1000 - (sent + came) / 2
+
+
+def _wait(poller: zmq.Poller, board: Board) -> bool:
+    end = time.monotonic() + PATIENCE_S
+    while not board.stopping and time.monotonic() < end:
+        if poller.poll(PIECE_MS):
+            return True
+    return False

@@ -1,0 +1,199 @@
+"""From what a trace holds to the message: whole launches, a row a collective, and which of them are sent."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.wire import Launch, Timed, Window
+from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.profiler.traces.parts import breathing, length, merged, shared
+from jaxtop_agent.programs.loaded import which
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop_agent.profiler.traces import Op, Seen, Span
+    from jaxtop_agent.programs.loaded import Loaded
+
+# A viewer hears them from every process, and keeps up with so many in all.
+MOST_ROWS, ALL_ROWS, FEWEST_ROWS = 512, 8192, 32
+MOST_DURATIONS = 16_384
+MOST_LAUNCHES = 256
+
+_MASK = (1 << 64) - 1
+
+
+class _Row(NamedTuple):
+    op: str
+    occurrence: int
+    start: int
+    durations: tuple[int | None, ...]
+
+
+class _Launched(NamedTuple):
+    """A launch on all local devices."""
+
+    module: str
+    number: int | None
+    run: int
+    start: int
+    duration: int
+    collective: int | None
+    exposed: int | None
+    rows: list[_Row]
+
+
+def room(process_count: int, devices: int) -> int:
+    """How many rows this process may send of one window."""
+    fair = max(FEWEST_ROWS, min(MOST_ROWS, ALL_ROWS // max(1, process_count)))
+    return max(1, min(fair, MOST_DURATIONS // max(1, devices)))
+
+
+def message(
+    seen: Seen, devices: Sequence[int], loaded: Sequence[Loaded], limit: int, blank: Window
+) -> Window:
+    """The window as it is sent, of what is known of it already."""
+    launched = _launches(seen, devices)
+    programs: dict[tuple[str, str | None], int] = {}
+    ops: dict[str, int] = {}
+    launches: list[Launch] = []
+    timed: list[Timed] = []
+    unsent = sum(len(each.rows) for each in launched)
+    for each, rows in _chosen(launched, limit, blank.slot or 0):
+        for row in rows:
+            place = ops.setdefault(row.op, len(ops))
+            durations = tuple(None if ns is None else _us(ns) for ns in row.durations)
+            timed.append(Timed(len(launches), place, row.occurrence, _us(row.start), durations))
+        unsent -= len(rows)
+        found = which(loaded, each.module, each.number, {row.op for row in each.rows})
+        program = each.module, None if found is None else found.fingerprint
+        launches.append(
+            Launch(
+                program=programs.setdefault(program, len(programs)),
+                run_id=each.run,
+                start_us=_us(each.start),
+                duration_us=_us(each.duration),
+                collective_us=None if each.collective is None else _us(each.collective),
+                exposed_us=None if each.exposed is None else _us(each.exposed),
+            )
+        )
+    return Window(
+        at_ms=blank.at_ms,
+        duration_us=blank.duration_us,
+        slot=blank.slot,
+        programs=tuple(programs),
+        ops=tuple(ops),
+        launches=tuple(launches),
+        timed=tuple(timed),
+        unsent=unsent,
+        note=blank.note or _note(seen, launched),
+    )
+
+
+def _note(seen: Seen, launched: list[_Launched]) -> str:
+    if launched:
+        return ""
+    if seen.is_too_large:
+        return f"the window held more than {seen.events:,} events, too many to be read"
+    if seen.cut or seen.ops or seen.busy:
+        return "no whole launch in the window"
+    if seen.strays:
+        return "the trace does not say to which launches its kernels belong"
+    return "no device events"
+
+
+def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
+    """Those that are whole on every local device they ran on, in the order of their starts."""
+    spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
+    for span in seen.spans:
+        spans[span.module, span.run].append(span)
+    ops: defaultdict[tuple[int, int], list[Op]] = defaultdict(list)
+    for op in breathing(seen.ops):
+        ops[op.run, op.device].append(op)
+    found = []
+    for (module, run), parts in spans.items():
+        if (module, run) in seen.cut:
+            continue
+        breathe()
+        longest = max(parts, key=lambda span: span.end - span.start)
+        own = ops.get((run, longest.device), [])
+        together = merged([(op.start, op.end) for op in own] + seen.flights.get((run, longest.device), []))
+        work = merged(seen.busy.get((run, longest.device), []))
+        total = length(together)
+        found.append(
+            _Launched(
+                module,
+                longest.number,
+                run,
+                longest.start,
+                longest.end - longest.start,
+                total,
+                total - shared(together, work),
+                _rows([ops.get((run, device), []) for device in devices]),
+            )
+        )
+    return sorted(found, key=lambda each: each.start)
+
+
+def _rows(of_devices: list[list[Op]]) -> list[_Row]:
+    """Row by row the same round of the same collective on all devices."""
+    found: dict[tuple[str, int], list[Op | None]] = {}
+    for place, ops in enumerate(of_devices):
+        rounds: Counter[str] = Counter()
+        for op in sorted(ops, key=lambda op: op.start):
+            row = found.setdefault((op.name, rounds[op.name]), [None] * len(of_devices))
+            row[place] = op
+            rounds[op.name] += 1
+    rows = []
+    for (name, occurrence), row in found.items():
+        start = min(op.start for op in row if op is not None)
+        durations = tuple(None if op is None else op.end - op.start for op in row)
+        rows.append(_Row(name, occurrence, start, durations))
+    return sorted(rows, key=lambda row: (row.start, row.op, row.occurrence))
+
+
+def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Launched, list[_Row]]]:
+    """Launches with as many of their rows as there is room for, in order of time.
+
+    All hosts must choose the same without talking, so what decides is what they share: the run id and the
+    slot. Every program has its turn before any has a second; of a launch that alone is too large, other rows
+    are sent in each slot.
+    """
+    turns: defaultdict[str, list[_Launched]] = defaultdict(list)
+    for each in launched:
+        turns[each.module].append(each)
+    order = []
+    for module, ones in turns.items():
+        ones.sort(key=lambda each: _spread(each.run))
+        order += [(turn, _spread(each.run), module, each) for turn, each in enumerate(ones)]
+    order.sort(key=lambda entry: entry[:3])
+    left = limit
+    chosen: list[tuple[_Launched, list[_Row]]] = []
+    for *_, each in order:
+        rows = each.rows
+        if len(rows) > left:
+            rows = _some(rows, left, slot) if left == limit else []
+        left -= len(rows)
+        chosen.append((each, rows))
+    chosen.sort(key=lambda entry: not entry[0].rows)  # where not all fit, those without collectives go first
+    return sorted(chosen[:MOST_LAUNCHES], key=lambda entry: entry[0].start)
+
+
+def _some(rows: list[_Row], limit: int, slot: int) -> list[_Row]:
+    """Rows lie around a circle by their names, and each slot begins elsewhere on it."""
+
+    def turn(row: _Row) -> int:
+        return (_spread(zlib.crc32(f"{row.op} {row.occurrence}".encode())) + _spread(slot)) & _MASK
+
+    return sorted(sorted(rows, key=turn)[:limit], key=lambda row: (row.start, row.op, row.occurrence))
+
+
+def _spread(run: int) -> int:
+    """Run ids count up over all programs: taken as they are, every second would always be the same one's."""
+    return (run * 0x9E3779B97F4A7C15) & _MASK
+
+
+def _us(nanoseconds: int) -> int:
+    return round(nanoseconds / 1000)

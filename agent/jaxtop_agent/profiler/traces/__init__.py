@@ -1,0 +1,33 @@
+"""Readers of traces: from a profile to launches and the operations in them, device by device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jaxtop_agent.profiler.traces import cpu, gpu, tpu
+from jaxtop_agent.profiler.traces.parts import Op, Seen, Span, TooLarge, Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Op", "Seen", "Span", "Wanted", "read"]
+
+_READERS: dict[str, Callable[[Any, Wanted, dict[int, int], Seen], None]] = {
+    "cpu": cpu.read,
+    "gpu": gpu.read,
+    "cuda": gpu.read,
+    "rocm": gpu.read,
+    "tpu": tpu.read,
+}
+
+
+def read(platform: str, profile: Any, wanted: Wanted, ordinals: dict[int, int]) -> Seen:
+    """What a profile of this platform saw; `ordinals` leads from a device's number in it to its id."""
+    reader = _READERS.get(platform)
+    seen = Seen()
+    if reader is not None:
+        try:
+            reader(profile, wanted, ordinals, seen)
+        except TooLarge:  # what was read so far has no launch of which it is known to be whole
+            return Seen(events=seen.events, is_too_large=True)
+    return seen

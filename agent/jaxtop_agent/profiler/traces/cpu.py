@@ -1,0 +1,165 @@
+"""Traces of XLA's CPU backend: a line a thread, with the operations of a launch one after the other.
+
+Stats are dear (7 µs an event): on a thread that launches they are read of a first operation only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+from jaxtop_agent.profiler.traces.parts import CONTAINER, Op, Seen, Span, Wanted, breathing, reading, stats
+
+PLANE = "/host:CPU"
+# A launch on one device begins with the one, wherever its operations run then, and ends with the other.
+BEGIN = re.compile(r"(\[\d+\] \w+::Execute \(.*\)|\w+::ExecuteHelper)")
+FINISH = "ThunkExecutor::Execute (wait for completion)"
+PJRT_CONTEXT = 5
+END = "end: "
+# Threads that only help run operations of several launches in turn.
+LAUNCHING = re.compile(r"python|.*PjRt.*")
+# An operation that did not run on elsewhere has its `end:` right behind it.
+AT_ONCE_NS = 50_000
+
+
+class _On(NamedTuple):
+    """A launch on one device."""
+
+    run: int
+    device: int
+    module: str
+    number: int | None
+
+
+class _Part(NamedTuple):
+    """An operation that may be a collective; with its event while the end is not found."""
+
+    on: _On
+    name: str
+    start: int
+    end: int
+    event: Any
+
+
+def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - one signature
+    """On the CPU a device's number in the trace is its id already."""
+    reader = _Reader(wanted, seen)
+    for plane in profile.planes:
+        if plane.name == PLANE:
+            for line in plane.lines:
+                reader.line(line)
+    reader.finish()
+
+
+class _Reader:
+    def __init__(self, wanted: Wanted, seen: Seen) -> None:
+        self._wanted = wanted
+        self._seen = seen
+        self._kinds: dict[str, str] = {}
+        self._parts: list[_Part] = []
+        self._ends: dict[tuple[int, int], int] = {}
+        self._first: dict[_On, int] = {}
+        self._begun: Counter[int] = Counter()  # on how many devices a run began in the window
+        self._finished: dict[tuple[int, int], int] = {}
+
+    def line(self, line: Any) -> None:
+        """What one thread did, in the order of the starts."""
+        launches = LAUNCHING.fullmatch(line.name) is not None
+        on: _On | None = None
+        last = len(self._parts)  # the parts of this thread come behind
+        for event in reading(self._seen, line.events):
+            name = event.name
+            kind = self._kinds.get(name) or self._kind(name)
+            if kind == "other":
+                continue
+            if kind == "end":
+                self._operation_ends(name[len(END) :], event, last)
+            elif kind in {"begin", "finish"}:
+                on = None
+                self._launch(kind, event)
+            else:
+                if on is None or not launches:
+                    on = self._asked(event)
+                if on is not None:
+                    self._operation(kind, on, name, event)
+
+    def _kind(self, name: str) -> str:
+        if name.startswith(END):
+            kind = "end" if self._wanted.maybe(name[len(END) :]) else "other"
+        elif name == FINISH:
+            kind = "finish"
+        elif BEGIN.fullmatch(name):
+            kind = "begin"
+        elif self._wanted.maybe(name):
+            kind = "part"
+        elif name[:1].isupper() or any(sign in name for sign in " :([") or CONTAINER.fullmatch(name):
+            kind = "other"  # the runtime's own, the script's annotations, and what only encloses operations
+        else:
+            kind = "work"
+        self._kinds[name] = kind
+        return kind
+
+    def _asked(self, event: Any) -> _On | None:
+        said = stats(event)
+        if "run_id" not in said or "hlo_module" not in said or "device_ordinal" not in said:
+            return None
+        return _On(said["run_id"], said["device_ordinal"], str(said["hlo_module"]), said.get("program_id"))
+
+    def _operation(self, kind: str, on: _On, name: str, event: Any) -> None:
+        start, end = int(event.start_ns), _end(event)
+        if start < self._first.get(on, start + 1):
+            self._first[on] = start
+        if kind == "part":
+            self._parts.append(_Part(on, name, start, end, event))
+        else:
+            self._seen.work(on.run, on.device, start, end)
+
+    def _operation_ends(self, name: str, event: Any, first: int) -> None:
+        part = self._parts[-1] if len(self._parts) > first else None
+        if part is not None and part.name == name and abs(event.start_ns - part.end) < AT_ONCE_NS:
+            self._parts[-1] = part._replace(event=None)
+        else:
+            said = stats(event)
+            self._ends[said.get("_ct", 0), said.get("_c", 0)] = _end(event)
+
+    def _launch(self, kind: str, event: Any) -> None:
+        said = stats(event)
+        run = said.get("run_id", said.get("_c") if said.get("_ct") == PJRT_CONTEXT else None)
+        if run is not None and kind == "begin":
+            self._begun[run] += 1
+        elif run is not None and "device_ordinal" in said:
+            self._finished[run, said["device_ordinal"]] = _end(event)
+
+    def finish(self) -> None:
+        """Put together what came from several threads."""
+        seen = self._seen
+        for part in breathing(self._parts):
+            end: int | None = part.end
+            if part.event is not None:
+                said = stats(part.event)
+                end = self._ends.get((said.get("_pt", 0), said["_p"])) if "_p" in said else part.end
+            op = self._wanted.op(part.on.module, part.name)
+            if op is None:
+                seen.work(part.on.run, part.on.device, part.start, part.end)
+            elif end is not None:  # None: it went on after the window
+                seen.ops.append(Op(part.on.module, part.on.run, part.on.device, op, part.start, end))
+        self._find_whole()
+
+    def _find_whole(self) -> None:
+        """A launch is whole if its end is there, and its beginning, or the end of one before it."""
+        on_devices = Counter(on.run for on in self._first)
+        earliest: dict[int, int] = {}
+        for (_, device), end in self._finished.items():
+            earliest[device] = min(end, earliest.get(device, end))
+        for on, start in self._first.items():
+            finished = self._finished.get((on.run, on.device))
+            began = self._begun[on.run] >= on_devices[on.run] or start >= earliest.get(on.device, start + 1)
+            if finished is not None and began:
+                self._seen.spans.append(Span(on.module, on.run, on.device, start, finished, on.number))
+            else:
+                self._seen.cut.add((on.module, on.run))
+
+
+def _end(event: Any) -> int:
+    return int(event.start_ns + event.duration_ns)

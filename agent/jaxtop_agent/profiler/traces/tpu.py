@@ -1,0 +1,80 @@
+"""Traces of TPUs: a plane a core, with one line of launches, one of operations, one of what is in flight.
+
+Written against what XProf's documentation says, not against a captured trace. Of an asynchronous collective
+its `-done` counts: how long the core waited for it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Any
+
+from jaxtop_agent.profiler.traces.parts import CONTAINER, Op, Seen, Span, Wanted, reading, stats
+
+PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is no core of its own
+LAUNCHES, OPS, IN_FLIGHT = "XLA Modules", "XLA Ops", "Async XLA Ops"
+# `jit_step(15161771884)`, and `%all-reduce.1 = f32[8]{0} all-reduce(...)`
+MODULE = re.compile(r"(.+?)(?:\(\d+\))?")
+OP = re.compile(r"%?([^\s=]+)")
+
+
+def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
+    """Launches of each core, then what lies within them."""
+    for plane in profile.planes:
+        match = PLANE.fullmatch(plane.name)
+        if match is not None:
+            lines = {line.name: line for line in plane.lines}
+            device = ordinals.get(int(match[1]), int(match[1]))
+            spans = _launches(lines[LAUNCHES], device, seen) if LAUNCHES in lines else []
+            seen.spans += spans
+            if OPS in lines:
+                _ops(lines[OPS], spans, wanted, seen)
+            if IN_FLIGHT in lines:
+                _in_flight(lines[IN_FLIGHT], spans, wanted, seen)
+
+
+def _launches(line: Any, device: int, seen: Seen) -> list[Span]:
+    spans = []
+    for event in reading(seen, line.events):
+        run = stats(event).get("run_id")
+        module = MODULE.fullmatch(event.name)
+        if run is not None and module is not None:
+            start = int(event.start_ns)
+            spans.append(Span(module[1], int(run), device, start, int(start + event.duration_ns)))
+    return sorted(spans, key=lambda span: span.start)
+
+
+def _ops(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
+    starts = [span.start for span in spans]
+    for event in reading(seen, line.events):
+        name = _name(event)
+        span = _around(int(event.start_ns), spans, starts)
+        if span is None:
+            continue
+        start, end = int(event.start_ns), int(event.start_ns + event.duration_ns)
+        op = wanted.op(span.module, name)
+        if op is None:
+            if not CONTAINER.fullmatch(name):
+                seen.work(span.run, span.device, start, end)
+        elif "-start" not in name:
+            seen.ops.append(Op(span.module, span.run, span.device, op, start, end))
+
+
+def _in_flight(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
+    starts = [span.start for span in spans]
+    for event in reading(seen, line.events):
+        span = _around(int(event.start_ns), spans, starts)
+        if span is not None and wanted.op(span.module, _name(event)) is not None:
+            flights = seen.flights.setdefault((span.run, span.device), [])
+            flights.append((int(event.start_ns), int(event.start_ns + event.duration_ns)))
+
+
+def _name(event: Any) -> str:
+    match = OP.match(event.name)
+    return match[1] if match else ""
+
+
+def _around(at: int, spans: list[Span], starts: list[int]) -> Span | None:
+    place = bisect_right(starts, at) - 1
+    return spans[place] if place >= 0 and at <= spans[place].end else None

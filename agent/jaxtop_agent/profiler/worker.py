@@ -1,0 +1,201 @@
+"""The thread that takes windows: waits for the slot, takes one, reads it, tells of it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from jaxtop.wire import Window
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.profiler import policy, rows, traces
+from jaxtop_agent.profiler.load import NOT_READ, Expected, Load
+from jaxtop_agent.profiler.pace import LaunchPace
+from jaxtop_agent.profiler.schedule import MOST_EVENTS_UNDER_GIL, SLOT_S, Result, Schedule
+from jaxtop_agent.profiler.session import InUse, Sessions, Taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jaxtop_agent.core.board import Board, Topology
+
+SOURCE = "collectives"
+IDLE_S = 3600.0
+# For viewers that come new: as many as a first verdict wants.
+KEPT = 4
+
+
+class Windows:
+    """Runs until the board says stop; takes nothing while nobody watches, unless it is asked to."""
+
+    def __init__(self, board: Board, launches: Callable[[], Mapping[str, int]], chosen: str) -> None:
+        self._board = board
+        self._launches = launches
+        self._policy = chosen
+        self._pace = LaunchPace()
+        self._load = Load(board, launches)
+        self._expected = Expected()
+        self._schedule = Schedule()
+        self._sessions: Sessions | None = None
+        self._profiler: jaxprivate.Profiler | None = None
+        self._was_watched = False
+        self._captured = 0  # of the requests
+        board.sources[SOURCE] = (
+            "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
+            if chosen == policy.OFF
+            else "waiting: for devices"
+        )
+
+    def forsake(self) -> None:
+        """In a forked child: leave the script's lock as if no window had been open."""
+        if self._sessions is not None:
+            self._sessions.forsake()
+
+    def run(self) -> None:
+        board = self._board
+        if self._policy == policy.OFF:
+            board.can_capture = False
+            return
+        try:
+            profiler = self._profiler = jaxprivate.Profiler()
+            self._sessions = Sessions(profiler, board.windows_bell)
+            if not profiler.frees_the_gil:
+                self._schedule = Schedule(MOST_EVENTS_UNDER_GIL)
+            while not board.stopping:
+                self._turn()
+        except BaseException:  # once is enough: what goes wrong in here may go wrong in the script's process
+            board.can_capture = False
+            raise
+
+    def _turn(self) -> None:
+        """Wait for what comes next: a slot, a request, somebody who watches."""
+        board = self._board
+        topology = board.topology
+        sampled = topology is not None and self._is_sampled(topology)
+        if board.is_watched and not self._was_watched:
+            self._schedule.begin(time.time() + board.clock_offset)
+        self._was_watched = board.is_watched
+        asked = board.captures_asked > self._captured and topology is not None
+        if not asked and not (sampled and board.is_watched):
+            if board.is_watched:
+                self._look()  # what is launched may become smaller
+            wait(board.windows_bell, 1.0 if board.is_watched or topology is None else IDLE_S)
+            return
+        now = time.time() + board.clock_offset
+        slot = None if asked else self._schedule.next_slot(now)
+        at = self._schedule.next_beat(now) if slot is None else slot * SLOT_S
+        if slot is not None:
+            self._look()  # so that what is launched until the slot is what its length goes by
+        if self._until(at, asked=asked) and topology is not None:
+            self._captured = board.captures_asked
+            self._take(topology, slot)
+
+    def _until(self, at: float, *, asked: bool) -> bool:
+        """Whether this moment of the common clock came before anything else did."""
+        board = self._board
+        while (left := at - time.time() - board.clock_offset) > 0:
+            rang = wait(board.windows_bell, left)
+            if board.stopping:
+                return False
+            if rang and not asked and (board.captures_asked > self._captured or not board.is_watched):
+                return False
+        return not board.stopping
+
+    def _is_sampled(self, topology: Topology) -> bool:
+        assert self._profiler is not None
+        why_not = policy.why_not_sampled(self._policy, topology.platform, self._profiler)
+        why_closed = self._load.why_closed
+        most, launch = self._schedule.most_events(), self._expected.launch
+        if why_not is None and why_closed is not None:
+            state = "waiting" if why_closed == NOT_READ else policy.ON_REQUEST
+            why_not = f"{state}: {why_closed}"
+        elif why_not is None and ((launch or 0) > most or self._schedule.is_too_dense):
+            why_not = f"{policy.ON_REQUEST}: the trace of one step is too large to be taken by itself"
+        self._say(why_not or "on")
+        return why_not is None
+
+    def _say(self, state: str) -> None:
+        if self._board.sources.get(SOURCE) != state:
+            self._board.sources[SOURCE] = state
+
+    def _look(self) -> float | None:
+        """How far apart launches are; keeps what is to be expected of them."""
+        now = time.monotonic()
+        self._expected = self._load.look(now, self._schedule.most_events())
+        inventories = self._board.inventories
+        functions = {name.split("_", 1)[-1] for (name, _), each in inventories.items() if each.collectives}
+        return self._pace.seconds(now, self._launches(), functions)
+
+    def _take(self, topology: Topology, slot: int | None) -> None:
+        board, sessions = self._board, self._sessions
+        assert sessions is not None
+        if jaxprivate.default_client() is None:  # cleared; on TPUs the profiler must not come first
+            return
+        is_asked = slot is None
+        launch_s = self._look()
+        if not is_asked and not self._is_sampled(topology):  # by what is launched now
+            return
+        seconds = self._schedule.length(launch_s, self._expected.per_second, requested=is_asked)
+        most, recorded = self._schedule.most_events(requested=is_asked), self._load.recorder()
+        try:
+            taken = sessions.take(seconds, lambda: board.stopping or recorded() > most)
+        except InUse as error:
+            self._say(f"waiting: {error}")
+            board.tell(Window(now_ms(), 0, slot, note=str(error)))
+            wait(board.windows_bell, SLOT_S / 2)  # so that the reason stands for a moment
+            return
+        if not board.stopping:
+            self._read(topology, slot, taken)
+
+    def _read(self, topology: Topology, slot: int | None, taken: Taken) -> None:
+        board = self._board
+        cpu = time.thread_time()
+        loaded = board.loaded
+        devices = [device.id for device in topology.devices]
+        ordinals = {
+            place if device.local_id is None else device.local_id: device.id
+            for place, device in enumerate(topology.devices)
+        }
+        profile, taken.trace = taken.trace, None
+        seen = traces.read(topology.platform, profile, _wanted(board), ordinals)
+        del profile
+        launch, most = self._expected.launch or 0, self._schedule.most_events(requested=slot is None)
+        note = "" if launch <= most else f"a launch makes about {launch:,} events, a window takes {most:,}"
+        blank = Window(taken.at_ms, round(taken.seconds * 1e6), slot, note=note)
+        limit = rows.room(topology.process_count, len(devices))
+        window = rows.message(seen, devices, loaded, limit, blank)
+        cpu = taken.cpu + time.thread_time() - cpu
+        self._schedule.learn(Result(taken.seconds, cpu, seen.events, len(window.launches), _step(window)))
+        board.windows = (*board.windows, window)[-KEPT:]
+        board.tell(window)
+
+
+def _wanted(board: Board) -> traces.Wanted:
+    """The collectives of all programs of one name together: a trace has only the name."""
+    known: dict[str, dict[str, str]] = {}
+    partial = set()
+    for key, inventory in board.inventories.items():
+        ops = known.setdefault(inventory.program, {})
+        ops.update((each.op, each.op) for each in inventory.collectives)
+        ops.update(board.ends.get(key, {}))
+        if inventory.rest or inventory.unread or inventory.why_not:
+            partial.add(inventory.program)
+    return traces.Wanted(known, frozenset(partial))
+
+
+def _step(window: Window) -> float | None:
+    """How long a step of the program is that took most of the window's time."""
+    by_program: dict[int, list[tuple[int, int]]] = {}
+    for each in window.launches:
+        if each.collective_us:
+            by_program.setdefault(each.program, []).append((each.start_us, each.duration_us))
+    if not by_program:
+        return None
+    launches = max(by_program.values(), key=lambda ones: sum(duration for _, duration in ones))
+    apart = [after - before for (before, _), (after, _) in pairwise(sorted(launches))]
+    if not apart:  # how long one takes says nothing of when the next one comes
+        return None
+    return max(statistics.median(apart), *(duration for _, duration in launches)) / 1e6

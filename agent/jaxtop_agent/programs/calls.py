@@ -1,0 +1,104 @@
+"""Who calls which computation how often, and so how often a launch comes by."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.programs.lines import Instruction
+
+_NAME = r"%?([^\s,{}()]+)"
+_BODY, _CONDITION = re.compile(rf"\bbody={_NAME}"), re.compile(rf"\bcondition={_NAME}")
+_ONE = re.compile(rf"\b(?:to_apply|calls)={_NAME}")
+_SEVERAL = re.compile(
+    rf"\b(?:branch_computations|called_computations)=\{{([^}}]*)\}}|\b(?:true|false)_computation={_NAME}"
+)
+_APPLIED = re.compile(rf"\b(?:to_apply|select|scatter)={_NAME}")
+_COMMA = re.compile(r"[\s,%]+")
+DEEPEST = 100
+MOST_TIMES = 1 << 53
+
+
+class Call(NamedTuple):
+    """A call of a computation, by an instruction of another; `times` is None where nobody knows."""
+
+    caller: str
+    by: Instruction
+    times: int | None
+
+
+def made_by(instruction: Instruction) -> list[tuple[str, int | None]]:
+    """The computations that an instruction calls, and how often each time it runs."""
+    match instruction.opcode:
+        case "while":
+            trips = instruction.trips
+            body, condition = instruction.attribute(_BODY), instruction.attribute(_CONDITION)
+            made = ((body, trips), (condition, None if trips is None else trips + 1))
+            return [(name, times) for name, times in made if name]
+        case "call" | "fusion" | "async-start":
+            name = instruction.attribute(_ONE)
+            return [(name, 1)] if name else []
+        case "conditional" | "custom-call":
+            found = _SEVERAL.finditer(instruction.attributes)
+            names = {name for each in found for name in _COMMA.split(each[1] or each[2]) if name}
+            return [(name, None) for name in sorted(names)]
+    return []
+
+
+def applied_by(instruction: Instruction) -> list[str]:
+    """The computations that an instruction applies to the elements of its operands."""
+    return _APPLIED.findall(instruction.attributes)
+
+
+class Calls:
+    """All calls of a module that may lead to a collective."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[tuple[str, str], Call]] = {}
+        self._times: dict[str, int | None] = {}
+
+    def add(self, caller: str, by: Instruction) -> None:
+        for name, times in made_by(by):
+            self._of.setdefault(name, {})[caller, by.name] = Call(caller, by, times)
+
+    def to(self, computation: str) -> list[Call]:
+        """The calls of a computation."""
+        return list(self._of.get(computation, {}).values())
+
+    def roots(self, computations: set[str], pause: Callable[[], None]) -> set[str]:
+        """Those that lead to these computations, and that nobody calls."""
+        found: set[str] = set()
+        seen, ahead = set(computations), list(computations)
+        while ahead:
+            name = ahead.pop()
+            callers = {call.caller for call in self.to(name)}
+            if not callers:
+                found.add(name)
+            ahead += callers - seen
+            seen |= callers
+            pause()
+        return found
+
+    def times(self, computation: str, entries: set[str], depth: int = 0) -> int | None:
+        """How often a launch runs a computation; None where a loop or a condition does not tell."""
+        if computation in entries:
+            return 1
+        if computation not in self._times:
+            self._times[computation] = None  # while it is looked for: what calls itself has no number
+            self._times[computation] = self._sum(computation, entries, depth)
+        return self._times[computation]
+
+    def _sum(self, computation: str, entries: set[str], depth: int) -> int | None:
+        calls = self.to(computation)
+        if not calls or depth > DEEPEST:
+            return None
+        total = 0
+        for call in calls:
+            outer = self.times(call.caller, entries, depth + 1)
+            if outer is None or call.times is None:
+                return None
+            total += outer * call.times
+        return total if total < MOST_TIMES else None

@@ -1,0 +1,308 @@
+"""Operations and bytes of one instruction, by the rules of XLA's own cost analysis.
+
+Transcendental functions count no operations, as there. What XLA gives no cost is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop_agent.programs import shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop_agent.programs.lines import Instruction
+
+# One operation for each element of the result.
+_ELEMENTWISE = frozenset(
+    [
+        "abs",
+        "add",
+        "and",
+        "ceil",
+        "clamp",
+        "compare",
+        "complex",
+        "conjugate",
+        "convert",
+        "count-leading-zeros",
+        "divide",
+        "floor",
+        "imag",
+        "is-finite",
+        "maximum",
+        "minimum",
+        "multiply",
+        "negate",
+        "not",
+        "or",
+        "popcnt",
+        "real",
+        "reduce-precision",
+        "remainder",
+        "round-nearest-afz",
+        "round-nearest-even",
+        "select",
+        "shift-left",
+        "shift-right-arithmetic",
+        "shift-right-logical",
+        "sign",
+        "subtract",
+        "stochastic-convert",
+        "xor",
+        "all-reduce",
+        "all-reduce-start",
+    ]
+)
+# These apply a computation of the program to their elements.
+APPLIES = frozenset({"map", "reduce", "reduce-window", "scatter", "select-and-scatter"})
+# These touch no memory: they name what is there already.
+_FREE = frozenset(
+    [
+        "add-dependency",
+        "after-all",
+        "bitcast",
+        "constant",
+        "domain",
+        "get-tuple-element",
+        "parameter",
+        "partition-id",
+        "replica-id",
+        "tuple",
+        "all-reduce-done",
+        "all-gather-done",
+        "async-done",
+        "async-update",
+        "collective-permute-done",
+        "copy-done",
+        "opt-barrier",
+        "recv-done",
+        "send-done",
+    ]
+)
+_CONTRACTED = re.compile(r"\blhs_contracting_dim(?:ension)?s\"?[=:]\s*[{\[]([\d,\"\s]*)[}\]]")
+_LABELS = re.compile(r"\bdim_labels=(\w+)_(\w+)->(\w+)")
+_WINDOW = re.compile(r"\bwindow=\{([^}]*)\}")
+_COUNT = re.compile(r"\b(feature|batch)_group_count=(\d{1,9})")
+_LENGTHS = re.compile(r"\bfft_length=\{([\d,]*)\}")
+_TARGET = re.compile(r'\bcustom_call_target="([^"]*)"')
+# Calls into libraries that multiply matrices or convolve, as XLA names them on GPUs.
+_PRODUCTS = re.compile(r"__cublas\$.*")
+_CONVOLUTIONS = re.compile(
+    r"__cudnn\$conv(Forward|ForwardGraph|BiasActivationForward|BackwardInput|BackwardFilter)"
+)
+# Calls in which the device itself computes nothing: into Python, and notes between the compiler's own passes.
+_NO_WORK = re.compile(
+    r".*python\w*callback\w*|.*[Ss]harding.*|annotate_device_placement|AllocateBuffer|AssumeGatherIndicesInBound"
+    r"|MoveTo(Host|Device)|Pin|Unpin|LayoutConstraint|xla\.sdy\..*|SliceToDynamic|PadToStatic"
+)
+
+
+class Extent(NamedTuple):
+    """An array's dimensions and bytes."""
+
+    dimensions: tuple[int, ...]
+    bytes: int
+
+    @property
+    def elements(self) -> int:
+        return prod(self.dimensions)
+
+
+class _Along(NamedTuple):
+    """A window along one dimension: size, stride, padding before it, its dilation and that of its base."""
+
+    size: int
+    stride: int
+    low: int
+    dilation: int
+    base: int
+
+
+NOTHING = Extent((0,), 0)
+
+
+class Cost(NamedTuple):
+    """What an instruction does by itself; `applied` is how often it applies the computation that it names."""
+
+    operations: int = 0
+    bytes: int = 0
+    applied: int = 0
+    is_known: bool = True
+
+
+@lru_cache(maxsize=4096)
+def extents(shape: str) -> tuple[Extent, ...]:
+    """The arrays of a shape."""
+    return tuple(Extent(each.dimensions, each.bytes or 0) for each in shapes.inside(shape))
+
+
+def cost(by: Instruction, operands: Sequence[Extent]) -> Cost:
+    """The cost of an instruction whose operands are these, without that of the computations that it calls."""
+    opcode = by.opcode
+    if opcode in _FREE:
+        return Cost()
+    out = extents(by.shape)
+    if opcode == "custom-call":
+        return _of_library(by, operands, out)
+    found = Cost(bytes=_bytes(opcode, operands, out))
+    try:
+        if opcode in _ELEMENTWISE:
+            found = found._replace(operations=sum(each.elements for each in out))
+        elif opcode in APPLIES:
+            found = found._replace(applied=_applied(by, operands, out))
+        elif opcode in _COMPUTED:
+            found = found._replace(operations=_COMPUTED[opcode](by, operands, out))
+    except (IndexError, KeyError, ValueError):
+        found = found._replace(is_known=False)
+    return found
+
+
+def _bytes(opcode: str, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
+    """What is read and written; of slices only the slice."""
+    written = sum(each.bytes for each in out)
+    match opcode:
+        case "slice" | "dynamic-slice" | "gather":
+            return 2 * written + sum(each.bytes for each in operands[1:])
+        case "dynamic-update-slice" if len(operands) > 1:
+            return 2 * operands[1].bytes + sum(each.bytes for each in operands[2:])
+        case "scatter" if len(operands) > 2:
+            count = len(operands) // 2
+            return 3 * sum(each.bytes for each in operands[count + 1 :]) + operands[count].bytes
+        case _:
+            return written + sum(each.bytes for each in operands)
+
+
+def _applied(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
+    if by.opcode == "reduce":
+        return max(0, operands[0].elements - out[0].elements)
+    if by.opcode == "map":
+        return out[0].elements
+    if by.opcode == "scatter":
+        return operands[-1].elements
+    each = prod(along.size for along in _window(by)) - 1
+    if by.opcode == "select-and-scatter":
+        return operands[1].elements * (each + 1)
+    return out[0].elements * each
+
+
+def _dot(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
+    """Two operations for each element of the result and each place along the contracted dimensions."""
+    match = _CONTRACTED.search(by.quoted)
+    if match is None:
+        raise ValueError("a product of nobody knows what")
+    contracted = [int(each.strip('" ')) for each in match[1].split(",") if each.strip('" ')]
+    return 2 * out[0].elements * prod(operands[0].dimensions[each] for each in contracted)
+
+
+def _convolution(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
+    return _convolved(by, operands[0].dimensions, operands[1].dimensions, out[0].dimensions)
+
+
+def _convolved(
+    by: Instruction, image: tuple[int, ...], kernel: tuple[int, ...], result: tuple[int, ...]
+) -> int:
+    """Two operations for each place of the kernel that meets the image, for each element of the result."""
+    labels = by.match(_LABELS)
+    if labels is None:
+        raise ValueError("a convolution along nobody knows what")
+    counts = {name: int(count) for name, count in _COUNT.findall(by.attributes)}
+    window = _window(by)
+    positions = 1
+    for i, along in enumerate(window):
+        digit = str(i)
+        sizes = (
+            image[labels[1].index(digit)],
+            kernel[labels[2].index(digit)],
+            result[labels[3].index(digit)],
+        )
+        positions *= _positions(*sizes, along)
+    features = image[labels[1].index("f")] // counts.get("feature", 1)
+    batch = image[labels[1].index("b")] // counts.get("batch", 1)
+    return 2 * features * result[labels[3].index("f")] * batch * positions
+
+
+@lru_cache(maxsize=512)
+def _positions(image: int, kernel: int, result: int, window: _Along) -> int:
+    """How often a place of the kernel lies on an element of the image, not in its padding or dilation."""
+    _, stride, low, dilation, base = window
+    found = 0
+    for place in range(kernel):
+        shift = place * dilation - low  # the result's element r meets what stands at r * stride + shift
+        if base == 1:
+            first, last = -(shift // stride), (image - 1 - shift) // stride
+            found += max(0, min(last, result - 1) - max(first, 0) + 1)
+        else:
+            met = (r * stride + shift for r in range(result))
+            found += sum(at % base == 0 and 0 <= at // base < image for at in met)
+    return found
+
+
+def _window(by: Instruction) -> list[_Along]:
+    match = by.match(_WINDOW)
+    if match is None:
+        return []
+    told = dict(part.split("=", 1) for part in match[1].split() if "=" in part)
+    sizes = [int(each) for each in told.get("size", "").split("x") if each]
+
+    def column(name: str) -> list[int]:
+        return [int(each.split("_")[0]) for each in told[name].split("x")] if name in told else []
+
+    strides, low = column("stride") or [1] * len(sizes), column("pad") or [0] * len(sizes)
+    window, base = column("rhs_dilate") or [1] * len(sizes), column("lhs_dilate") or [1] * len(sizes)
+    return list(map(_Along, sizes, strides, low, window, base))
+
+
+def _fft(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - as others
+    match = by.match(_LENGTHS)
+    lengths = [int(each) for each in match[1].split(",") if each] if match else []
+    return 8 * prod(each.bit_length() - 1 for each in lengths) * operands[0].elements
+
+
+def _sort(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - as others
+    elements = operands[0].elements
+    return elements * max(0, elements - 1).bit_length()
+
+
+def _triangular(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - as others
+    return 2 * operands[0].dimensions[-1] * operands[1].elements
+
+
+def _cholesky(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - as others
+    return operands[0].dimensions[-1] * operands[0].elements // 3
+
+
+_COMPUTED = {
+    "dot": _dot,
+    "convolution": _convolution,
+    "fft": _fft,
+    "sort": _sort,
+    "triangular-solve": _triangular,
+    "cholesky": _cholesky,
+}
+
+
+def _of_library(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> Cost:
+    """What a call into a library does, where its name and attributes tell."""
+    match = _TARGET.search(by.quoted)
+    target = match[1] if match else ""
+    if _NO_WORK.fullmatch(target):
+        return Cost()
+    touched = sum(each.bytes for each in (*operands, *out[:1]))
+    try:
+        if _PRODUCTS.fullmatch(target):
+            return Cost(_dot(by, operands, out), touched)
+        if match := _CONVOLUTIONS.fullmatch(target):
+            one, two, result = operands[0].dimensions, operands[1].dimensions, out[0].dimensions
+            if match[1] == "BackwardInput":
+                one, result = result, one
+            elif match[1] == "BackwardFilter":
+                two, result = result, two
+            return Cost(_convolved(by, one, two, result), touched)
+    except (IndexError, KeyError, ValueError):
+        pass
+    return Cost(bytes=touched, is_known=False)

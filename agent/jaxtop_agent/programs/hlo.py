@@ -1,0 +1,173 @@
+"""Collectives from the compiler's text of a program: a whole module, or the instructions that matter of it.
+
+What cannot be read is counted, a field that cannot be read is None: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop import wire
+from jaxtop_agent.programs import found, groups, lines, shapes, text
+from jaxtop_agent.programs.calls import Calls
+from jaxtop_agent.programs.found import KINDS, Found, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.programs.groups import Places
+    from jaxtop_agent.programs.lines import Instruction
+
+_KIND = re.compile(rf"({'|'.join(KINDS)})(-start|-done|-update)?")
+_GOES_ON = frozenset({"async-done", "async-update"})
+# The profiler shows these, and not the collective within.
+_WRAPPERS = frozenset({"fusion", "async-start"})
+_SPEAKS_TO_HOST = frozenset({"custom-call", "send", "recv"})
+_CALLBACK = re.compile(r'\bcustom_call_target="[^"]*python\w*callback')
+_HOST_TRANSFER = "is_host_transfer=true"
+_IS_SYNC = re.compile(r'\bis_sync\\?":\s*true')
+_UNREAD = re.compile(rf'[^"]* = [^"]* (?:{"|".join(KINDS)})(?:-start)?\(')
+_COUNTS = re.compile(r"\b(replica_count|num_partitions)=(\d{1,7})\b")
+
+
+class Reading(NamedTuple):
+    """What a program's text tells of its collectives, and who takes part in them.
+
+    `ends` leads from the operation that waits for one to the name of that one. `devices` is None where
+    nothing tells how many there are.
+    """
+
+    collectives: tuple[wire.Collective, ...] = ()
+    groups: tuple[wire.ReplicaGroups, ...] = ()
+    unread: int = 0
+    devices: int | None = None
+    ends: dict[str, str] = {}  # noqa: RUF012 - never written to
+    calls_back: bool = False
+
+
+def read(module_text: str, pause: Callable[[], None] = lambda: None) -> Reading:
+    """All collectives of a module; `pause` is called often."""
+    first_line = module_text[: max(0, module_text.find("\n"))]
+    counts = {name: int(count) for name, count in _COUNTS.findall(first_line)}
+    places = groups.Places(counts.get("replica_count", 1), counts.get("num_partitions", 1))
+    module, entries = Module(), set()
+    for words in ((*text.COLLECTIVES, *text.CALLERS, *text.CALLBACKS), text.FUSIONS):
+        for line in text.having(words, module_text, pause):
+            module.add(line.computation, line.text)
+            if line.is_entry:
+                entries.add(line.computation)
+            pause()
+        if not module.uncalled(pause) - entries:
+            break  # that the others are called by fusions need not be looked for
+    return module.finish(places, pause, entries)
+
+
+class Module:
+    """Takes the instructions of a module that matter, in any order, and makes a reading of them."""
+
+    def __init__(self) -> None:
+        self._found: list[Found] = []
+        self._calls = Calls()
+        self._before: dict[str, str] = {}  # of what goes on with an operation: the instruction before it
+        self._unread = 0
+        self._calls_back = False
+
+    def add(self, computation: str, line: str) -> Instruction | None:
+        """Take one instruction and return it; what is no collective, and leads to none, is passed over."""
+        by = lines.read(line)
+        if by is None:
+            self._unread += _UNREAD.match(line) is not None
+            return None
+        if match := _KIND.fullmatch(by.opcode):
+            if match[2] in {None, "-start"}:
+                self._found.append(Found(computation, match[1], match[2] is not None, by))
+            else:
+                self._before[by.name] = by.operand
+        elif by.opcode in _GOES_ON:
+            self._before[by.name] = by.operand
+        elif by.opcode in _SPEAKS_TO_HOST and (
+            _CALLBACK.search(by.quoted) or _HOST_TRANSFER in by.attributes
+        ):
+            self._calls_back = True
+        self._calls.add(computation, by)
+        return by
+
+    def __bool__(self) -> bool:
+        return bool(self._found or self._unread)
+
+    def uncalled(self, pause: Callable[[], None] = lambda: None) -> set[str]:
+        """The computations that lead to a collective and that nobody is known to call."""
+        return self._calls.roots({each.computation for each in self._found}, pause)
+
+    def places(self, total: int | None) -> Places | None:
+        """The device assignment, of so many devices if that is known, by what the groups say of it."""
+        return found.places(self._found, total)
+
+    def finish(
+        self, places: Places | None, pause: Callable[[], None], entries: set[str] | None = None
+    ) -> Reading:
+        """The reading, once. Without `entries`, what nobody calls is where the program begins."""
+        entries = self.uncalled(pause) if entries is None else entries
+        table = Table(places)
+        counted = Counter(each.computation for each in self._found)
+        alone = {name for name, count in counted.items() if count == 1}
+        told: list[wire.Collective] = []
+        shown: dict[str, str] = {}
+        ahead, self._found = self._found[::-1], []
+        while ahead:  # one by one, for thousands that are dropped together hold the GIL for milliseconds
+            each = ahead.pop()
+            op, is_async = self._shown_as(each, alone)
+            shown[each.by.name] = shown[op] = op
+            place, sides = table.place(each), each.sides()
+            told.append(
+                wire.Collective(
+                    op=op,
+                    kind=each.kind,
+                    shape=shapes.words(sides[1]) if sides[1] else "",
+                    bytes=each.bytes(sides, table.size(place)),
+                    groups=place,
+                    times=self._calls.times(each.computation, entries),
+                    is_async=is_async,
+                    source=each.by.source,
+                )
+            )
+            pause()
+        return Reading(
+            collectives=tuple(told),
+            groups=tuple(table.packed),
+            unread=self._unread,
+            devices=None if places is None else places.total,
+            ends=self._ends(shown),
+            calls_back=self._calls_back,
+        )
+
+    def _shown_as(self, each: Found, alone: set[str]) -> tuple[str, bool]:
+        """Its name in the profiler, that of what wraps it if it is alone there; whether it only starts."""
+        op, is_async = each.by.name, each.is_start and not _is_sync(each.by)
+        computation, outer = each.computation, {each.computation}
+        while computation in alone or computation != each.computation:
+            calls = self._calls.to(computation)
+            if len(calls) != 1 or calls[0].by.opcode not in _WRAPPERS or calls[0].caller in outer:
+                break
+            by, computation = calls[0].by, calls[0].caller
+            outer.add(computation)
+            op, is_async = by.name, is_async or (by.opcode == "async-start" and not _is_sync(by))
+        return op, is_async
+
+    def _ends(self, shown: dict[str, str]) -> dict[str, str]:
+        ends = {}
+        for end in self._before:
+            name, seen = self._before[end], {end}
+            while name in self._before and name not in seen:
+                seen.add(name)
+                name = self._before[name]
+            if name in shown:
+                ends[end] = shown[name]
+        return ends
+
+
+def _is_sync(by: Instruction) -> bool:
+    """Whether the compiler has it waited for at once."""
+    return _IS_SYNC.search(by.quoted) is not None

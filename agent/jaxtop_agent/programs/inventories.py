@@ -1,0 +1,197 @@
+"""What each loaded program contains, read once: its collectives, and the operations of a launch."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+from jaxtop import wire
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.programs import hlo, lines, telling, text
+from jaxtop_agent.programs.hlo import Module, Reading
+from jaxtop_agent.programs.loaded import Loaded
+from jaxtop_agent.programs.operations import Operations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.programs.groups import Places
+    from jaxtop_agent.programs.operations import Work
+
+    Key = tuple[int, Any]
+
+# Where JAX only prints all of a module at once, it holds the GIL meanwhile: some milliseconds for so many.
+MOST_WHOLE, MOST_BRIEF = 250, 600
+TOO_LARGE = "this version of JAX would hold the script up while it prints a program of this size"
+# To number a program holds the GIL as well: 30 µs a computation, and 300 in older versions.
+MOST_NUMBERED, MOST_NUMBERED_SLOWLY = 128, 12
+AT_ONCE_S = 0.002
+BETWEEN_LOOKS = 32
+
+
+class _Kept(NamedTuple):
+    """What stays of a program that was read."""
+
+    loaded: Loaded
+    inventory: wire.Inventory | None
+    ends: dict[str, str]
+    calls_back: bool
+
+
+class Inventories:
+    """What was read of the programs that are there now."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Key, _Kept] = {}
+
+    def read(
+        self, board: Board, key: Key, executable: Any, program: wire.Program, *, alone: bool
+    ) -> Work | None:
+        """Read a program and tell of its collectives; returns what a launch does on one device, if known."""
+        inventory, reading, work = _inventory(executable, program, alone=alone)
+        ops = frozenset(each.op for each in reading.collectives)
+        is_read = not inventory.unread and not inventory.why_not
+        loaded = Loaded(program.name, program.fingerprint, _number(executable), ops if is_read else None)
+        has_collectives = program.devices != 1
+        is_told = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
+        told = inventory if is_told else None
+        self._kept[key] = _Kept(loaded, told, reading.ends, has_collectives and reading.calls_back)
+        if is_told or reading.calls_back:
+            self._put_on(board)
+        if is_told:
+            board.tell(replace(inventory, at_ms=now_ms()))
+        return work
+
+    def keep(self, board: Board, keys: Iterable[Key], *, are_all: bool = True) -> None:
+        """Forget the programs that are not among these, the newest first; some may still have to be read."""
+        kept = {key: self._kept[key] for key in keys if key in self._kept}
+        has_lost = len(kept) < len(self._kept)
+        self._kept = kept
+        board.loaded = tuple(each.loaded for each in reversed(kept.values())) if are_all else ()
+        if has_lost:
+            self._put_on(board)
+
+    def forget(self, board: Board) -> None:
+        """Take everything off the board."""
+        self.keep(board, ())
+
+    def _put_on(self, board: Board) -> None:
+        told = [(each.inventory, each.ends) for each in self._kept.values() if each.inventory is not None]
+        board.inventories = {(each.program, each.fingerprint): each for each, _ in told}
+        board.ends = {(each.program, each.fingerprint): ends for each, ends in told}
+        board.calls_back = frozenset(each.loaded.name for each in self._kept.values() if each.calls_back)
+
+
+def _inventory(
+    executable: Any, program: wire.Program, *, alone: bool
+) -> tuple[wire.Inventory, Reading, Work | None]:
+    """The collectives as they go over the wire, all that was read of them, and what a launch does."""
+    local_ids: tuple[int, ...] = ()
+    reading, work, why_not = Reading(), None, ""
+    try:
+        local_ids = tuple(device.id for device in jaxprivate.local_devices(executable))
+        reading, work = _reading(executable, len(local_ids) if alone else None)
+    except _TooLarge:
+        why_not = TOO_LARGE
+    except Exception as error:
+        why_not = f"{type(error).__name__}: {error}"[:200]
+    blank = wire.Inventory(
+        at_ms=0,
+        program=program.name,
+        fingerprint=program.fingerprint,
+        devices=reading.devices or program.devices or len(local_ids),
+        local_ids=wire.pack_ids(local_ids),
+        unread=reading.unread,
+        why_not=why_not,
+    )
+    return telling.fitted(blank, reading), reading, work
+
+
+def _number(executable: Any) -> int | None:
+    """The compiler's number for a program, which traces of CPUs name; unknown for large ones."""
+    try:
+        module = jaxprivate.module(executable)
+        listed = jaxprivate.parts(module)
+        is_quick = hasattr(listed[0], "instructions")
+        if len(listed) > (MOST_NUMBERED if is_quick else MOST_NUMBERED_SLOWLY):
+            return None
+        return jaxprivate.module_number(module) if jaxprivate.platform(executable) == "cpu" else None
+    except Exception:
+        return None
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class ReadingBudget:
+    """Lets others have the GIL every two milliseconds."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self._last > AT_ONCE_S:
+            breathe()
+            self._last = time.monotonic()
+
+
+def _reading(executable: Any, total: int | None) -> tuple[Reading, Work | None]:
+    """From single instructions where JAX has them; so no text of many megabytes is ever made."""
+    compiled = jaxprivate.module(executable)
+    computations = jaxprivate.parts(compiled)
+    pace = ReadingBudget()
+    module, operations = Module(), Operations()
+    try:
+        for computation in computations:
+            _add(module, operations, computation, pace)
+    except jaxprivate.Missing:
+        return _reading_of_text(compiled, len(computations), pace)
+    return module.finish(_places(module, executable, total), pace), operations.work(None, pace)
+
+
+def _add(module: Module, operations: Operations, computation: Any, pace: ReadingBudget) -> None:
+    name, listed = computation.name, []
+    for number, instruction in enumerate(jaxprivate.instructions(computation)):
+        if (by := module.add(name, instruction.to_string())) is not None:
+            listed.append(by)
+        if not number % BETWEEN_LOOKS:
+            pace()
+    operations.add(name, listed, pace)
+
+
+def _reading_of_text(compiled: Any, computations: int, pace: ReadingBudget) -> tuple[Reading, Work | None]:
+    if computations > MOST_BRIEF:
+        raise _TooLarge
+    printed = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)
+    breathe()
+    return hlo.read(printed, pace), operations_of(printed, pace)
+
+
+def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
+    """What a launch of a program does, by the text of its module."""
+    operations, entry = Operations(), None
+    for name, is_entry, instructions in text.computations(printed):
+        listed = []
+        for number, each in enumerate(instructions):
+            if (by := lines.read(each)) is not None:
+                listed.append(by)
+            if not number % BETWEEN_LOOKS:
+                pace()
+        operations.add(name, listed, pace)
+        entry = name if is_entry else entry
+    return operations.work(entry, pace)
+
+
+def _places(module: Module, executable: Any, total: int | None) -> Places | None:
+    """By the groups; where they do not tell how many devices there are, by what the program cuts."""
+    if total is None and (places := module.places(None)) is not None:
+        return places
+    return module.places(total or max(jaxprivate.cuts(executable), default=1)) or module.places(
+        jaxprivate.device_count(executable)
+    )

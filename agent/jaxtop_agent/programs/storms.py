@@ -1,0 +1,59 @@
+"""Functions that are compiled over and over: told once each, and no longer shown when it is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jaxtop import wire
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.programs.compilations import steady_ms
+
+if TYPE_CHECKING:
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.programs.compilations import Compiled
+
+
+class Storms:
+    """Looks at each tick of the sampler: the programs may be read minutes apart."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._is_own: dict[str, bool] = {}
+        self._told: set[str] = set()
+
+    def look(self) -> None:
+        """Put the storms of this moment onto the board; tell those who watch of new ones.
+
+        Watched or not: the next viewer is greeted with what was on the board last.
+        """
+        board, now = self._board, steady_ms()
+        compiled = board.compiled.copy().items()
+        storms = {
+            name: each for name, each in compiled if each.is_storm(now) and not self._is_jaxs(name, each)
+        }
+        self._told &= storms.keys()
+        if board.is_watched:
+            for name in sorted(storms.keys() - self._told):
+                board.tell(wire.Event(now_ms(), "warning", "recompiling", storms[name].storm_text(now)))
+            self._told.update(storms)
+        if storms.keys() == board.recompiling:
+            return
+        board.recompiling = frozenset(storms)
+        if board.programs is not None:
+            board.programs = msgspec.structs.replace(
+                board.programs,
+                compiles=board.programs.compiles | {name: each.count for name, each in storms.items()},
+                recompiling=tuple(sorted(storms)),
+            )
+            board.tell(msgspec.structs.replace(board.programs, at_ms=now_ms()))
+
+    def _is_jaxs(self, name: str, compiled: Compiled) -> bool:
+        """Whether it is one of JAX's own functions, by its name if nothing better is known."""
+        if compiled.is_the_scripts:
+            return False
+        if name not in self._is_own:
+            self._is_own[name] = compiled.function in jaxprivate.own_functions()
+        return self._is_own[name]

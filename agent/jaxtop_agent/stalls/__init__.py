@@ -1,0 +1,1 @@
+"""Whether the run stands still, and where its threads are."""

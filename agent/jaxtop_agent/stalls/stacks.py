@@ -1,0 +1,114 @@
+"""Where the threads of the process stand: lines and names, no values.
+
+A few threads at a time, between which others may run; no frame is kept meanwhile: a frame that is held keeps
+its variables after its function has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop.names import shorten
+from jaxtop_agent.arrays import origins, running
+from jaxtop_agent.core import threads
+from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.stalls import calls
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import FrameType
+
+MOST_THREADS, MOST_FRAMES = 64, 64
+AT_ONCE = 8
+# Of a deep stack the script's beginning is kept, and above all where it is now.
+OUTERMOST = 16
+DEEPEST = 5_000
+MOST_BYTES = 60_000
+LONGEST = 120
+
+
+def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thread, ...]:
+    """The threads of Python but these; the main thread first, and whether it is in one of these functions."""
+    names, main = _names()
+    frames = running.frames()
+    there = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
+    frames.clear()
+    order = there[:MOST_THREADS]
+    told: list[wire.Thread] = []
+    for start in range(0, len(order), AT_ONCE):
+        frames = running.frames()
+        try:
+            for ident in order[start : start + AT_ONCE]:
+                if ident in frames:  # it may have ended since
+                    thread = _thread(names.get(ident, "without a name"), ident == main, frames[ident])
+                    launch = calls.launch(frames[ident], functions) if ident == main else None
+                    told.append(_with_launch(thread, launch))
+        finally:
+            frames.clear()
+        breathe()
+    return _bounded(told)
+
+
+def _with_launch(thread: wire.Thread, name: str | None) -> wire.Thread:
+    if name is None:
+        return thread
+    inside = wire.Place(wire.COMPILED, thread.frames[-1].line, name[:LONGEST])
+    return wire.Thread(thread.name, thread.is_main, (*thread.frames, inside), thread.unsent)
+
+
+def _thread(name: str, is_main: bool, frame: FrameType) -> wire.Thread:
+    stack = running.stack(frame, DEEPEST)
+    count = len(stack)
+    if count > MOST_FRAMES:
+        stack = stack[: MOST_FRAMES - OUTERMOST] + stack[-OUTERMOST:]
+    return wire.Thread(name, is_main, tuple(map(_place, reversed(stack))), count - len(stack))
+
+
+def _place(frame: FrameType) -> wire.Place:
+    code = frame.f_code
+    # The line is None where the compiler made instructions that belong to none.
+    return wire.Place(short(code.co_filename), frame.f_lineno or 0, shorten(code.co_name, LONGEST))
+
+
+def _names() -> tuple[dict[int, str], int | None]:
+    """The names of threads, and which is the main one."""
+    names = {ident: threads.fact(each, "_name", "without a name") for ident, each in threads.known().items()}
+    main = getattr(sys.modules.get("threading"), "_main_thread", None)
+    return names, threads.fact(main, "_ident", None)
+
+
+def _bounded(threads: list[wire.Thread]) -> tuple[wire.Thread, ...]:
+    """With fewer frames a thread, and then fewer threads, until a message holds them."""
+    most = MOST_FRAMES
+    while len(wire.encode(wire.Stacks(0, False, tuple(threads)))) > MOST_BYTES:
+        if most > 4:
+            most //= 2
+            threads = [each if each.is_main else _cut(each, most) for each in threads]
+        else:
+            threads = threads[: len(threads) // 2]
+    return tuple(threads)
+
+
+def _cut(thread: wire.Thread, most: int) -> wire.Thread:
+    left_out = max(0, len(thread.frames) - most)
+    return wire.Thread(thread.name, thread.is_main, thread.frames[left_out:], thread.unsent + left_out)
+
+
+@lru_cache(maxsize=4096)
+def short(file: str) -> str:
+    """The bare name of a file of the script's own; what is imported from elsewhere keeps the folder there."""
+    if file.startswith("<"):
+        return shorten(file, LONGEST)
+    for installed in origins.INSTALLED:
+        _, found, inside = file.rpartition(f"/{installed}/")
+        if found:
+            return shorten(inside if "/" in inside else f"{installed}/{inside}", LONGEST)
+    if origins.is_library(file):
+        for root in origins.roots():
+            if file.startswith(root):
+                return shorten(f"{os.path.basename(root.rstrip('/'))}/{file.removeprefix(root)}", LONGEST)  # noqa: PTH119
+    return shorten(os.path.basename(file), LONGEST)  # noqa: PTH119 - only text is cut

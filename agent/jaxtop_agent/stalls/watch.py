@@ -1,0 +1,143 @@
+"""Whether the run stands still, and where: told with the pulse, and by stacks for whoever watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop.names import program_of
+from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.stalls import stacks
+from jaxtop_agent.stalls.launch_gaps import Lull, Rhythm, Standstill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.hooks.jax import Hooks
+    from jaxtop_agent.steps.progress import Progress
+
+# Looks that follow each other faster would take every second launch for a rhythm of its own.
+EVERY = 0.9
+AGAIN_EVERY = 10.0
+NAME = "stalls"
+STEPS = "agent.step()"
+UNCOUNTED = "off: not all launches are counted"
+INTERACTIVE = "off: a person may be typing (interactive interpreter)"
+
+
+class Stalls:
+    """Belongs to the publisher's thread. Whatever fails here switches itself off, and nothing else."""
+
+    def __init__(
+        self, board: Board, hooks: Hooks, progress: Progress, own_threads: Callable[[], frozenset[int]]
+    ) -> None:
+        self._board = board
+        self._hooks = hooks
+        self._progress = progress
+        self._own_threads = own_threads
+        self._rhythm = Rhythm()
+        self._lull = Lull(time.monotonic())
+        self._due = 0.0
+        self._sent_at: float | None = None
+        self._sent: tuple[wire.Thread, ...] = ()
+        self._is_broken = False
+        self.stall: wire.Stall | None = None
+        self.lull: wire.Lull | None = None
+        board.sources[NAME] = "on"
+
+    def look(self, now: float) -> wire.Stacks | None:
+        """Look whether anything moves; returns the stacks if those that watch should have them now."""
+        if self._is_broken or now < self._due:
+            return None
+        self._due = now + EVERY
+        try:
+            return self._look(now)
+        except Exception as error:
+            self._break(error)
+            return None
+
+    @property
+    def is_still(self) -> bool:
+        """Whether nothing has been done for some seconds."""
+        return self.stall is not None or self.lull is not None
+
+    def stacks(self) -> wire.Stacks | None:
+        """Where all threads stand; None if that cannot be told, and the source says why."""
+        try:
+            threads = stacks.read(self._own_threads(), self._functions())
+            return wire.Stacks(now_ms(), self.stall is not None, threads)
+        except Exception as error:
+            self._break(error)
+            return None
+
+    def _functions(self) -> set[str]:
+        compiled = self._board.compiled.copy().values()
+        return {*self._hooks.launches(), *(each.function for each in compiled)}
+
+    def _look(self, now: float) -> wire.Stacks | None:
+        counts = self._hooks.launches()
+        counts[STEPS] = self._progress.calls
+        compiling, compiled_at = bool(self._hooks.compiling()), self._hooks.compiled_at()
+        standstill = self._rhythm.look(now, counts, compiling=compiling, compiled_at=compiled_at)
+        launched_at, function = self._hooks.last_launch()
+        done_at = max(launched_at, self._progress.last_at)
+        lull = self._lull.look(now, done_at, compiling=compiling, compiled_at=compiled_at)
+        if not self._can_tell():
+            standstill = lull = None
+        self._note(standstill, now)
+        longest_ms = round(self._lull.longest * 1000)
+        self.lull = None if lull is None else wire.Lull(function, _wall_ms(lull, now), longest_ms)
+        if not self.is_still or not self._board.is_watched:
+            self._sent_at = None
+            return None
+        if self._sent_at is not None and now - self._sent_at < AGAIN_EVERY:
+            return None
+        is_first, self._sent_at = self._sent_at is None, now
+        found = self.stacks()
+        if found is None or (found.threads == self._sent and not is_first):
+            return None
+        self._sent = found.threads
+        return found
+
+    def _can_tell(self) -> bool:
+        """Whether a pause means anything here."""
+        if hasattr(sys, "ps1") or "ipykernel" in sys.modules:
+            state = INTERACTIVE
+        elif self._board.sources.get("launches") != "on":
+            state = UNCOUNTED
+        else:
+            state = "on"
+        self._board.sources[NAME] = state
+        return state == "on"
+
+    def _note(self, standstill: Standstill | None, now: float) -> None:
+        if standstill is None:
+            if self.stall is not None:
+                self._board.pulse_now = True
+            self.stall = None
+        elif self.stall is None:
+            since_ms = _wall_ms(standstill.since, now)
+            self.stall = wire.Stall(self._carrier(), since_ms, round(standstill.usual * 1000))
+            self._board.pulse_now = True
+
+    def _carrier(self) -> str:
+        """What was launched last: of what belongs to the rhythm, what took longest to compile."""
+        names = self._hooks.launches()
+        compiled = self._board.compiled.copy()
+        known = {name: compiled.get(program_of(name)) for name in names}
+        weights = {name: each.last_ms for name, each in known.items() if each is not None}
+        return self._rhythm.carrier({**weights, STEPS: -1})
+
+    def _break(self, error: Exception) -> None:
+        self._is_broken = True
+        self.stall = self.lull = None
+        self._board.sources[NAME] = reason(error)
+
+
+def _wall_ms(at: float, now: float) -> int:
+    """The time of day at a moment of the monotonic clock, which reads `now`."""
+    return now_ms() - round((now - at) * 1000)

@@ -1,0 +1,195 @@
+"""The processes of a probe on this machine: started, listened to, and never left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from jaxtop.cli import processes
+from jaxtop.cli.errors import UserError
+from jaxtop.wire.probing import FAILED, MEETING, Plan, Report, Said, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import IO
+
+    from jaxtop.wire.probing import Asked
+
+COULD_NOT = 2
+# The line in which a library of C++ says why it ends the process; its stack follows.
+FATAL = re.compile(r"F\d{4} ")
+# A process that waits for another gives up by itself, and says so; so much later we give it up.
+SILENCE = 30.0
+LEAVE_WITHIN = 5.0
+LOOK_EVERY = 0.1
+# Memory that was used before is used again. Else it depends on the allocator's past whether a copy goes
+# to fresh pages, which the kernel has to clear first: that was found to take twenty times as long.
+STEADY_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+
+
+class Team(NamedTuple):
+    """The processes to start: `hosts` of them here, or one that joins others, or one alone."""
+
+    hosts: int = 1
+    devices: int | None = None  # forced CPU devices of each; None: what JAX sees
+    coordinator: str | None = None
+    processes: int | None = None
+    process: int | None = None
+    is_alone: bool = False
+
+
+class Listener(NamedTuple):
+    """Who wants to know how far it is, and how long nothing may be heard."""
+
+    tell: Callable[[Stage], None]
+    patience_s: float
+
+
+class Heard(NamedTuple):
+    """What process 0 said; reports stay empty in a process that is not it."""
+
+    plan: Plan | None
+    reports: tuple[Report, ...]
+    stage: str
+
+
+def run(team: Team, asked: Asked, tell: Callable[[Stage], None]) -> Heard:
+    """Start the processes, and hear the one that speaks to its end; all of them are gone afterwards."""
+    with ExitStack() as stack:
+        errors: list[IO[str]] = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(team.hosts)]
+        reading, writing = os.pipe()
+        stack.callback(os.close, reading)
+        with processes.uninterrupted():
+            try:
+                started = _start(team, asked, errors, writing)
+            finally:
+                os.close(writing)
+            stack.callback(_end, started)
+        heard = _listen(reading, started, errors, Listener(tell, asked.patience_s + SILENCE))
+        _await(started[0])
+        # Of the others nothing more is needed.
+        _fail_if_ended(started[:1], errors, heard.stage)
+        return heard
+
+
+def _start(team: Team, asked: Asked, errors: list[IO[str]], pipe: int) -> list[subprocess.Popen[bytes]]:
+    environment = dict(os.environ) if team.devices is None else processes.on_cpu(team.devices)
+    environment |= STEADY_MEMORY
+    coordinator = team.coordinator
+    if team.hosts > 1:
+        coordinator = f"127.0.0.1:{processes.free_port()}"
+        # Through a proxy the processes would never find one another.
+        environment = {name: value for name, value in environment.items() if not _is_proxy(name)}
+    started = []
+    for index in range(team.hosts):
+        words: list[object] = ["--asked", msgspec.json.encode(asked).decode()]
+        if team.hosts > 1:
+            words += ["--local", "--processes", team.hosts, "--process", index]
+        for name, value in (("--processes", team.processes), ("--process", team.process)):
+            words += [] if value is None else [name, value]
+        words += ["--coordinator", coordinator] if coordinator else []
+        words += ["--alone"] if team.is_alone else []
+        words += ["--tell", pipe] if index == 0 else []
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "jaxtop_agent.probe", *map(str, words)],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # JAX's transport reports its connections there
+                stderr=errors[index],
+                pass_fds=(pipe,) if index == 0 else (),
+                # JAX takes SIGTERM for a hint, and goes on.
+                preexec_fn=partial(processes.die_with_parent, signal.SIGKILL),  # noqa: PLW1509 - this process has one thread
+            )
+        )
+    return started
+
+
+def _is_proxy(name: str) -> bool:
+    return name.lower().endswith("_proxy")
+
+
+def _listen(
+    pipe: int, started: list[subprocess.Popen[bytes]], errors: list[IO[str]], listener: Listener
+) -> Heard:
+    plan: Plan | None = None
+    reports: list[Report] = []
+    stage = Stage("starting")
+    heard_at = time.monotonic()
+    for messages in _messages(pipe):
+        for message in messages:
+            heard_at = time.monotonic()
+            if isinstance(message, Stage):
+                stage = message
+                listener.tell(stage)
+            elif isinstance(message, Plan):
+                plan = message
+            else:
+                reports.append(message)
+        _fail_if_ended(started, errors, stage.name)
+        if time.monotonic() - heard_at > listener.patience_s:
+            raise UserError(
+                f"nothing has moved for {listener.patience_s:.0f} s ({stage.name}): is something stuck?",
+                COULD_NOT,
+            )
+    return Heard(plan, tuple(reports), stage.name)
+
+
+def _messages(pipe: int) -> Iterator[list[Said]]:
+    """What came within a moment, often nothing, until the process at the other end has closed it."""
+    decoder: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while True:
+            lines: list[bytes] = []
+            if selector.select(LOOK_EVERY):
+                read = os.read(pipe, 1 << 16)
+                if not read:
+                    return
+                *lines, rest = (rest + read).split(b"\n")
+            yield [decoder.decode(line) for line in lines]
+
+
+def _await(child: subprocess.Popen[bytes]) -> None:
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(LEAVE_WITHIN)
+
+
+def _fail_if_ended(started: list[subprocess.Popen[bytes]], errors: list[IO[str]], stage: str) -> None:
+    for index, child in enumerate(started):
+        status = child.poll()
+        if status:
+            who = f"process {index} of the probe" if len(started) > 1 else "the probe's process"
+            raise UserError(_why(who, status, errors[index], stage), COULD_NOT)
+
+
+def _why(who: str, status: int, file: IO[str], stage: str) -> str:
+    words = processes.last_words(file)
+    if status == FAILED and words:
+        return words.removeprefix(": ")
+    if status == -signal.SIGABRT:
+        if stage == MEETING:  # JAX does not say so, but aborts
+            return "the other processes were not met: is each started, with the same coordinator?"
+        file.seek(0)
+        words = next((f": {line.partition('] ')[2][:300]}" for line in file if FATAL.match(line)), words)
+    return f"{who} {processes.how(status)} ({stage}){words}"
+
+
+def _end(started: list[subprocess.Popen[bytes]]) -> None:
+    """There is nothing that they would have to put in order."""
+    for child in started:
+        child.kill()
+    for child in started:
+        child.wait()

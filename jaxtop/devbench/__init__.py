@@ -1,0 +1,1 @@
+"""Results of `jaxtop probe`: the verdict on each device, the saved result, the comparison with it."""

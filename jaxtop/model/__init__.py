@@ -1,0 +1,110 @@
+"""The model: what is known of the runs, hosts, devices and arrays that a viewer follows.
+
+Pure: no clock, no sockets, no files, no threads. `Cluster.apply` is its only writer, and time is always an
+argument; live views, replays and tests all go through it.
+"""
+
+from jaxtop.devbench.shown import Probe, ProbedDevice, probed_collective, probed_device
+from jaxtop.model.arrays.groups import ArrayView, Span, arrays, distinct, slices
+from jaxtop.model.arrays.memory import (
+    PARTS,
+    Grower,
+    KnownMemory,
+    MemoryView,
+    Part,
+    growers,
+    memory,
+    memory_total,
+)
+from jaxtop.model.figures import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit
+from jaxtop.model.fold import Cluster
+from jaxtop.model.host import EMPTY_HOST, Host, Unmet
+from jaxtop.model.liveness import State, state_of
+from jaxtop.model.programs import Difference, KnownPrograms, ProgramView, differences, programs
+from jaxtop.model.series import STEP_FIGURES, STEP_TIME, recent, reported, series
+from jaxtop.model.stalls.diagnosis import Diagnosis, diagnose
+from jaxtop.model.stalls.stacks import StackGroup, stack_groups
+from jaxtop.model.steps import RunStep, StepView, pace_of, step_of, step_of_run, steps_of
+from jaxtop.model.views import (
+    DeviceView,
+    HostView,
+    MeshView,
+    Run,
+    devices,
+    figure,
+    hosts,
+    launch_rate,
+    memory_history,
+    meshes,
+    present,
+    run_of,
+    runs,
+    scaled,
+)
+from jaxtop.wire import BusyThread, Pulse
+
+__all__ = [
+    "DEVICE_FIGURES",
+    "EMPTY_HOST",
+    "HOST_FIGURES",
+    "PARTS",
+    "STEP_FIGURES",
+    "STEP_TIME",
+    "ArrayView",
+    "BusyThread",
+    "Cluster",
+    "DeviceView",
+    "Diagnosis",
+    "Difference",
+    "Figure",
+    "Grower",
+    "Host",
+    "HostView",
+    "KnownMemory",
+    "KnownPrograms",
+    "MemoryView",
+    "MeshView",
+    "Part",
+    "Probe",
+    "ProbedDevice",
+    "ProgramView",
+    "Pulse",
+    "Run",
+    "RunStep",
+    "Span",
+    "StackGroup",
+    "State",
+    "StepView",
+    "Unit",
+    "Unmet",
+    "arrays",
+    "devices",
+    "diagnose",
+    "differences",
+    "distinct",
+    "figure",
+    "growers",
+    "hosts",
+    "launch_rate",
+    "memory",
+    "memory_history",
+    "memory_total",
+    "meshes",
+    "pace_of",
+    "present",
+    "probed_collective",
+    "probed_device",
+    "programs",
+    "recent",
+    "reported",
+    "run_of",
+    "runs",
+    "scaled",
+    "series",
+    "slices",
+    "stack_groups",
+    "state_of",
+    "step_of",
+    "step_of_run",
+    "steps_of",
+]

@@ -1,0 +1,307 @@
+"""The arrays of the whole cluster: each once, whichever processes report it, and which slice lies where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxtop import wire
+from jaxtop.model.liveness import is_over
+from jaxtop.model.views import MeshView, hosts, mesh_view, run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.host import Host
+
+# The part of a dimension that a device holds: from the first index up to, not including, the second.
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayView:
+    """Arrays of a run that differ only in their values, as all its processes together see them.
+
+    Where `groups` is more than 1 it stands for so many smaller ones of different shapes.
+    """
+
+    run: str
+    name: str | None
+    function: str | None
+    role: str | None
+    created: str | None
+    shape: tuple[int, ...]
+    dtype: str
+    sharding: str
+    mesh: MeshView | None
+    device_ids: tuple[int, ...]
+    memory_kind: str | None
+    parts: tuple[tuple[str, ...], ...] | None
+    tiles: tuple[int, ...] | None
+    groups: int
+    count: int
+    bytes_global: int
+    bytes_per_device: int
+    # By how much the bytes on a device grew, and in how many seconds; None where it was not seen for long.
+    grown_bytes: int | None
+    grown_s: float | None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from all others, also in the next census."""
+        place = self.device_ids if self.mesh is None else self.mesh.axes
+        facts = (self.name, self.function, self.created, self.shape, self.dtype, self.sharding)
+        return self.run, *facts, self.memory_kind, place, self.groups > 1
+
+    @property
+    def replication(self) -> int | None:
+        """How many copies of each byte the devices hold together."""
+        return round(self.held_bytes / self.bytes_global) if self.bytes_global else None
+
+    @property
+    def held_bytes(self) -> int:
+        """What they take on all devices together, all copies included."""
+        return self.bytes_per_device * len(self.device_ids)
+
+
+def on_fullest_device(views: Iterable[ArrayView], fact: Callable[[ArrayView], int | None]) -> int | None:
+    """The sum of what is known of a fact, on the device where it is largest; None where nothing is known.
+
+    Arrays on different devices do not add up, nor do the memory of a device and what is pinned on its host.
+    """
+    sums: dict[tuple[str, bool, int], int] = {}
+    held_by: dict[tuple[str, bool, int], tuple[int, ...]] = {}
+    for view in views:
+        value = fact(view)
+        if value is not None:
+            # By identity: most arrays are on the devices of a few meshes, which may be thousands.
+            key = view.run, (view.memory_kind or "").startswith("pinned"), id(view.device_ids)
+            sums[key] = sums.get(key, 0) + value
+            held_by[key] = view.device_ids
+    if len(sums) < 2:
+        return next(iter(sums.values()), None)
+    alike: Counter[tuple[str, bool, tuple[int, ...]]] = Counter()
+    for key, value in sums.items():
+        alike[*key[:2], held_by[key]] += value
+    held: Counter[tuple[str, bool, int]] = Counter()
+    for (run, is_pinned, device_ids), value in alike.items():
+        for device_id in device_ids:
+            held[run, is_pinned, device_id] += value
+    return max(held.values(), default=None)
+
+
+class _Entry(NamedTuple):
+    """A group of one host, with its place in that host's census."""
+
+    host: Host
+    place: int
+    group: wire.ArrayGroup
+    number: int
+
+
+class _Alike(NamedTuple):
+    """The groups of one host that differ in their names alone: how many arrays, how many with a name."""
+
+    held: int
+    named: int
+    places: tuple[int, ...]
+
+
+Signature = tuple[Any, ...]
+
+
+@dataclass
+class Merged:
+    """What was merged, with what it was merged from: who asks often keeps it."""
+
+    of_host: dict[str, tuple[wire.Arrays, dict[Signature, _Alike]]] = field(default_factory=dict)
+    reported: list[wire.Arrays] = field(default_factory=list)
+    views: list[ArrayView] = field(default_factory=list)
+
+
+def arrays(cluster: Cluster, known: Merged | None = None) -> list[ArrayView]:
+    """The arrays of all runs, largest on a device first. An array that spans processes appears once.
+
+    Of arrays that are alike, one process tells the names: processes are read at slightly different moments,
+    so that is the one which knows of most arrays, and has most names for them.
+    """
+    known = Merged() if known is None else known
+    members = _holders(hosts(cluster))
+    reported = [host.arrays for host in members]
+    if len(known.reported) == len(reported) and all(map(_is, known.reported, reported)):
+        return known.views
+    best: dict[tuple[str, Signature], tuple[_Alike, Host]] = {}
+    for host in members:
+        run = run_of(host)
+        for signature, alike in _summary(host, known).items():
+            found = best.get((run, signature))
+            if found is None or found[0][:2] < alike[:2]:
+                best[run, signature] = alike, host
+    views = [
+        _view(cluster, _Entry(host, place, host.arrays.groups[place], host.arrays.counts[place]))
+        for alike, host in best.values()
+        for place in alike.places
+    ]
+    views.sort(key=lambda view: (-view.bytes_per_device, view.name or "", view.shape, view.dtype))
+    known.reported, known.views = reported, views
+    return views
+
+
+def _holders(members: list[Host]) -> list[Host]:
+    """Who is no more holds nothing; but of a run that is over, what it held at its end is kept."""
+    going_on = {run_of(host) for host in members if not is_over(host)}
+    return [host for host in members if not is_over(host) or run_of(host) not in going_on]
+
+
+def _summary(host: Host, known: Merged) -> dict[Signature, _Alike]:
+    """What a host says, by all that tells arrays apart but their names."""
+    before = known.of_host.get(host.agent)
+    if before is not None and before[0] is host.arrays:
+        return before[1]
+    census, places = host.arrays, [_place_of(sharding, host.arrays) for sharding in host.arrays.shardings]
+    found: dict[Signature, list[int]] = {}
+    for place, (group, count) in enumerate(zip(census.groups, census.counts, strict=True)):
+        if count:
+            signature = (group.shape, group.dtype, places[group.sharding], group.bytes_per_device == 0)
+            found.setdefault(signature, []).append(place)
+    summary = {
+        signature: _Alike(
+            sum(census.counts[i] for i in members),
+            sum(census.counts[i] for i in members if census.groups[i].name is not None),
+            tuple(members),
+        )
+        for signature, members in found.items()
+    }
+    known.of_host[host.agent] = census, summary
+    return summary
+
+
+def _place_of(sharding: wire.Sharding, census: wire.Arrays) -> tuple[Any, ...]:
+    # Meshes by identity: the fold made equal ones one.
+    place = sharding.device_ids if sharding.mesh is None else id(census.meshes[sharding.mesh])
+    return sharding.kind, sharding.spec, sharding.memory_kind, place
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def total(figure: int, group: wire.ArrayGroup, count: int) -> int:
+    """The bytes of all arrays of a group, from its own figure."""
+    return figure if group.groups > 1 else figure * count
+
+
+def _view(cluster: Cluster, entry: _Entry) -> ArrayView:
+    host, group, count = entry.host, entry.group, entry.number
+    sharding = host.arrays.shardings[group.sharding]
+    mesh = None if sharding.mesh is None else mesh_view(run_of(host), host.arrays.meshes[sharding.mesh])
+    grown_bytes, grown_s = _growth(cluster, entry)
+    return ArrayView(
+        run=run_of(host),
+        name=group.name,
+        function=group.function,
+        role=group.role,
+        created=group.created,
+        shape=group.shape,
+        dtype=group.dtype,
+        sharding=sharding.spec or sharding.kind,
+        mesh=mesh,
+        device_ids=mesh.device_ids if mesh else _ids(sharding.device_ids),
+        memory_kind=sharding.memory_kind,
+        parts=sharding.parts,
+        tiles=sharding.tiles,
+        groups=group.groups,
+        count=count,
+        bytes_global=total(group.bytes_global, group, count),
+        bytes_per_device=total(group.bytes_per_device, group, count),
+        grown_bytes=grown_bytes,
+        grown_s=grown_s,
+    )
+
+
+@lru_cache(maxsize=64)
+def _ids(runs: wire.Ids) -> tuple[int, ...]:
+    """The device ids in these runs, one tuple for all arrays on them."""
+    return wire.unpack_ids(runs)
+
+
+def _growth(cluster: Cluster, entry: _Entry) -> tuple[int | None, float | None]:
+    """Since the oldest census that is remembered; places in the census stay while its serial does."""
+    past = cluster.past_arrays.get(entry.host.agent)
+    now = entry.host.arrays
+    first = next((each for each in past or () if each.serial == now.serial), None)
+    if first is None or first.at_ms >= now.at_ms:
+        return None, None
+    was = 0
+    if entry.place < len(first.counts):
+        group = first.groups[entry.place]
+        was = total(group.bytes_per_device, group, first.counts[entry.place])
+    is_now = total(entry.group.bytes_per_device, entry.group, entry.number)
+    return is_now - was, (now.at_ms - first.at_ms) / 1000
+
+
+def slices(view: ArrayView) -> dict[int, tuple[Span, ...]] | None:
+    """Which part of the array each device holds, by device id; None where nobody knows."""
+    if view.groups > 1:
+        return None
+    whole = tuple((0, size) for size in view.shape)
+    if view.mesh is not None and view.parts is not None:
+        return _by_axes(view.shape, view.mesh, view.parts)
+    if view.tiles is not None:
+        return _by_tiles(view.shape, view.device_ids, view.tiles)
+    return {view.device_ids[0]: whole} if len(view.device_ids) == 1 else None
+
+
+@lru_cache(maxsize=64)
+def _by_axes(
+    shape: tuple[int, ...], mesh: MeshView, parts: tuple[tuple[str, ...], ...]
+) -> dict[int, tuple[Span, ...]] | None:
+    sizes = dict(mesh.axes)
+    cut = [*parts, *((),) * (len(shape) - len(parts))][: len(shape)]
+    if any(axis not in sizes for axes in cut for axis in axes):
+        return None
+    found = {}
+    for device_id, at in zip(mesh.device_ids, product(*(range(size) for _, size in mesh.axes)), strict=True):
+        place = dict(zip(sizes, at, strict=True))
+        spans = []
+        for size, axes in zip(shape, cut, strict=True):
+            index = 0
+            for axis in axes:
+                index = index * sizes[axis] + place[axis]
+            spans.append(_span(size, prod(sizes[axis] for axis in axes), index))
+        found[device_id] = tuple(spans)
+    return found
+
+
+def _by_tiles(
+    shape: tuple[int, ...], device_ids: tuple[int, ...], tiles: tuple[int, ...]
+) -> dict[int, tuple[Span, ...]] | None:
+    tiles = tiles or (1,) * len(shape)  # not cut at all
+    pieces = prod(tiles)
+    if len(tiles) != len(shape) or not pieces or not device_ids or len(device_ids) % pieces:
+        return None
+    copies = len(device_ids) // pieces
+    return {
+        device_ids[piece * copies + copy]: tuple(map(_span, shape, tiles, at))
+        for piece, at in enumerate(product(*map(range, tiles)))
+        for copy in range(copies)
+    }
+
+
+def _span(size: int, pieces: int, index: int) -> Span:
+    # The last pieces of what cannot be cut evenly are short, as in XLA.
+    each = -(-size // pieces)
+    return min(size, index * each), min(size, (index + 1) * each)
+
+
+def distinct(spans: dict[int, tuple[Span, ...]]) -> Iterator[tuple[tuple[Span, ...], tuple[int, ...]]]:
+    """Each slice once, in the order of its indices, with the devices that hold it."""
+    holders: dict[tuple[Span, ...], list[int]] = {}
+    for device_id, span in spans.items():
+        holders.setdefault(span, []).append(device_id)
+    return ((span, tuple(sorted(holders[span]))) for span in sorted(holders))

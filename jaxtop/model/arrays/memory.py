@@ -1,0 +1,294 @@
+"""What the memory of each device is taken by, and what grows."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop import wire
+from jaxtop.model.programs import launched_lately
+from jaxtop.model.views import figure, hosts, run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.host import Host
+    from jaxtop.model.views import DeviceView
+
+
+class Part(StrEnum):
+    """The parts of a device's memory: live arrays first, then what only an allocator knows of."""
+
+    PARAMETERS = "parameters"
+    OPTIMIZER = "optimizer"
+    GRADIENTS = "gradients"
+    BATCH = "batch"
+    OTHER = "other named"
+    UNNAMED = "unnamed"
+    TEMPORARIES = "temporaries"
+    UNEXPLAINED = "unexplained"
+    RESERVED = "reserved"
+    FREE = "free"
+
+
+PARTS = tuple(Part)
+_ARRAYS = PARTS.index(Part.TEMPORARIES)
+_ROLES = {"parameters": 0, "optimizer": 1, "gradients": 2, "batch": 3}
+_OTHER, _UNNAMED = PARTS.index(Part.OTHER), PARTS.index(Part.UNNAMED)
+# What grows does so again and again: what a program sets up once, or holds twice for a moment, does not.
+STEPS_UP = 3
+GROWS_AT_LEAST = 64 << 10  # bytes a minute on one device
+_INDEX = re.compile(r"\[\d+\]")
+
+NOTHING = (0,) * len(PARTS)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryView:
+    """The memory of a device by parts, in the order of `PARTS`.
+
+    The arrays are summed up from the census. Where an allocator counts, what it counts beyond them is the
+    temporaries of programs (an estimate: the most that one launched lately needs) and the unexplained rest;
+    `reserved` is what it keeps to itself, or has free in pieces smaller than the largest block.
+    """
+
+    device: DeviceView
+    bytes: tuple[int, ...] = NOTHING
+    largest_free_bytes: int | None = None
+    # Whether the process counts its arrays; where it does not, what they take is part of what is used.
+    is_counted: bool = True
+
+    def of(self, part: Part) -> int | None:
+        """The bytes of a part; None where nobody knows."""
+        if self.device.used_bytes is None:
+            return None
+        if PARTS.index(part) >= _ARRAYS and self.device.memory_source != "allocator":
+            return None
+        if part is Part.FREE and not self.device.limit_bytes:
+            return None
+        if not self.is_counted and part not in (Part.FREE, Part.RESERVED):
+            return None
+        return self.bytes[PARTS.index(part)]
+
+
+class Grower(NamedTuple):
+    """Arrays that become more and more: of one name but for its indices, or of one line of the script.
+
+    `created` is the line that makes them, where it is one.
+    """
+
+    run: str
+    name: str | None
+    created: str | None
+    bytes_per_minute: float
+    bytes_per_device: int
+
+
+class _Plan(NamedTuple):
+    """How the groups of a census add up: a slot for each sharding and part, and the devices of a sharding."""
+
+    groups: tuple[wire.ArrayGroup, ...]
+    shardings: tuple[wire.Sharding, ...]
+    slots: list[int]
+    positions: list[tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class KnownMemory:
+    """What was derived, by what it was derived from: only what changed is derived again."""
+
+    plans: dict[str, tuple[wire.Hello | None, _Plan]] = field(default_factory=dict)
+    sums: dict[str, tuple[wire.Arrays, list[tuple[int, ...]]]] = field(default_factory=dict)
+    views: dict[tuple[str, int], tuple[DeviceView, wire.Arrays, MemoryView]] = field(default_factory=dict)
+    places: dict[int, tuple[wire.Mesh, frozenset[int]]] = field(default_factory=dict)
+    stems: dict[str, list[tuple[wire.Arrays, dict[_Stem, int]]]] = field(default_factory=dict)
+
+
+# The name of arrays without its indices, or, of those without a name, None and the line that made them.
+_Stem = tuple[str | None, str | None]
+
+
+def memory(
+    cluster: Cluster, devices: Iterable[DeviceView], known: KnownMemory | None = None
+) -> list[MemoryView]:
+    """The memory of these devices."""
+    known = KnownMemory() if known is None else known
+    temporaries: dict[str, int] = {}
+    found = []
+    for device in devices:
+        host = cluster.hosts.get(device.agent)
+        if host is None:
+            continue
+        entry = known.views.get(device.key)
+        if entry is None or entry[0] is not device or entry[1] is not host.arrays:
+            if device.agent not in temporaries:
+                temporaries[device.agent] = _temporaries(host)
+            view = _view(host, device, _sums(host, known), temporaries[device.agent])
+            entry = known.views[device.key] = device, host.arrays, view
+        found.append(entry[2])
+    return found
+
+
+def growers(cluster: Cluster, known: KnownMemory | None = None) -> list[Grower]:
+    """What grew over the last two minutes, fastest first; of several processes, where it grows fastest."""
+    known = KnownMemory() if known is None else known
+    found: dict[tuple[str, _Stem], Grower] = {}
+    for host in hosts(cluster):
+        run, past = run_of(host), _past(cluster, host, known)
+        if len(past) <= STEPS_UP:
+            continue
+        minutes = (past[-1][0].at_ms - past[0][0].at_ms) / 60_000
+        for stem, now in past[-1][1].items():
+            sizes = [sums.get(stem, 0) for _, sums in past]
+            steps = [later - earlier for earlier, later in pairwise(sizes)]
+            rate = (now - sizes[0]) / minutes
+            if min(steps) < 0 or sum(step > 0 for step in steps) < STEPS_UP or rate < GROWS_AT_LEAST:
+                continue
+            before = found.get((run, stem))
+            if before is None or before.bytes_per_minute < rate:
+                found[run, stem] = Grower(run, stem[0], _made_by(host, stem), rate, now)
+    return sorted(found.values(), key=lambda each: -each.bytes_per_minute)
+
+
+def _past(cluster: Cluster, host: Host, known: KnownMemory) -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
+    """The censuses that are remembered, each summed up by stem once."""
+    remembered, positions = cluster.past_arrays.get(host.agent, ()), _plan(host, known).positions
+    summed = {id(census): sums for census, sums in known.stems.get(host.agent, ())}
+    past = [
+        (census, summed[id(census)] if id(census) in summed else _by_stem(census, positions))
+        for census in remembered
+        if census.serial == host.arrays.serial
+    ]
+    known.stems[host.agent] = past
+    return past
+
+
+def _stem(group: wire.ArrayGroup) -> _Stem:
+    return (_INDEX.sub("[*]", group.name), None) if group.name else (None, group.created)
+
+
+def _made_by(host: Host, stem: _Stem) -> str | None:
+    """The line that makes the arrays of a stem, where all of them come from one."""
+    lines = {
+        group.created
+        for group, count in zip(host.arrays.groups, host.arrays.counts, strict=True)
+        if count and _stem(group) == stem
+    }
+    return lines.pop() if len(lines) == 1 else None
+
+
+def _by_stem(census: wire.Arrays, positions: Sequence[tuple[int, ...]]) -> dict[_Stem, int]:
+    """What the device with most of a stem holds of it; `positions` has the devices of each sharding."""
+    by_devices: dict[_Stem, Counter[tuple[int, ...]]] = {}
+    for group, count in zip(census.groups, census.counts, strict=True):
+        size = group.bytes_per_device if group.groups > 1 and count else group.bytes_per_device * count
+        by_devices.setdefault(_stem(group), Counter())[positions[group.sharding]] += size
+    return {stem: _on_fullest_device(sizes) for stem, sizes in by_devices.items()}
+
+
+def _on_fullest_device(sizes: Counter[tuple[int, ...]]) -> int:
+    held: Counter[int] = Counter()
+    for positions, size in sizes.items():
+        for position in positions or (-1,):  # on no device: in the memory of the host
+            held[position] += size
+    return max(held.values())
+
+
+def memory_total(views: Sequence[MemoryView]) -> tuple[int, ...]:
+    """The parts of all these devices together."""
+    held = [view.bytes for view in views]
+    return tuple(sum(map(itemgetter(part), held)) for part in range(len(PARTS)))
+
+
+def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporaries: int) -> MemoryView:
+    if device.used_bytes is None:
+        return MemoryView(device)
+    arrays = sums[device.position] if device.position < len(sums) else NOTHING[:_ARRAYS]
+    if device.memory_source != "allocator":
+        return MemoryView(device, arrays + NOTHING[_ARRAYS:])
+    sample = host.pulse.devices
+    reserved = figure(sample.reserved_bytes, device.position) or 0
+    largest = figure(sample.largest_free_bytes, device.position)
+    pool = figure(sample.pool_bytes, device.position)
+    if largest is not None and pool:
+        reserved += max(0, pool - device.used_bytes - largest)
+    # Arrays and allocator are read a moment apart: between a launch and the next they may disagree.
+    beyond = max(0, device.used_bytes - sum(arrays))
+    temporaries = min(temporaries, beyond)
+    free = max(0, (device.limit_bytes or 0) - device.used_bytes - reserved)
+    parts = (*arrays, temporaries, beyond - temporaries, reserved, free)
+    return MemoryView(device, parts, largest, _is_counted(host))
+
+
+def _is_counted(host: Host) -> bool:
+    """Whether there is a census, or will be."""
+    return host.hello is None or not host.hello.sources.get("arrays", "").startswith("off")
+
+
+def _temporaries(host: Host) -> int:
+    """The most that a program which was launched lately needs besides its arguments and results."""
+    lately = launched_lately(host)
+    sizes = (program.temp_bytes for program in host.programs.programs if program.name in lately)
+    return max((size for size in sizes if size is not None), default=0)
+
+
+def _sums(host: Host, known: KnownMemory) -> list[tuple[int, ...]]:
+    """The bytes of its arrays by part, for each device of a process."""
+    entry = known.sums.get(host.agent)
+    if entry is not None and entry[0] is host.arrays:
+        return entry[1]
+    plan, census = _plan(host, known), host.arrays
+    slots = [0] * (len(plan.positions) * _ARRAYS)
+    for group, count, slot in zip(census.groups, census.counts, plan.slots, strict=True):
+        if count:
+            slots[slot] += group.bytes_per_device if group.groups > 1 else group.bytes_per_device * count
+    held = [[0] * _ARRAYS for _ in range(len(host.hello.devices) if host.hello else 0)]
+    for i, positions in enumerate(plan.positions):
+        for position in positions:
+            for part in range(_ARRAYS):
+                held[position][part] += slots[i * _ARRAYS + part]
+    sums = [tuple(each) for each in held]
+    known.sums[host.agent] = census, sums
+    return sums
+
+
+def _plan(host: Host, known: KnownMemory) -> _Plan:
+    census = host.arrays
+    entry = known.plans.get(host.agent)
+    if entry is not None and entry[0] is host.hello:
+        plan = entry[1]
+        if plan.groups is census.groups and plan.shardings is census.shardings:
+            return plan
+    slots = [group.sharding * _ARRAYS + _part(group) for group in census.groups]
+    positions = [_positions(host, sharding, known) for sharding in census.shardings]
+    plan = _Plan(census.groups, census.shardings, slots, positions)
+    known.plans[host.agent] = host.hello, plan
+    return plan
+
+
+def _part(group: wire.ArrayGroup) -> int:
+    return _ROLES.get(group.role or "", _OTHER if group.name or group.role else _UNNAMED)
+
+
+def _positions(host: Host, sharding: wire.Sharding, known: KnownMemory) -> tuple[int, ...]:
+    """Which of its devices hold such arrays; none if they are kept in the memory of the host."""
+    devices = host.hello.devices if host.hello else ()
+    kind = sharding.memory_kind or ""
+    is_cpu = not devices or devices[0].platform == "cpu"
+    if kind.startswith("pinned") or (kind.startswith("unpinned") and not is_cpu):
+        return ()
+    if sharding.mesh is None:
+        ids = frozenset(wire.unpack_ids(sharding.device_ids))
+    else:
+        # By identity: the fold made equal meshes one, and a thousand hosts report the same few.
+        mesh = host.arrays.meshes[sharding.mesh]
+        if id(mesh) not in known.places:
+            known.places[id(mesh)] = mesh, frozenset(wire.unpack_ids(mesh.device_ids))
+        ids = known.places[id(mesh)][1]
+    return tuple(i for i, device in enumerate(devices) if device.id in ids)

@@ -1,0 +1,30 @@
+"""The collectives of the whole cluster: what they cost, on which axis of which mesh, and who is late."""
+
+from jaxtop.model.collectives.sums import (
+    AxisTraffic,
+    Latecomer,
+    Lateness,
+    StepShare,
+    axis_traffic,
+    latecomers,
+    lateness_of_hosts,
+    step_shares,
+    waits,
+)
+from jaxtop.model.collectives.views import CollectiveView, KnownCollectives, Straggler, collectives
+
+__all__ = [
+    "AxisTraffic",
+    "CollectiveView",
+    "KnownCollectives",
+    "Latecomer",
+    "Lateness",
+    "StepShare",
+    "Straggler",
+    "axis_traffic",
+    "collectives",
+    "latecomers",
+    "lateness_of_hosts",
+    "step_shares",
+    "waits",
+]

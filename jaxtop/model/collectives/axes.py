@@ -1,0 +1,59 @@
+"""The axes of a mesh along which a collective goes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jaxtop.model.collectives.groups import Groups
+    from jaxtop.model.views import MeshView
+
+
+class Axes(NamedTuple):
+    """The fewest axes that hold each group, and whether the groups are all of their slices, whole."""
+
+    names: tuple[str, ...]
+    is_whole: bool
+
+
+@lru_cache(maxsize=256)
+def axes_of(mesh: MeshView, groups: Groups) -> Axes | None:
+    """The axes of groups of device ids; None where a device is not of this mesh."""
+    positions = mesh.positions
+    try:
+        placed = [[positions[device] for device in group] for group in groups]
+    except KeyError:
+        return None
+    names, sizes, stride = [], [], len(mesh.device_ids)
+    for name, size in mesh.axes:
+        stride //= size
+        if size > 1 and any(_varies(group, stride, size) for group in placed):
+            names.append(name)
+            sizes.append(size)
+    whole = prod(sizes)
+    is_whole = len(groups) * whole == len(mesh.device_ids) and all(len(group) == whole for group in groups)
+    return Axes(tuple(names), is_whole)
+
+
+def best_mesh(
+    meshes: Sequence[MeshView], of_program: Iterable[Groups], held: Callable[[MeshView], int]
+) -> MeshView | None:
+    """Of meshes over the same devices that which names most collectives exactly; then, has most bytes."""
+    if len(meshes) < 2:
+        return meshes[0] if meshes else None
+    listed = list(of_program)
+
+    def rank(mesh: MeshView) -> tuple[int, int]:
+        found = (axes_of(mesh, groups) for groups in listed)
+        return sum(axes is not None and axes.is_whole for axes in found), held(mesh)
+
+    return max(meshes, key=rank)
+
+
+def _varies(places: list[int], stride: int, size: int) -> bool:
+    first = places[0] // stride % size
+    return any(place // stride % size != first for place in places)

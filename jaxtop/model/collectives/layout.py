@@ -1,0 +1,244 @@
+"""Where a program runs: its places, the processes and devices behind them, and who takes part with whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop import wire
+from jaxtop.model.collectives.axes import Axes, axes_of, best_mesh
+from jaxtop.model.collectives.groups import Groups, assignment, expand
+from jaxtop.model.views import MeshView, hosts, mesh_view, run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.host import Host
+
+# A program of a run, by name and fingerprint.
+ProgramKey = tuple[str, str, str | None]
+
+
+class Unit(NamedTuple):
+    """What comes early or late as one: a process, or a device of a process."""
+
+    agent: str
+    device_id: int | None
+
+
+class Team(NamedTuple):
+    """Those who meet in one or more groups: for each group its number, and which unit each member is of.
+
+    A member whose process has no agent is of unit -1.
+    """
+
+    units: tuple[Unit, ...]
+    rows: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+class Grouped(NamedTuple):
+    """The groups of a collective: as places, as device ids, and as teams."""
+
+    places: Groups
+    device_ids: Groups
+    teams: tuple[Team, ...]
+    crosses_hosts: bool | None
+    axes: Axes | None
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A program as all its processes together tell it; without an assignment nobody knows who meets whom."""
+
+    key: ProgramKey
+    agents: tuple[str, ...]
+    inventory: wire.Inventory | None
+    assignment: tuple[int, ...] | None = None
+    mesh: MeshView | None = None
+    # For each agent: the place of each of its devices, in the order of its hello; None where it has none.
+    places: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    grouped: Mapping[int, Grouped] = field(default_factory=dict)
+    of_op: Mapping[str, wire.Collective] = field(default_factory=dict)
+    is_cpu: bool = False
+    # Where all devices of an agent stand side by side: the place of the first.
+    firsts: Mapping[str, int] = field(default_factory=dict)
+    # Whether every place belongs to a process that was met.
+    is_met: bool = False
+
+    def groups_of(self, op: str) -> Grouped | None:
+        """The groups of a collective by its name."""
+        collective = self.of_op.get(op)
+        return (
+            None if collective is None or collective.groups is None else self.grouped.get(collective.groups)
+        )
+
+
+def layouts(cluster: Cluster) -> dict[ProgramKey, Layout]:
+    """All programs with an inventory; derived anew when what hosts say of themselves has changed."""
+    known = cluster.joining.layouts
+    if known is None or known[0] != cluster.joining.facts:
+        before = known[1] if known is not None else {}
+        known = cluster.joining.layouts = cluster.joining.facts, _layouts(cluster, before)
+    return known[1]
+
+
+def may_be_met(cluster: Cluster, host: Host, key: ProgramKey) -> bool:
+    """Whether so many devices of the run are known as the host's program has places."""
+    inventory = host.inventories.get(key[1:])
+    return inventory is None or inventory.devices <= _devices_met(cluster).get(key[0], 0)
+
+
+def _devices_met(cluster: Cluster) -> dict[str, int]:
+    known = cluster.joining.devices_met
+    if known is None or known[0] != cluster.joining.facts:
+        met: dict[str, int] = {}
+        for host in cluster.hosts.values():
+            if host.hello is not None:
+                run = run_of(host)
+                met[run] = met.get(run, 0) + len(host.hello.devices)
+        known = cluster.joining.devices_met = cluster.joining.facts, met
+    return known[1]
+
+
+def _layouts(cluster: Cluster, before: Mapping[ProgramKey, Layout]) -> dict[ProgramKey, Layout]:
+    of_run: dict[str, list[Host]] = {}
+    told: dict[ProgramKey, list[Host]] = {}
+    for host in hosts(cluster):
+        run = run_of(host)
+        of_run.setdefault(run, []).append(host)
+        for name, fingerprint in host.inventories:
+            told.setdefault((run, name, fingerprint), []).append(host)
+    meshes = {run: _meshes(run, members) for run, members in of_run.items()}
+    found = {}
+    for key, members in told.items():
+        layout = _layout(key, members, of_run[key[0]], meshes[key[0]])
+        found[key] = _kept(layout, before.get(key))
+    return found
+
+
+def _kept(layout: Layout, before: Layout | None) -> Layout:
+    """Groups that did not change stay the same objects: what was measured belongs to them."""
+    if before is None:
+        return layout
+    grouped = {
+        number: each if each != before.grouped.get(number) else before.grouped[number]
+        for number, each in layout.grouped.items()
+    }
+    return replace(layout, grouped=grouped)
+
+
+def _meshes(run: str, members: Sequence[Host]) -> list[tuple[MeshView, int]]:
+    """The meshes of a run with the bytes that the arrays of a process hold on them, most first."""
+    found: dict[int, tuple[wire.Mesh, int]] = {}
+    for host in members:
+        new = [i for i, mesh in enumerate(host.arrays.meshes) if id(mesh) not in found]  # equal ones are one
+        if not new:
+            continue
+        held = [0] * len(host.arrays.meshes)
+        for group, count in zip(host.arrays.groups, host.arrays.counts, strict=False):
+            mesh = host.arrays.shardings[group.sharding].mesh
+            if mesh is not None:
+                # Where a group stands for several, its bytes are those of all of them.
+                held[mesh] += group.bytes_per_device * (1 if group.groups > 1 and count else count)
+        found.update((id(host.arrays.meshes[i]), (host.arrays.meshes[i], held[i])) for i in new)
+    views = [(mesh_view(run, mesh), held) for mesh, held in found.values()]
+    return sorted(views, key=lambda each: -each[1])
+
+
+def _layout(
+    key: ProgramKey, told: Sequence[Host], of_run: Sequence[Host], meshes: Sequence[tuple[MeshView, int]]
+) -> Layout:
+    inventories = [host.inventories[key[1:]] for host in told]
+    inventory = next((each for each in inventories if each.collectives), inventories[0])
+    agents = tuple(host.agent for host in told)
+    of_op = {each.op: each for each in inventory.collectives}
+    natural = tuple(device.id for host in told for device in (host.hello.devices if host.hello else ()))
+    told_ids = [ids for each in inventories if (ids := wire.unpack_ids(each.local_ids))]
+    found = assignment(inventory.devices, told_ids, (*(mesh.device_ids for mesh, _ in meshes), natural))
+    if found is None:
+        return Layout(key, agents, inventory, of_op=of_op)
+    members = frozenset(found)
+    candidates = [
+        mesh
+        for mesh, _ in meshes
+        if len(mesh.device_ids) == len(found) and members.issuperset(mesh.device_ids)
+    ]
+    place_of = {device: place for place, device in enumerate(found)}
+    owners = [-1] * len(found)
+    places: dict[str, tuple[int | None, ...]] = {}
+    for number, host in enumerate(of_run):
+        local = [device.id for device in host.hello.devices] if host.hello else []
+        if not members.isdisjoint(local):
+            places[host.agent] = tuple(place_of.get(device) for device in local)
+            for device in members.intersection(local):
+                owners[place_of[device]] = number
+    by_number = {
+        number: named
+        for number, groups in enumerate(inventory.groups)
+        if (named := _devices(groups, found)) is not None
+    }
+    held = {id(mesh): size for mesh, size in meshes}
+    used = [by_number[each.groups] for each in inventory.collectives if each.groups in by_number]
+    mesh = best_mesh(candidates, used, lambda mesh: held[id(mesh)])
+    grouped = {
+        number: Grouped(
+            expand(inventory.groups[number]),
+            ids,
+            _teams(expand(inventory.groups[number]), ids, owners, of_run),
+            _crosses(expand(inventory.groups[number]), owners),
+            axes_of(mesh, ids) if mesh is not None else None,
+        )
+        for number, ids in by_number.items()
+    }
+    is_cpu = any(host.hello.platform == "cpu" for host in told if host.hello)
+    firsts = {
+        agent: own[0]
+        for agent, own in places.items()
+        if own[0] is not None and own == tuple(range(own[0], own[0] + len(own)))
+    }
+    is_met = -1 not in owners
+    return Layout(key, tuple(places), inventory, found, mesh, places, grouped, of_op, is_cpu, firsts, is_met)
+
+
+@lru_cache(maxsize=256)
+def _devices(groups: wire.ReplicaGroups, found: tuple[int, ...]) -> Groups | None:
+    places = expand(groups)
+    if any(place < 0 or place >= len(found) for group in places for place in group):
+        return None
+    return tuple(tuple(found[place] for place in group) for group in places)
+
+
+def _teams(places: Groups, ids: Groups, owners: list[int], of_run: Sequence[Host]) -> tuple[Team, ...]:
+    teams: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
+    alone: list[Team] = []
+    for number, group in enumerate(places):
+        row = [owners[place] for place in group]
+        processes = tuple(sorted(set(row) - {-1}))  # a process that has no agent tells nothing
+        if len(row) < 2 or not processes:
+            continue
+        if len(processes) > 1:
+            unit = {-1: -1} | {process: i for i, process in enumerate(processes)}
+            teams.setdefault(processes, []).append((number, tuple([unit[process] for process in row])))
+        elif (host := of_run[processes[0]]).hello is not None and host.hello.platform != "cpu":
+            # On a CPU, devices take turns on the same cores: one of them is always last.
+            units = tuple(Unit(host.agent, device) for device in ids[number])
+            alone.append(Team(units, ((number, tuple(range(len(row)))),)))
+    return (
+        *(
+            Team(tuple(Unit(of_run[process].agent, None) for process in processes), tuple(rows))
+            for processes, rows in teams.items()
+        ),
+        *alone,
+    )
+
+
+def _crosses(places: Groups, owners: list[int]) -> bool | None:
+    is_known = True
+    for group in places:
+        processes = {owners[place] for place in group}
+        if len(processes - {-1}) > 1:
+            return True
+        is_known = is_known and -1 not in processes
+    return False if is_known else None

@@ -1,0 +1,204 @@
+"""Collectives summed up: of a launch, along the axes of the mesh, for a host, for a device."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from operator import is_
+from statistics import median
+from typing import TYPE_CHECKING
+
+from jaxtop.model.collectives.instances import arrivals_of
+from jaxtop.model.collectives.verdict import last_of, lateness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from jaxtop.model.collectives.views import CollectiveView, KnownCollectives
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.rates import Unsplit
+
+
+@dataclass(frozen=True, slots=True)
+class StepShare:
+    """Of the time of a program's launches, the part within collectives, and that which nothing overlaps."""
+
+    run: str
+    program: str
+    fingerprint: str | None
+    launches: int
+    share: float | None
+    exposed_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AxisTraffic:
+    """What goes along some axes of a mesh, each second and for each device; None where nothing is known.
+
+    `axes` is None for collectives whose axes are not known. The bytes are a lower bound if `at_least`: those
+    of some collectives are not known, or not which of several programs of a function is launched.
+    """
+
+    run: str
+    axes: tuple[str, ...] | None
+    crosses_hosts: bool | None
+    collectives: int
+    bytes_per_second: float | None
+    us_per_second: float | None
+    at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How often a process came last where it met others, and the median of how long these then waited."""
+
+    run: str
+    agent: str
+    process_index: int | None
+    last: int
+    instances: int
+    late_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Latecomer:
+    """A process that others wait for now, and how long."""
+
+    agent: str
+    program: str
+    late_us: int
+
+
+def step_shares(cluster: Cluster) -> list[StepShare]:
+    """Of each program that windows saw, most launches first."""
+    found = []
+    for key, seen in cluster.joining.seen.items():
+        duration = sum(each.duration_us for each in seen.shares)
+        told = [each for each in seen.shares if each.exposed_us is not None]
+        of_told = sum(each.duration_us for each in told)
+        found.append(
+            StepShare(
+                *key,
+                launches=len(seen.shares),
+                share=sum(each.collective_us for each in seen.shares) / duration if duration else None,
+                exposed_share=sum(each.exposed_us or 0 for each in told) / of_told if of_told else None,
+            )
+        )
+    return sorted(found, key=lambda each: (-each.launches, each.program))
+
+
+def axis_traffic(views: Iterable[CollectiveView]) -> list[AxisTraffic]:
+    """The collectives by their axes, those that take most time first."""
+    groups: dict[tuple[str, tuple[str, ...] | None], list[CollectiveView]] = defaultdict(list)
+    variants: dict[tuple[str, str], set[str | None]] = defaultdict(set)
+    for view in views:
+        groups[view.run, view.axes].append(view)
+        variants[view.run, view.program].add(view.fingerprint)
+    found = []
+    for (run, axes), members in groups.items():
+        sizes, at_least = _sizes(members, variants)
+        times = [each.us_per_second for each in members if each.us_per_second is not None]
+        crosses = {each.crosses_hosts for each in members}
+        found.append(
+            AxisTraffic(
+                run,
+                axes,
+                True if True in crosses else None if None in crosses else False,
+                len(members),
+                sum(sizes) if sizes else None,
+                sum(times) if times else None,
+                bool(sizes) and at_least,
+            )
+        )
+    return sorted(found, key=lambda each: (-(each.us_per_second or 0), -(each.bytes_per_second or 0)))
+
+
+def _sizes(
+    members: list[CollectiveView], variants: Mapping[tuple[str, str], set[str | None]]
+) -> tuple[list[float], bool]:
+    """The bytes a second of these collectives, of one axis, and whether there may be more.
+
+    Where nobody knows which of several programs is launched, that counts which moves least.
+    """
+    sizes: list[float] = []
+    at_least = False
+    unsplit: dict[tuple[str, str], Unsplit] = {}
+    moved: dict[tuple[str, str], dict[str | None, int]] = defaultdict(dict)
+    for each in members:
+        name = each.run, each.program
+        if each.fingerprint is None and variants[name] != {None}:
+            continue  # measured in one of the others, where its bytes are counted
+        if each.per_second is not None and each.bytes is not None:
+            sizes.append(each.bytes * each.per_second)
+        elif each.unsplit is None or each.bytes is None or each.times is None:
+            at_least = True
+        else:
+            unsplit[name] = each.unsplit
+            of_program = moved[name]
+            of_program[each.fingerprint] = of_program.get(each.fingerprint, 0) + each.bytes * each.times
+    for name, (rate, programs) in unsplit.items():
+        of_each = sorted(moved[name].values())
+        least = of_each[0] if len(of_each) >= programs else 0
+        at_least |= least < of_each[-1]
+        if least:
+            sizes.append(rate * least)
+    return sizes, at_least
+
+
+def lateness_of_hosts(cluster: Cluster) -> list[Lateness]:
+    """Of each process that met others in a collective, the one that came last most often first."""
+    last: dict[tuple[str, str], list[int]] = defaultdict(list)
+    instances: dict[tuple[str, str], int] = defaultdict(int)
+    for (run, *_), seen in cluster.joining.seen.items():
+        for timings in seen.timings.values():
+            grouped = timings[-1].grouped
+            for number, team in enumerate(grouped.teams if grouped else ()):
+                if team.units[0].device_id is not None:
+                    continue
+                launches = arrivals_of(timings, number)
+                for unit in team.units:
+                    instances[run, unit.agent] += len(launches)
+                for each in launches:
+                    last[run, team.units[last_of(each.waits)].agent].append(lateness(each.waits))
+    found = []
+    for (run, agent), count in instances.items():
+        host, late = cluster.hosts.get(agent), last.get((run, agent), [])
+        index = host.process_index if host else None
+        found.append(Lateness(run, agent, index, len(late), count, round(median(late)) if late else None))
+    return sorted(found, key=lambda each: (-each.last, each.run, each.agent))
+
+
+def latecomers(cluster: Cluster) -> list[Latecomer]:
+    """Each process that others wait for, with the program in which they wait longest for it."""
+    longest: dict[str, Latecomer] = {}
+    for (_, program, _), seen in cluster.joining.seen.items():
+        for late in (each for named in seen.named.values() for each in named):
+            agent, late_us = late.unit.agent, late.verdict.late_us
+            if agent not in longest or longest[agent].late_us < late_us:
+                longest[agent] = Latecomer(agent, program, late_us)
+    return list(longest.values())
+
+
+def waits(
+    views: Sequence[CollectiveView], known: KnownCollectives | None = None
+) -> Mapping[tuple[str, int], int]:
+    """How long each device waits in a launch, by run and id: the medians of a program's collectives together.
+
+    Of several programs that one counts in which it waits longest. Who asks often hands in a `known` and keeps
+    it: then it is worked out once for each window.
+    """
+    told = [view.waits_us for view in views]
+    if known is not None and len(told) == len(known.waited) and all(map(is_, told, known.waited)):
+        return known.waits
+    of_program: dict[tuple[str, str, str | None], dict[int, int]] = defaultdict(dict)
+    for view in views:
+        total = of_program[view.run, view.program, view.fingerprint]
+        for device_id, wait in view.waits_us.items():
+            total[device_id] = total.get(device_id, 0) + wait
+    found: dict[tuple[str, int], int] = {}
+    for (run, *_), total in of_program.items():
+        for device_id, wait in total.items():
+            found[run, device_id] = max(wait, found.get((run, device_id), 0))
+    if known is not None:
+        known.waited, known.waits = told, found
+    return found

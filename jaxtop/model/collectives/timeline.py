@@ -1,0 +1,252 @@
+"""The last windows of several processes on one line of time, and what there is to say of windows at all.
+
+Clocks differ between machines. But a collective ends for all who take part at about the same moment: hosts
+are laid side by side so that these ends meet, and who began late is seen to begin late.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from jaxtop import wire
+    from jaxtop.model.collectives.views import CollectiveView
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.host import Host
+
+
+class Span(NamedTuple):
+    """A collective in a launch. Up to `waited_us` it waited for others of its group, as far as is shown."""
+
+    op: str
+    start_us: int
+    waited_us: int
+    end_us: int
+
+
+class Block(NamedTuple):
+    """A launch on one host."""
+
+    run_id: int
+    start_us: int
+    end_us: int
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The launches of one host; the shares are those of their time."""
+
+    agent: str
+    blocks: tuple[Block, ...]
+    collective_share: float | None = None
+    exposed_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Hosts side by side, from `start_us` to `end_us`; by the ends of `aligned_by`, "" if none are shared."""
+
+    strips: tuple[Strip, ...] = ()
+    start_us: int = 0
+    end_us: int = 0
+    aligned_by: str = ""
+
+
+NO_TIMELINE = Timeline()
+
+
+class WindowsSeen(NamedTuple):
+    """How many windows there were, and the host whose last one is the newest."""
+
+    windows: int
+    newest: Host | None
+
+
+# A launch, an op in it, and which round of it.
+_Instance = tuple[int, str, int]
+
+
+class _Timed(NamedTuple):
+    """From when to when a host was in it, and how long each of its devices, by the number of its group."""
+
+    start_us: int
+    end_us: int
+    by_group: tuple[tuple[int, int], ...]
+
+
+def windows_seen(cluster: Cluster) -> WindowsSeen:
+    """All runs together."""
+    told = [host for host in cluster.hosts.values() if host.window.at_ms]
+    count = max((seen.window for seen in cluster.joining.seen.values()), default=0)
+    return WindowsSeen(
+        max(count, int(bool(told))), max(told, key=lambda host: host.window.at_ms, default=None)
+    )
+
+
+def tellers(cluster: Cluster, view: CollectiveView) -> tuple[str, ...]:
+    """The agents whose last window holds a launch of the program of this collective, in their order."""
+    hosts = sorted(
+        (host for host in cluster.hosts.values() if host.window.launches and _program(host.window, view)),
+        key=lambda host: (host.process_index is None, host.process_index or 0, host.agent),
+    )
+    return tuple(host.agent for host in hosts)
+
+
+def timeline(
+    cluster: Cluster, view: CollectiveView, anchors: Iterable[str], agents: Sequence[str], launches: int
+) -> Timeline:
+    """The latest launches of a collective's program, as many as asked for, on these hosts.
+
+    `anchors` are ops in which these hosts meet, the best first: they are laid side by side by these.
+    """
+    windows = {agent: host.window for agent in agents if (host := cluster.hosts.get(agent))}
+    chosen = {agent: _launches(window, view) for agent, window in windows.items()}
+    common = _common(chosen, launches)
+    groups = {device_id: number for number, group in enumerate(view.groups) for device_id in group}
+    times: dict[str, dict[_Instance, _Timed]] = {}
+    for agent, found in chosen.items():
+        kept = {i: each for i, each in found.items() if each.run_id in common[agent]}
+        chosen[agent] = kept
+        hello = cluster.hosts[agent].hello
+        local = [groups.get(device.id) for device in hello.devices] if hello else []
+        times[agent] = _times(windows[agent], kept, view.op, local)
+    reference = max(times, key=lambda agent: len(chosen[agent]), default=None)
+    if reference is None or not chosen[reference]:
+        return Timeline()
+    anchor = _anchor(times, reference, anchors)
+    least: dict[tuple[_Instance, int], int] = {}
+    for of_agent in times.values():
+        for instance, timed in of_agent.items():
+            for number, took in timed.by_group:
+                least[instance, number] = min(took, least.get((instance, number), took))
+    strips = []
+    for agent in agents:
+        if chosen.get(agent):
+            shift = _shift(times[agent], times[reference], chosen[agent], chosen[reference], anchor)
+            strips.append(_strip(agent, chosen[agent].values(), times[agent], least, shift))
+    start = min(block.start_us for strip in strips for block in strip.blocks)
+    end = max(block.end_us for strip in strips for block in strip.blocks)
+    return Timeline(tuple(strips), start, end, anchor)
+
+
+def _program(window: wire.Window, view: CollectiveView) -> frozenset[int]:
+    """The places of the collective's program in a window's list."""
+    return frozenset(
+        i
+        for i, (name, fingerprint) in enumerate(window.programs)
+        if name == view.program
+        and (fingerprint == view.fingerprint or None in (fingerprint, view.fingerprint))
+    )
+
+
+def _launches(window: wire.Window, view: CollectiveView) -> dict[int, wire.Launch]:
+    programs = _program(window, view)
+    return {i: launch for i, launch in enumerate(window.launches) if launch.program in programs}
+
+
+def _common(chosen: Mapping[str, Mapping[int, wire.Launch]], most: int) -> dict[str, frozenset[int]]:
+    """The run ids to show of each host: the latest of those that most of them saw, or else its own latest."""
+    seen = Counter(launch.run_id for found in chosen.values() for launch in found.values())
+    often = max(seen.values(), default=0)
+    shared = frozenset([run_id for run_id, count in seen.items() if count == often][-most:])
+    result = {}
+    for agent, found in chosen.items():
+        own = [launch.run_id for launch in sorted(found.values(), key=lambda each: each.start_us)]
+        result[agent] = shared if often > 1 and shared.intersection(own) else frozenset(own[-most:])
+    return result
+
+
+def _times(
+    window: wire.Window, launches: Mapping[int, wire.Launch], op: str, groups: Sequence[int | None]
+) -> dict[_Instance, _Timed]:
+    """What a host timed; `groups` are those of its devices in this op."""
+    found = {}
+    for timed in window.timed:
+        launch = launches.get(timed.launch)
+        known = [each for each in timed.durations_us if each is not None]
+        if launch is None or not known:
+            continue
+        name = window.ops[timed.op]
+        by_group = [
+            (number, took)
+            for number, took in zip(groups, timed.durations_us, strict=False)
+            if name == op and number is not None and took is not None
+        ]
+        # All who take part end together, so the device that came first is the one with the most.
+        end = timed.start_us + max(known)
+        found[launch.run_id, name, timed.occurrence] = _Timed(timed.start_us, end, tuple(by_group))
+    return found
+
+
+def _anchor(times: Mapping[str, Mapping[_Instance, _Timed]], reference: str, anchors: Iterable[str]) -> str:
+    """The first of the ops that the other hosts timed in the same launches."""
+    others = [agent for agent in times if agent != reference]
+    for op in anchors:
+        keys = {key for key in times[reference] if key[1] == op}
+        if keys and others and all(not keys.isdisjoint(times[agent]) for agent in others if times[agent]):
+            return op
+    return ""
+
+
+def _shift(
+    own: Mapping[_Instance, _Timed],
+    reference: Mapping[_Instance, _Timed],
+    launches: Mapping[int, wire.Launch],
+    of_reference: Mapping[int, wire.Launch],
+    anchor: str,
+) -> int:
+    """What to add to a host's times so that ends meet; else those of launches; else the first starts."""
+    apart = [reference[key].end_us - own[key].end_us for key in own if key[1] == anchor and key in reference]
+    if not apart:
+        ends = {each.run_id: each.start_us + each.duration_us for each in of_reference.values()}
+        apart = [
+            ends[each.run_id] - each.start_us - each.duration_us
+            for each in launches.values()
+            if each.run_id in ends
+        ]
+    if not apart:
+        first = min(each.start_us for each in launches.values())
+        return min(each.start_us for each in of_reference.values()) - first
+    return round(median(apart))
+
+
+def _strip(
+    agent: str,
+    launches: Iterable[wire.Launch],
+    times: Mapping[_Instance, _Timed],
+    least: Mapping[tuple[_Instance, int], int],
+    shift: int,
+) -> Strip:
+    spans: dict[int, list[Span]] = {}
+    for instance, (start, end, by_group) in times.items():
+        wait = max((took - least[instance, number] for number, took in by_group), default=0)
+        span = Span(instance[1], start + shift, min(start + wait, end) + shift, end + shift)
+        spans.setdefault(instance[0], []).append(span)
+    ordered = sorted(launches, key=lambda each: each.start_us)
+    blocks = tuple(
+        Block(
+            each.run_id,
+            each.start_us + shift,
+            each.start_us + each.duration_us + shift,
+            tuple(sorted(spans.get(each.run_id, ()), key=lambda span: span.start_us)),
+        )
+        for each in ordered
+    )
+    return Strip(
+        agent,
+        blocks,
+        _share(ordered, [each.collective_us for each in ordered]),
+        _share(ordered, [each.exposed_us for each in ordered]),
+    )
+
+
+def _share(launches: Sequence[wire.Launch], parts: Sequence[int | None]) -> float | None:
+    total = sum(each.duration_us for each in launches)
+    known = [part for part in parts if part is not None]
+    return sum(known) / total if total and len(known) == len(parts) else None

@@ -1,0 +1,176 @@
+"""One collective in one launch, once all who meet in it have told how long it took for them."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import accumulate, chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.collectives.verdict import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtop.model.collectives.groups import Groups
+    from jaxtop.model.collectives.layout import Grouped, Layout, Team
+
+# Of more instances in one launch (groups times rounds) so many are kept, evenly chosen.
+MOST_INSTANCES = 64
+# What the devices of an agent say, in the order of its hello.
+Durations = tuple[int | None, ...]
+
+
+class Timing(NamedTuple):
+    """A launch of a collective. Of a loop's rounds the one with the longest wait tells who was late.
+
+    `longest` is how long an instance lasted, from the first that came; `shortest` how long for the last one.
+    `waits` has the longest wait of each group, `by_device` the wait of each member of all groups in turn,
+    None where it is long ago; `arrivals` those of each team's units.
+    """
+
+    window: int
+    launch_us: int
+    instances: int
+    longest: array[int]
+    shortest: array[int]
+    waits: array[int]
+    by_device: array[int] | None
+    arrivals: tuple[array[int], ...]
+    grouped: Grouped | None
+
+
+class Participants(NamedTuple):
+    """Who takes part in a collective, and the places whose processes tell nothing: nobody waits for these."""
+
+    layout: Layout
+    grouped: Grouped
+    silent: set[int]
+
+
+class _Round(NamedTuple):
+    longest: list[int]
+    shortest: list[int]
+    waits: list[int]
+    by_device: list[int]
+
+
+def timed(
+    told: Participants, rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int
+) -> Timing | None:
+    """All rounds of a collective in a launch; None where no group is known whole."""
+    layout, grouped, silent = told
+    best: _Round | None = None
+    longest: list[int] = []
+    shortest: list[int] = []
+    for reports in rounds:
+        found = _round(grouped.places, _by_place(layout, reports), silent)
+        longest += found.longest
+        shortest += found.shortest
+        if found.longest and (best is None or _most(found.waits) > _most(best.waits)):
+            best = found
+    if best is None:
+        return None
+    if max(longest) >= MISSING or min(shortest) < 0:
+        return None  # no collective takes an hour, or less than no time
+    by_device = array("I", best.by_device)
+    starts = list(accumulate(map(len, grouped.places), initial=0))
+    return Timing(
+        window,
+        launch_us,
+        len(longest),
+        _some(longest),
+        _some(shortest),
+        array("I", best.waits),
+        by_device,
+        tuple(_arrivals(team, starts, by_device) for team in grouped.teams),
+        grouped,
+    )
+
+
+def timed_alone(rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int) -> Timing | None:
+    """Where nobody knows who meets whom there are durations, and no waits."""
+    longest = []
+    for reports in rounds:
+        known = [each for durations in reports.values() for each in durations if each is not None]
+        if known:
+            longest.append(max(0, min(MISSING - 1, max(known))))
+    if not longest:
+        return None
+    return Timing(window, launch_us, len(longest), _some(longest), array("I"), array("I"), None, (), None)
+
+
+def _some(instances: Sequence[int]) -> array[int]:
+    """As many as are kept, evenly chosen."""
+    return array("I", instances[:: -(-len(instances) // MOST_INSTANCES)])
+
+
+def _by_place(layout: Layout, reports: Mapping[str, Durations]) -> list[int | None]:
+    found: list[int | None] = [None] * len(layout.assignment or ())
+    for agent, durations in reports.items():
+        first = layout.firsts.get(agent)
+        if first is not None and len(durations) == len(layout.places[agent]):
+            found[first : first + len(durations)] = durations
+            continue
+        for place, duration in zip(layout.places.get(agent, ()), durations, strict=False):
+            if place is not None:
+                found[place] = duration
+    return found
+
+
+def silent_places(layout: Layout, expected: set[str]) -> set[int]:
+    """The places whose processes have told nothing for long, or have no agent."""
+    awaited = {place for agent in expected for place in layout.places.get(agent, ())}
+    return set(range(len(layout.assignment or ()))) - awaited
+
+
+def _round(places: Groups, durations: list[int | None], silent: set[int]) -> _Round:
+    longest: list[int] = []
+    shortest: list[int] = []
+    waits: list[int] = []
+    by_device: list[list[int]] = []
+    for group in places:
+        members = itemgetter(*group)(durations) if len(group) > 1 else (durations[group[0]],)
+        if None in members:
+            unknown = [MISSING] * len(group)
+            known = [each for each in members if each is not None]
+            is_whole = all(
+                each is not None or place in silent for each, place in zip(members, group, strict=True)
+            )
+            if len(known) < min(2, len(group)) or not is_whole:
+                waits.append(MISSING)
+                by_device.append(unknown)
+                continue
+            first, last = max(known), min(known)
+            by_device.append([MISSING if each is None else each - last for each in members])
+        else:
+            first, last = max(members), min(members)
+            by_device.append([each - last for each in members])
+        longest.append(first)
+        shortest.append(last)
+        waits.append(first - last)
+    return _Round(longest, shortest, waits, list(chain.from_iterable(by_device)))
+
+
+def _most(waits: Sequence[int]) -> int:
+    return max((each for each in waits if each != MISSING), default=-1)
+
+
+def _arrivals(team: Team, starts: Sequence[int], by_device: array[int]) -> array[int]:
+    """The wait of each unit: the shortest of its devices in a group, and of several groups the median."""
+    size = len(team.units)
+    columns = []
+    for number, row in team.rows:
+        members = by_device[starts[number] : starts[number] + len(row)]
+        if row == tuple(range(size)):
+            columns.append(members)
+            continue
+        least = array("I", [MISSING]) * size
+        for unit, wait in zip(row, members, strict=True):
+            if unit >= 0 and wait < least[unit]:
+                least[unit] = wait
+        columns.append(least)
+    if len(columns) == 1:
+        return columns[0]
+    half = (len(columns) - 1) // 2
+    return array("I", [sorted(each)[half] for each in zip(*columns, strict=True)])

@@ -1,0 +1,220 @@
+"""The model as messages: fed to an empty cluster they give this one again.
+
+Left out is what windows of the profiler told: a recording points to the last of the windows instead.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, compress, pairwise
+from operator import ne
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop.model.exited import Dropped, Place
+from jaxtop.model.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launched, Launches, Rate
+from jaxtop.model.stalls.diagnosis import Certainty, Diagnosis
+from jaxtop.model.stalls.episodes import Episode
+from jaxtop.wire.times import to_ns, to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from jaxtop.model.fold import Cluster, Sample
+    from jaxtop.model.host import Host
+
+# What one message may hold, with room to spare.
+MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
+
+# A message, when it came, and from which agent.
+Told = tuple[float, str, wire.Message]
+
+
+def messages(cluster: Cluster, at: float, *, has_windows: bool = False) -> Iterator[Told]:
+    """All that a cluster knows at that time; the last windows, too, where no recording has them."""
+    for unmet in cluster.unmet.values():
+        yield unmet.link_at, "", unmet.link
+    for host in cluster.hosts.values():
+        yield from _of_host(cluster, host, at)
+        if has_windows and host.window is not NO_WINDOW:
+            yield host.heard_at or at, host.agent, host.window
+        yield at, host.agent, _past(cluster, host)
+    yield at, "", _events(cluster)
+
+
+def _of_host(cluster: Cluster, host: Host, at: float) -> Iterator[Told]:
+    agent, heard_at = host.agent, host.heard_at or at
+    if host.peer is not None:
+        yield heard_at, agent, wire.Roster(agent, (host.peer,), host.run, host.run_name, host.process_count)
+    if host.link is not NO_LINK:
+        yield host.link_at, agent, host.link
+    if host.hello is not None:
+        yield heard_at, agent, host.hello
+    if host.programs is not NO_PROGRAMS:
+        yield heard_at, agent, host.programs
+    for inventory in host.inventories.values():
+        yield heard_at, agent, inventory
+    if host.arrays is not NO_ARRAYS:
+        yield heard_at, agent, host.arrays
+        past = _past_arrays(host, cluster.past_arrays.get(agent, ()))
+        if past is not None:
+            yield heard_at, agent, past
+    if host.stacks is not NO_STACKS:
+        yield heard_at, agent, host.stacks
+    if host.pulse_at is not None:
+        yield host.pulse_at, agent, host.pulse
+    if host.bye is not None:
+        yield heard_at, agent, host.bye
+
+
+def _past(cluster: Cluster, host: Host) -> wire.Past:
+    steps = host.steps
+    return wire.Past(
+        host.heard_at,
+        _history(cluster.history.get(host.agent, ())),
+        tuple(wire.PastLaunches(each.at_ms, dict(each.launches)) for each in host.past_launches),
+        None if steps is None else wire.PastSteps(steps.first_ms, steps.first, steps.last_ms, steps.last),
+        dict(host.launches),
+        host.launches_since,
+        tuple(
+            wire.PastLaunched(name, each.at_ms, tuple(each.counts.items()))
+            for name, each in host.launched.items()
+        ),
+    )
+
+
+def _history(samples: Iterable[Sample]) -> wire.PastSamples:
+    times, launches, used, last = [], [], [], None
+    for i, sample in enumerate(samples):
+        times.append(to_ns(sample.at))
+        launches.append(sample.launches)
+        if not i or sample.used_bytes is not last:  # the fold makes equal ones the same
+            used.append((i, sample.used_bytes))
+        last = sample.used_bytes
+    return wire.PastSamples(_gaps(times), _gaps(launches), tuple(used))
+
+
+def _gaps(counts: list[int]) -> tuple[int, ...]:
+    return *counts[:1], *(later - earlier for earlier, later in pairwise(counts))
+
+
+def history_of(past: wire.PastSamples) -> Iterator[tuple[float, tuple[int | None, ...] | None, int]]:
+    """The history that was put into a message: time, bytes in use, launches of each sample."""
+    used, changed = None, dict(past.used_bytes)
+    times = map(to_seconds, accumulate(past.at_ns))
+    for i, (at, launches) in enumerate(zip(times, accumulate(past.launches), strict=False)):
+        used = changed.get(i, used)
+        yield at, used, launches
+
+
+def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> wire.PastArrays | None:
+    """The censuses of the table that is in use; growth is told from no other."""
+    alike = [each for each in past if each.serial == host.arrays.serial]
+    if not alike or alike == [host.arrays]:
+        return None
+    changes: list[wire.ArraysChange] = []
+    first = 0
+    for i, (before, after) in enumerate(pairwise(alike), start=1):
+        change = _change(before, after)
+        if change is None or len(change.groups) > MOST_CHANGED_GROUPS:
+            first, changes = i, []
+        else:
+            changes.append(change)
+    return wire.PastArrays(alike[first], tuple(changes))
+
+
+def _change(before: wire.Arrays, after: wire.Arrays) -> wire.ArraysChange | None:
+    """What makes the later census of the earlier one; None where it became shorter."""
+    groups, had = after.groups, len(before.groups)
+    meshes, shardings = len(before.meshes), len(before.shardings)
+    if (
+        len(groups) < had
+        or after.meshes[:meshes] != before.meshes
+        or after.shardings[:shardings] != before.shardings
+    ):
+        return None
+    changed: tuple[int, ...] = ()
+    if groups is not before.groups:
+        changed = *compress(range(had), map(ne, before.groups, groups)), *range(had, len(groups))
+    counts = *before.counts, *(0,) * (len(groups) - had)
+    return wire.ArraysChange(
+        after.at_ms,
+        after.serial,
+        after.number,
+        tuple((i, after.counts[i]) for i in compress(range(len(counts)), map(ne, counts, after.counts))),
+        tuple((i, groups[i]) for i in changed),
+        after.meshes[meshes:],
+        after.shardings[shardings:],
+    )
+
+
+def _events(cluster: Cluster) -> wire.PastEvents:
+    events = list(cluster.events)
+    size = sum(len(each.text) for each in events)
+    while size > MOST_EVENT_BYTES:
+        size -= len(events.pop(0).text)
+    return wire.PastEvents(
+        tuple(wire.PastEvent(*each) for each in events),
+        tuple(_standstill(run, episode) for run, episode in cluster.episodes.items()),
+        cluster.dropped.count,
+        tuple(wire.PastDropped(agent, *place) for agent, place in cluster.dropped.agents.items()),
+        tuple(
+            wire.PastStarts(place.run, place.process_index, count)
+            for place, count in cluster.dropped.starts.items()
+            if place.process_index is not None
+        ),
+    )
+
+
+def dropped_of(past: wire.PastEvents) -> Dropped:
+    """The exited processes that were dropped, put into a message."""
+    return Dropped(
+        past.dropped,
+        {each.agent: Place(each.run, each.process_index) for each in past.dropped_last},
+        {Place(each.run, each.process_index): each.count for each in past.dropped_starts},
+    )
+
+
+def _standstill(run: str, episode: Episode) -> wire.PastStandstill:
+    since, looked_at, told = episode.since, episode.looked_at, episode.told
+    if told is None:
+        return wire.PastStandstill(run, since, looked_at)
+    return wire.PastStandstill(
+        run,
+        since,
+        looked_at,
+        episode.told_at,
+        told.at_ms,
+        told.severity,
+        told.text,
+        told.odd,
+        told.waiting,
+        int(told.certainty),
+    )
+
+
+def episode_of(past: wire.PastStandstill) -> Episode:
+    """The standstill that was put into a message."""
+    told = None
+    if past.at_ms is not None:
+        try:
+            certainty = Certainty(past.certainty)
+        except ValueError as error:
+            raise wire.Unreadable(str(error)) from None
+        told = Diagnosis(past.run, past.at_ms, past.severity, past.text, past.odd, past.waiting, certainty)
+    return Episode(past.since, past.looked_at, told, past.told_at)
+
+
+def steps_of(past: wire.PastSteps | None) -> Rate | None:
+    """The rate of steps that was put into a message."""
+    return None if past is None else Rate(past.first_ms, past.first, past.last_ms, past.last)
+
+
+def launches_of(past: tuple[wire.PastLaunches, ...]) -> tuple[Launches, ...]:
+    """The launch counters that were put into a message."""
+    return tuple(Launches(each.at_ms, each.launches) for each in past)
+
+
+def launched_of(past: tuple[wire.PastLaunched, ...]) -> Mapping[str, Launched]:
+    """The launches in windows that were put into a message."""
+    return MappingProxyType({each.name: Launched(each.at_ms, dict(each.counts)) for each in past})

@@ -1,0 +1,143 @@
+"""What a host is doing, told from what it said, when, and what its connection looks like."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from jaxtop.model.host import NO_PULSE
+from jaxtop.wire import DeviceSample, HostSample, Pulse
+
+if TYPE_CHECKING:
+    from jaxtop.model.host import Host
+
+# A pulse may be late by this many intervals, and by this many seconds where intervals are short.
+QUIET_INTERVALS = 2.5
+QUIET_AT_LEAST = 2.0
+# Past this the process is taken to be stuck: its connection is up, and Python does not come to speak.
+BLOCKED_INTERVALS = 5.0
+BLOCKED_AT_LEAST = 5.0
+
+
+class State(StrEnum):
+    """The states of a host; `connecting` is the only one that is not an answer yet."""
+
+    CONNECTING = "connecting"
+    LIVE = "live"
+    QUIET = "quiet"
+    BLOCKED = "blocked"
+    STOPPED = "stopped"
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+    ENDED = "ended"
+    DIED = "died"
+    GONE = "gone"
+
+
+# The processes of these have exited.
+OVER = frozenset({State.ENDED, State.DIED, State.GONE})
+# These exist and say nothing.
+SILENT = frozenset({State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED})
+# What these said last is no longer true, or nobody knows whether it is.
+PAST = OVER | SILENT
+# The order of severity, the worst first. Whoever ranks states asks here.
+BY_SEVERITY = (
+    State.DIED,
+    State.STOPPED,
+    State.BLOCKED,
+    State.UNREACHABLE,
+    State.REFUSED,
+    State.GONE,
+    State.QUIET,
+    State.ENDED,
+    State.CONNECTING,
+    State.LIVE,
+)
+_OF_LINK = {
+    "deaf": State.BLOCKED,
+    "silent": State.STOPPED,
+    "unreachable": State.UNREACHABLE,
+    "refused": State.REFUSED,
+    "dead": State.DIED,
+}
+
+
+def state_of(host: Host, now: float) -> State:
+    """The state of a host at this time."""
+    if host.bye is not None:
+        return State.ENDED
+    if host.link.state == "closed":
+        # Nobody listens any more. Only who met the host before can tell that it died.
+        return State.GONE if host.hello is None else State.DIED
+    return _OF_LINK.get(host.link.state) or _by_age(host, now)
+
+
+def interval_of(host: Host) -> float:
+    """The seconds between two of its pulses."""
+    return (host.hello.interval_ms if host.hello else 1000) / 1000
+
+
+def is_over(host: Host) -> bool:
+    """Whether its process is known to be no more, at any time."""
+    return host.bye is not None or host.link.state in ("closed", "dead")
+
+
+def was_never_reached(host: Host) -> bool:
+    """Whether nothing is known of it but an address that does not work from here: no sign of trouble."""
+    return host.hello is None and host.link.state == "unreachable"
+
+
+def pulse_of(host: Host, state: State) -> Pulse:
+    """What is still true of its last pulse: all, what a silent process holds, or nothing."""
+    if state in OVER:
+        return NO_PULSE
+    return _held(host.pulse) if state in SILENT else host.pulse
+
+
+def _held(pulse: Pulse) -> Pulse:
+    """Memory, limits and identity; no rate, and nothing that goes on."""
+    devices, machine = pulse.devices, pulse.host
+    return replace(
+        pulse,
+        devices=DeviceSample(**{name: getattr(devices, name) for name in _HELD_BY_DEVICES}),
+        host=HostSample(**{name: getattr(machine, name) for name in _HELD_BY_HOSTS}),
+        compiling=(),
+        stall=None,
+        rhythm=None,
+        lull=None,
+    )
+
+
+_HELD_BY_DEVICES = (
+    "used_bytes",
+    "peak_bytes",
+    "limit_bytes",
+    "reserved_bytes",
+    "largest_free_bytes",
+    "pool_bytes",
+    "driver_used_bytes",
+    "driver_total_bytes",
+    "power_limit_mw",
+    "temperature_limit_c",
+    "clock_max_mhz",
+    "energy_mj",
+    "ecc_corrected",
+    "ecc_uncorrected",
+)
+_HELD_BY_HOSTS = ("rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container")
+
+
+def _by_age(host: Host, now: float) -> State:
+    # A connection that is new, or back, has just now begun to wait.
+    since = max(host.pulse_at or 0.0, host.link_at if host.link.state == "up" else 0.0)
+    if not since:
+        return State.CONNECTING
+    age = now - since
+    interval = interval_of(host)
+    if age > max(BLOCKED_AT_LEAST, BLOCKED_INTERVALS * interval):
+        return State.BLOCKED
+    if age > max(QUIET_AT_LEAST, QUIET_INTERVALS * interval):
+        return State.QUIET
+    return State.CONNECTING if host.pulse_at is None else State.LIVE

@@ -1,0 +1,341 @@
+"""The programs of the whole cluster: each once, whichever processes loaded it, and who loaded another one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from jaxtop import names
+from jaxtop.model.liveness import is_over
+from jaxtop.model.rates import program_of, rates
+from jaxtop.model.views import figure, hosts, run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtop import wire
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.host import Host
+
+Figure = TypeVar("Figure", int, float)
+
+# Processes are read at slightly different moments, and one compiles faster than another: only a difference
+# that lasts is one.
+DIFFERS_AFTER_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramView:
+    """A program of a run, as all processes that loaded it see it; the bytes are those of one device.
+
+    Launches are counted by function: `launches` are those of all programs of this name. Their rate is split
+    over these by windows of the profiler, None where those do not tell; `function_per_second` is the whole.
+    Figures of several processes are not added up, for they launch together: the one that is ahead counts.
+    """
+
+    run: str
+    program: wire.Program
+    function: str
+    agents: tuple[str, ...]
+    variants: int
+    launches: int | None
+    launches_per_second: float | None
+    compiles: int | None
+    compile_ms: int | None
+    is_recompiling: bool
+    # Of the device that has least left, where the allocator says so.
+    free_bytes: int | None
+    # Agents that loaded a program of this name that is not the same, though all must run the same.
+    differs: tuple[str, ...]
+    function_per_second: float | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from all others."""
+        return self.run, _identity(self.program)
+
+    @property
+    def needs_bytes(self) -> int | None:
+        """What a device must hold while it runs, its arguments included."""
+        return _sum(self.program.argument_bytes, self.adds_bytes)
+
+    @property
+    def adds_bytes(self) -> int | None:
+        """What a launch takes in addition to its arguments, which are there already."""
+        program = self.program
+        alias = program.alias_bytes or 0  # outputs that take the place of arguments
+        added = _sum(program.output_bytes, program.temp_bytes)
+        return None if added is None else max(0, added - alias)
+
+    @property
+    def headroom_bytes(self) -> int | None:
+        """What would be left on the fullest device during a launch; negative where it would not fit."""
+        return (
+            None if self.free_bytes is None or self.adds_bytes is None else self.free_bytes - self.adds_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Processes of one run that must run the same program, and loaded different ones under one name."""
+
+    run: str
+    name: str
+    # Those that most have come first.
+    agents: tuple[tuple[str, ...], ...]
+
+
+class _Group(NamedTuple):
+    """Processes of a run with the same programs."""
+
+    run: str
+    programs: tuple[wire.Program, ...]
+    members: list[Host]
+
+
+@dataclass
+class _Merged:
+    """A program with all who have it."""
+
+    run: str
+    program: wire.Program
+    groups: list[_Group] = field(default_factory=list)
+    held_by: int = 0  # devices
+    compile_ms: int | None = None
+
+    @property
+    def members(self) -> list[Host]:
+        return [host for group in self.groups for host in group.members]
+
+    @cached_property
+    def agents(self) -> tuple[str, ...]:
+        return tuple(host.agent for host in self.members)
+
+
+@dataclass(slots=True)
+class KnownPrograms:
+    """What was merged, by what it was merged from: who asks often keeps it."""
+
+    told: list[tuple[str, wire.Programs]] = field(default_factory=list)
+    merged: list[_Merged] = field(default_factory=list)
+    suspects: list[list[_Merged]] = field(default_factory=list)
+
+
+def programs(cluster: Cluster, known: KnownPrograms | None = None) -> list[ProgramView]:
+    """The programs of all runs, the most needy first."""
+    known = known or KnownPrograms()
+    by_agent = {host.agent: host for host in hosts(cluster)}
+    merged = _merge(list(by_agent.values()), known).merged
+    differing: dict[tuple[str, Any], tuple[str, ...]] = {}
+    for parts in _differing(cluster, known):
+        for one in parts:
+            others = [host.agent for other in parts if other is not one for host in other.members]
+            differing[one.run, _identity(one.program)] = tuple(others)
+    variants: dict[tuple[str, str], int] = defaultdict(int)
+    for each in merged:
+        variants[each.run, each.program.name] += 1
+    figures: dict[int, _Figures] = {}
+    views = []
+    for each in merged:
+        for group in each.groups:
+            if id(group) not in figures:
+                figures[id(group)] = _figures([by_agent[host.agent] for host in group.members])
+        of_groups = [figures[id(group)] for group in each.groups]
+        name = each.program.name
+        views.append(
+            ProgramView(
+                run=each.run,
+                program=each.program,
+                function=names.function_of(name),
+                agents=each.agents,
+                variants=variants[each.run, name],
+                launches=_most(group.launches.get(name) for group in of_groups),
+                launches_per_second=_most(
+                    group.program_rates.get((name, each.program.fingerprint)) for group in of_groups
+                ),
+                compiles=_most(group.compiles.get(name) for group in of_groups),
+                compile_ms=each.compile_ms,
+                is_recompiling=any(name in group.recompiling for group in of_groups),
+                free_bytes=min((g.free for g in of_groups if g.free is not None), default=None),
+                differs=differing.get((each.run, _identity(each.program)), ()),
+                function_per_second=_most(group.rates.get(name) for group in of_groups),
+            )
+        )
+    views.sort(key=lambda view: -(view.needs_bytes or 0))
+    return views
+
+
+def differences(cluster: Cluster, known: KnownPrograms | None = None) -> list[Difference]:
+    """Where processes of a run that must run the same program do not have the same."""
+    known = known or KnownPrograms()
+    _merge(hosts(cluster), known)
+    return [
+        Difference(
+            parts[0].run,
+            parts[0].program.name,
+            tuple(tuple(host.agent for host in each.members) for each in parts),
+        )
+        for parts in _differing(cluster, known)
+    ]
+
+
+def launched_lately(host: Host) -> set[str]:
+    """The names of the programs that a process launched within the last samples."""
+    before = host.past_launches[0].launches if host.past_launches else {}
+    return {
+        program_of(function) for function, count in host.launches.items() if count != before.get(function, 0)
+    }
+
+
+def _merge(members: Sequence[Host], known: KnownPrograms) -> KnownPrograms:
+    told = [(host.agent, host.programs) for host in members]
+    if len(told) == len(known.told) and all(map(_is_same, told, known.told)):
+        return known
+    merged: dict[tuple[str, Any], _Merged] = {}
+    for group in _groups(members):
+        for i, program in enumerate(group.programs):
+            key = group.run, _identity(program)
+            each = merged.get(key)
+            if each is None:
+                each = merged[key] = _Merged(group.run, program)
+            if not each.groups or each.groups[-1] is not group:  # a process may have loaded it twice
+                each.groups.append(group)
+                each.held_by += (program.local_devices or 0) * len(group.members)
+            each.compile_ms = _most((each.compile_ms, _slowest(group, i)))
+    known.told, known.merged = told, list(merged.values())
+    known.suspects = _suspects(members, known.merged)
+    return known
+
+
+def _is_same(one: tuple[str, wire.Programs], other: tuple[str, wire.Programs]) -> bool:
+    return one[0] == other[0] and one[1] is other[1]
+
+
+def _groups(members: Iterable[Host]) -> list[_Group]:
+    """Processes of a run mostly have the same programs, so each list is gone through once."""
+    found: dict[str, list[_Group]] = defaultdict(list)
+    for host in members:
+        run, listed = run_of(host), host.programs.programs
+        group = next((each for each in found[run] if each.programs == listed), None)
+        if group is None:
+            found[run].append(group := _Group(run, listed, []))
+        group.members.append(host)
+    return [group for groups in found.values() for group in groups]
+
+
+def _identity(program: wire.Program) -> Any:
+    return (program.name, program.fingerprint) if program.fingerprint else program
+
+
+def _slowest(group: _Group, i: int) -> int | None:
+    columns = (host.programs.compile_ms for host in group.members)
+    return _most(figure(column, i) for column in columns)
+
+
+def _suspects(members: Sequence[Host], merged: list[_Merged]) -> list[list[_Merged]]:
+    """Programs of one name over several processes, each loaded by fewer than it needs.
+
+    A program over 8 devices runs nowhere unless processes with 8 devices have it. So stages of a pipeline,
+    which differ, are each complete; and what one process does by itself needs no other.
+    """
+    by_name: dict[tuple[str, str, int], list[_Merged]] = defaultdict(list)
+    for each in merged:
+        devices = each.program.devices or 0
+        spans = (each.program.local_devices or 0) < devices
+        if spans and each.program.fingerprint and each.held_by + _unknown_devices(members, each) < devices:
+            by_name[each.run, each.program.name, devices].append(each)
+    found = [parts for parts in by_name.values() if len(parts) > 1]
+    return [sorted(parts, key=lambda each: -len(each.members)) for parts in found]
+
+
+def _unknown_devices(members: Sequence[Host], each: _Merged) -> int:
+    """How many devices may belong to processes that have it as well, and did not say so (yet)."""
+    of_run = [host for host in members if run_of(host) == each.run]
+    expected = max((host.process_count or 0 for host in of_run), default=0)
+    have = {host.agent for host in each.members}
+    silent = sum(
+        (not host.programs.at_ms or host.programs.rest > 0) and host.agent not in have for host in of_run
+    )
+    return (silent + max(0, expected - len(of_run))) * (each.program.local_devices or 0)
+
+
+def _differing(cluster: Cluster, known: KnownPrograms) -> list[list[_Merged]]:
+    return [parts for parts in known.suspects if _lasts(cluster, parts)]
+
+
+def _lasts(cluster: Cluster, parts: list[_Merged]) -> bool:
+    """Each process by its own clock; and while one of them compiles this very function, it is too early."""
+    for each in parts:
+        for member in each.members:
+            host = cluster.hosts.get(member.agent, member)
+            seen = _seen_ms(host, each.program)
+            if seen is None or host.pulse.at_ms - seen < DIFFERS_AFTER_MS:
+                return False
+            if any(program_of(running.function) == each.program.name for running in host.pulse.compiling):
+                return False
+    return True
+
+
+def _seen_ms(host: Host, program: wire.Program) -> int | None:
+    for i, each in enumerate(host.programs.programs):
+        if _identity(each) == _identity(program):
+            return figure(host.programs.seen_ms, i)
+    return None
+
+
+class _Figures(NamedTuple):
+    """What a group of processes says of its programs by name, and of its fullest device."""
+
+    launches: dict[str, int]
+    rates: dict[str, float]
+    program_rates: dict[tuple[str, str | None], float]
+    compiles: dict[str, int]
+    recompiling: set[str]
+    free: int | None
+
+
+def _figures(members: list[Host]) -> _Figures:
+    launches: dict[str, int] = {}
+    of_names: dict[str, float] = {}
+    of_programs: dict[tuple[str, str | None], float] = {}
+    compiles: dict[str, int] = {}
+    recompiling: set[str] = set()
+    free: list[int] = []
+    for host in members:
+        for function, count in host.launches.items():
+            name = program_of(function)
+            launches[name] = max(count, launches.get(name, 0))
+        told = rates(host)
+        for name, rate in told.of_function.items():
+            of_names[name] = max(rate, of_names.get(name, 0.0))
+        for key, rate in told.of_program.items():
+            of_programs[key] = max(rate, of_programs.get(key, 0.0))
+        for name, count in host.programs.compiles.items():
+            compiles[name] = max(count, compiles.get(name, 0))
+        recompiling.update(host.programs.recompiling)
+        free += free_bytes(host)
+    return _Figures(launches, of_names, of_programs, compiles, recompiling, min(free, default=None))
+
+
+def free_bytes(host: Host) -> list[int]:
+    """What the allocator of each of its devices may still give, where that is known."""
+    if is_over(host):
+        return []
+    sample = host.pulse.devices
+    found = []
+    for i in range(len(sample.limit_bytes or ())):
+        limit, used = figure(sample.limit_bytes, i), figure(sample.used_bytes, i)
+        if limit and used is not None:
+            found.append(max(0, limit - used - (figure(sample.reserved_bytes, i) or 0)))
+    return found
+
+
+def _most(values: Iterable[Figure | None]) -> Figure | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _sum(*values: int | None) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

@@ -1,0 +1,142 @@
+"""The figures of a host's last pulses over time: kept as bytes, and read only when somebody looks."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import compress, islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from jaxtop.model.figures import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit
+from jaxtop.model.views import figure as device_figure
+from jaxtop.wire import DeviceSample, HostSample, Pulse, Rhythm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jaxtop.model.fold import Cluster
+
+    Point = tuple[float, float | None]
+
+_Item = TypeVar("_Item")
+_Sample = TypeVar("_Sample", HostSample, Rhythm)
+
+# What has a history of its own, hardly changes, or counts without being shown over time.
+_LEFT_OUT = frozenset(
+    {
+        "used_bytes", "peak_bytes", "limit_bytes", "reserved_bytes", "largest_free_bytes", "pool_bytes",
+        "driver_total_bytes", "power_limit_mw", "temperature_limit_c", "clock_max_mhz", "slowed", "energy_mj",
+        "ecc_corrected", "ecc_uncorrected",
+    }
+)  # fmt: skip
+_KEPT = tuple(name for name in DeviceSample.__struct_fields__ if name not in _LEFT_OUT)
+_columns_of = attrgetter(*_KEPT)
+
+_Column = tuple[int | None, ...] | None
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(tuple[tuple[_Column, ...], HostSample, Rhythm | None])
+
+
+def _of_rhythm(field: str, scale: float) -> Callable[[Pulse, int], float | None]:
+    def read(pulse: Pulse, _position: int) -> float | None:
+        value = None if pulse.rhythm is None else getattr(pulse.rhythm, field)
+        return None if value is None else value * scale
+
+    return read
+
+
+# The mean step of the last seconds before each pulse, and how many there were a second.
+STEP_TIME = Figure("step_time_s", "step time", Unit.SECONDS, _of_rhythm("mean_us", 1e-6))
+STEPS = Figure("steps_per_second", "steps per second", Unit.NUMBER, _of_rhythm("milli_per_s", 1e-3))
+STEP_FIGURES = (STEP_TIME, STEPS)
+_USED = DEVICE_FIGURES[0]
+_OF_DEVICES = frozenset(each.name for each in DEVICE_FIGURES)
+_BY_NAME = {each.name: each for each in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)}
+# Columns of figures kept once read: those of a screen of hosts or devices, for as long as sparklines are.
+_MOST_READ = 16_384
+
+
+def kept(pulse: Pulse) -> bytes:
+    """What is kept of a pulse."""
+    host = pulse.host
+    if host.busy_threads:
+        host = msgspec.structs.replace(host, busy_threads=())
+    return _encoder.encode((_columns_of(pulse.devices), host, pulse.rhythm))
+
+
+def series(cluster: Cluster, agent: str, figure: Figure, position: int = 0) -> list[Point]:
+    """A figure of a host, or of the device at this position, with its times; None where nobody knew."""
+    return list(_points(cluster, agent, figure, position, None))
+
+
+def recent(cluster: Cluster, agent: str, figure: Figure, position: int, count: int) -> list[float | None]:
+    """The last so many values of a figure, cheap enough for each row of a screen."""
+    return [value for _, value in _points(cluster, agent, figure, position, count)][-count:]
+
+
+def _points(
+    cluster: Cluster, agent: str, figure: Figure, position: int, count: int | None
+) -> Iterable[Point]:
+    if figure.name == _USED.name:
+        return (
+            (sample.at, device_figure(sample.used_bytes, position))
+            for sample in _last(cluster.history.get(agent, ()), count)
+        )
+    if figure.name not in _OF_DEVICES:
+        position = 0
+    return (
+        (at, column[position] if position < len(column := _column(raw, figure.name)) else None)
+        for at, raw in _last(cluster.figures.get(agent, ()), count)
+    )
+
+
+def _last(items: Sequence[_Item], count: int | None) -> Iterable[_Item]:
+    """The last so many, without copying the others."""
+    return items if count is None else reversed(list(islice(reversed(items), count)))
+
+
+@lru_cache(maxsize=_MOST_READ)
+def _column(raw: bytes, name: str) -> tuple[float | None, ...]:
+    """A figure of all devices of a host."""
+    columns, host, rhythm = _decoder.decode(raw)
+    pulse = Pulse(0, devices=DeviceSample(**dict(zip(_KEPT, columns, strict=True))), host=host, rhythm=rhythm)
+    count = max((len(each) for each in columns if each is not None), default=0) if name in _OF_DEVICES else 1
+    read = _BY_NAME[name].read
+    return tuple(read(pulse, position) for position in range(count))
+
+
+def reported(pulses: Iterable[Pulse]) -> set[str]:
+    """The names of the figures, and of the columns of devices, that somebody has; a few us a pulse."""
+    found: set[str] = set()
+    for columns, host, rhythm in {
+        (_known(each.devices), _known(each.host), each.rhythm and _known(each.rhythm)) for each in pulses
+    }:
+        found |= _figures_with(columns, host, rhythm)
+    return found
+
+
+def _known(sample: DeviceSample | HostSample | Rhythm) -> tuple[bool, ...]:
+    return tuple([value is not None for value in msgspec.structs.astuple(sample)])
+
+
+@lru_cache(maxsize=1024)
+def _figures_with(
+    columns: tuple[bool, ...], host: tuple[bool, ...], rhythm: tuple[bool, ...] | None
+) -> frozenset[str]:
+    """The columns of devices that are known, and the figures that can be read where just these fields are."""
+    devices = DeviceSample(*((1,) if is_known else None for is_known in columns))
+    pulse = Pulse(
+        0,
+        devices=devices,
+        host=_with_ones(HostSample(), host),
+        rhythm=None if rhythm is None else _with_ones(Rhythm(0), rhythm),
+    )
+    figures = (name for name, figure in _BY_NAME.items() if figure.read(pulse, 0) is not None)
+    return frozenset((*figures, *compress(DeviceSample.__struct_fields__, columns)))
+
+
+def _with_ones(sample: _Sample, known: tuple[bool, ...]) -> _Sample:
+    names = [name for name, is_known in zip(sample.__struct_fields__, known, strict=True) if is_known]
+    return msgspec.structs.replace(sample, **dict.fromkeys(names, 1))

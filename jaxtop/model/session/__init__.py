@@ -1,0 +1,1 @@
+"""A session as a whole: its summary over time, and the difference of two moments."""

@@ -1,0 +1,304 @@
+"""What changed between two moments of a session: hosts, programs, arrays, memory, launches."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from jaxtop.model.arrays.groups import arrays
+from jaxtop.model.arrays.memory import PARTS, Part, memory
+from jaxtop.model.liveness import OVER, state_of
+from jaxtop.model.programs import programs
+from jaxtop.model.views import devices, hosts, run_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.host import Host
+    from jaxtop.model.programs import ProgramView
+    from jaxtop.model.views import DeviceView
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+UNKNOWN_BEFORE, UNKNOWN_AFTER = "not known before", "not known after"
+_INDEX = re.compile(r"\[\d+\]")
+
+
+class Kind(StrEnum):
+    """What a change is about, in the order in which changes are told."""
+
+    HOST = "host"
+    PROGRAM = "program"
+    MEMORY = "memory"
+    ARRAYS = "arrays"
+    LAUNCHES = "launches"
+    DEVICE = "device"
+
+
+_ORDER = {kind: place for place, kind in enumerate(Kind)}
+
+
+class Then(NamedTuple):
+    """A cluster at a time."""
+
+    at: float
+    cluster: Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that is not as it was.
+
+    `before` and `after` are launches where it is about launches, elsewhere the bytes of all devices together;
+    None where nobody knew. Of arrays `counts` says how many there were, too.
+    """
+
+    kind: Kind
+    run: str
+    name: str
+    how: str
+    before: int | None = None
+    after: int | None = None
+    counts: tuple[int, int] | None = None
+    agent: str | None = None
+    detail: str = ""
+
+    @property
+    def grown(self) -> int | None:
+        if self.before is None or self.after is None:
+            return None
+        return self.after - self.before
+
+    @property
+    def weight(self) -> int:
+        """How much it matters among those of its kind."""
+        grown = self.grown
+        return abs(grown) if grown is not None else max(self.before or 0, self.after or 0)
+
+
+def difference(before: Then, after: Then) -> list[Change]:
+    """All that changed, by kind, and what changed most first."""
+    found = [
+        *_of_hosts(before, after),
+        *_of_programs(before, after),
+        *_of_memory(before, after),
+        *_of_arrays(before, after),
+        *_of_launches(before, after),
+        *_of_devices(before, after),
+    ]
+    return sorted(found, key=lambda each: (_ORDER[each.kind], -each.weight, each.name))
+
+
+# Hosts
+
+
+def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
+    was = _Known(before.cluster)
+    met = set()
+    for host in hosts(after.cluster):
+        state = state_of(host, after.at)
+        earlier = was.of(host)
+        if earlier is None:
+            yield Change(Kind.HOST, run_of(host), host.label, f"came, is {state}", agent=host.agent)
+            continue
+        met.add(earlier.agent)
+        former = state_of(earlier, before.at)
+        if earlier.agent != host.agent:
+            how = f"started again: {former} → {state}"
+            yield Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
+        elif former is not state:
+            yield Change(Kind.HOST, run_of(host), host.label, f"{former} → {state}", agent=host.agent)
+    for host in hosts(before.cluster):
+        if host.agent not in met:
+            how = f"went, was {state_of(host, before.at)}"
+            yield Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
+
+
+class _Known:
+    """The hosts of a cluster: by their agents, or by their places if a process was started again."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        members = hosts(cluster)
+        self._by_agent = {host.agent: host for host in members}
+        self._by_place = {_place(host): host for host in members if host.process_index is not None}
+
+    def of(self, host: Host) -> Host | None:
+        return self._by_agent.get(host.agent) or self._by_place.get(_place(host))
+
+
+def _place(host: Host) -> tuple[str, int | None]:
+    return run_of(host), host.process_index
+
+
+def _silent(then: Then, has_told: Callable[[Host], bool]) -> set[str]:
+    """The runs of which there are hosts, none of which has told this."""
+    members = hosts(then.cluster)
+    return {run_of(host) for host in members} - {run_of(host) for host in members if has_told(host)}
+
+
+def _has_programs(host: Host) -> bool:
+    return host.programs.at_ms > 0
+
+
+def _has_census(host: Host) -> bool:
+    return host.arrays.at_ms > 0
+
+
+def _pairs(
+    was: Mapping[Key, Value], now: Mapping[Key, Value]
+) -> Iterator[tuple[Key, Value | None, Value | None]]:
+    """Each that there was or is, with what it was and is."""
+    return ((key, was.get(key), now.get(key)) for key in dict.fromkeys(chain(now, was)))
+
+
+# Programs
+
+
+def _of_programs(before: Then, after: Then) -> Iterator[Change]:
+    was, now = ({view.key: view for view in programs(then.cluster)} for then in (before, after))
+    silent_before, silent_after = (_silent(then, _has_programs) for then in (before, after))
+    for _, earlier, later in _pairs(was, now):
+        if later is None and earlier is not None:
+            how = UNKNOWN_AFTER if earlier.run in silent_after else "gone"
+            yield _of_program(earlier, how, before=earlier.needs_bytes)
+        elif earlier is None and later is not None:
+            how = UNKNOWN_BEFORE if later.run in silent_before else "new"
+            yield _of_program(later, how, after=later.needs_bytes)
+
+
+def _of_program(view: ProgramView, how: str, before: int | None = None, after: int | None = None) -> Change:
+    program = view.program
+    return Change(Kind.PROGRAM, view.run, program.name, how, before, after, detail=program.created or "")
+
+
+# Memory
+
+
+def _of_memory(before: Then, after: Then) -> Iterator[Change]:
+    was, now = _parts(before), _parts(after)
+    for run, earlier, later in _pairs(was, now):
+        for part in PARTS:
+            if part is not Part.FREE:  # it is what the others leave
+                held = (earlier or {}).get(part), (later or {}).get(part)
+                if held[0] != held[1] and any(held):
+                    yield Change(Kind.MEMORY, run, part, _moved(*held, earlier is None, later is None), *held)
+
+
+def _parts(then: Then) -> dict[str, dict[Part, int]]:
+    """What the devices of each run hold, by parts; those of which nobody knows are left out."""
+    found: dict[str, dict[Part, int]] = {}
+    for view in memory(then.cluster, _present(then)):
+        sums = found.setdefault(view.device.run, {})
+        for part in PARTS:
+            held = view.of(part)
+            if held is not None:
+                sums[part] = sums.get(part, 0) + held
+    return found
+
+
+def _present(then: Then) -> list[DeviceView]:
+    # What its devices hold went with its process.
+    return [device for device in devices(then.cluster, then.at) if device.state not in OVER]
+
+
+def _of_devices(before: Then, after: Then) -> Iterator[Change]:
+    was, now = ({(device.run, device.id): device for device in _present(then)} for then in (before, after))
+    for (run, number), earlier, later in _pairs(was, now):
+        first = None if earlier is None else earlier.used_bytes
+        last = None if later is None else later.used_bytes
+        either = later or earlier
+        if first != last and either is not None:
+            how = _moved(first, last, earlier is None, later is None)
+            name, where = f"device {number}", either.hostname or ""
+            yield Change(Kind.DEVICE, run, name, how, first, last, agent=either.agent, detail=where)
+
+
+def _moved(before: int | None, after: int | None, is_new: bool = False, is_gone: bool = False) -> str:
+    if before is None:
+        return "came" if is_new else UNKNOWN_BEFORE
+    if after is None:
+        return "went" if is_gone else UNKNOWN_AFTER
+    return "grew" if after > before else "shrank"
+
+
+# Arrays
+
+
+class _Held(NamedTuple):
+    """Arrays that are alike but for the indices in their names."""
+
+    bytes: int = 0
+    number: int = 0
+
+
+_NONE = _Held()
+
+
+def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
+    was, now = _held(before.cluster), _held(after.cluster)
+    silent_before, silent_after = (_silent(then, _has_census) for then in (before, after))
+    for key, earlier, later in _pairs(was, now):
+        if earlier == later:
+            continue
+        run, name, *facts = key
+        change = Change(Kind.ARRAYS, run, name or "unnamed", "", detail=", ".join(filter(None, facts)))
+        if earlier is None and run in silent_before:
+            yield replace(change, how=UNKNOWN_BEFORE, after=(later or _NONE).bytes)
+        elif later is None and run in silent_after:
+            yield replace(change, how=UNKNOWN_AFTER, before=(earlier or _NONE).bytes)
+        else:
+            first, last = earlier or _NONE, later or _NONE
+            how = "appeared" if earlier is None else "went" if later is None else _grown(first, last)
+            yield replace(
+                change, how=how, before=first.bytes, after=last.bytes, counts=(first.number, last.number)
+            )
+
+
+def _grown(first: _Held, last: _Held) -> str:
+    return "grew" if last > first else "shrank"
+
+
+def _held(cluster: Cluster) -> dict[tuple[str, ...], _Held]:
+    found: dict[tuple[Any, ...], _Held] = {}
+    for view in arrays(cluster):
+        name = view.name and _INDEX.sub("[*]", view.name)
+        shape = "" if view.groups > 1 else f"{view.dtype}[{','.join(map(str, view.shape))}]"
+        key = view.run, name, shape, view.sharding, view.memory_kind, None if name else view.created
+        held = found.get(key, _NONE)
+        size = view.held_bytes
+        found[key] = _Held(held.bytes + size, held.number + view.count)
+    return found
+
+
+# Launches
+
+
+def _of_launches(before: Then, after: Then) -> Iterator[Change]:
+    """By function, of the process that launched it most: processes of a run launch together."""
+    most: dict[tuple[str, str], Change] = {}
+    for host in hosts(after.cluster):
+        earlier = _launches(before, host)
+        for function, count in host.launches.items():
+            first = None if earlier is None else earlier.get(function, 0)
+            change = Change(Kind.LAUNCHES, run_of(host), function, "launched", first, count, agent=host.agent)
+            found = most.get((change.run, function))
+            if count != first and (found is None or (found.grown or 0) < (change.grown or 0)):
+                most[change.run, function] = change
+    seconds = after.at - before.at
+    for change in most.values():
+        rate = "" if change.grown is None or seconds <= 0 else f"{change.grown / seconds:,.1f}/s"
+        yield replace(change, detail=rate, how=UNKNOWN_BEFORE if change.before is None else change.how)
+
+
+def _launches(then: Then, host: Host) -> Mapping[str, int] | None:
+    """What a process had launched by then; None where nobody knew."""
+    earlier = then.cluster.hosts.get(host.agent)
+    if earlier is not None and earlier.pulse_at is not None:
+        return earlier.launches
+    is_younger = host.hello is not None and host.hello.started_ms / 1000 > then.at
+    return {} if is_younger else None

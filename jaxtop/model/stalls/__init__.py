@@ -1,0 +1,1 @@
+"""Stalls: which process holds up the others, and where the threads of all processes stand."""

@@ -1,0 +1,315 @@
+"""Who holds up whom when a run stands still, told from what its processes say and from what is not heard.
+
+In this order: a process that is lost; one that compiles; one that has launched less than the others; one
+whose main thread stands elsewhere than most, or does not wait for JAX where others do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from jaxtop.model.arrays.ranges import named
+from jaxtop.model.liveness import State, interval_of, state_of, was_never_reached
+from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of, still_of
+from jaxtop.model.stalls.stacks import groups_of, place_text
+from jaxtop.model.views import run_of, runs
+from jaxtop.names import program_of, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.host import Host
+    from jaxtop.model.stalls.stacks import StackGroup
+
+# What is said of one process that is lost, and of several.
+_LOST = {
+    State.DIED: ("has died", "have died"),
+    State.GONE: ("is gone", "are gone"),
+    State.STOPPED: ("is stopped", "are stopped"),
+    State.BLOCKED: ("is blocked", "are blocked"),
+    State.UNREACHABLE: ("is not reachable from here", "are not reachable from here"),
+}
+# Who was lost so many seconds before the others stood still was not missed by them.
+MISSED_WITHIN = 20.0
+# A compilation that is worth waiting for.
+COMPILES_FOR = 2.0
+# JAX launches ahead of the devices, but not without end: hosts that are farther apart were not counted alike.
+FARTHEST = 64
+MOST_PLACES, LONGEST_NAME = 3, 60
+# Without a rhythm a run stands still after this many seconds if its hosts differ in what they launched, or in
+# whether they wait;
+DIFFERS_FOR = 10.0
+# and after this many if all of them wait for a launch, and none computes;
+WAITS_FOR = 20.0
+# or if it was launched so often before, and now takes this many times the longest lull.
+LAUNCHED, TIMES_A_LULL = 5, 3
+
+
+class Certainty(IntEnum):
+    """How much a diagnosis knows: that it stands still, where all stand, who is the cause, and also why."""
+
+    STANDS = 0
+    PLACES = 1
+    WHO = 2
+    WHY = 3
+    LOST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a run stands still: `odd` are the agents held to be the cause, `waiting` those that wait."""
+
+    run: str
+    at_ms: int
+    severity: str
+    text: str
+    odd: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    certainty: Certainty = Certainty.STANDS
+
+    @property
+    def about(self) -> str:
+        """The agent that a person should look at first."""
+        return next(iter((*self.odd, *self.waiting)), "")
+
+
+def diagnose(cluster: Cluster, run: str, at: float) -> Diagnosis | None:
+    """What holds a run up; None while nothing shows that it stands still."""
+    case = _case(cluster, run, at)
+    return case.diagnosis(run) if case.stalled else None
+
+
+def goes_on(cluster: Cluster, run: str, at: float) -> bool:
+    """Whether something happens on a process of the run; those that are lost tell nothing."""
+    return any(still_of(host) is None for host in _case(cluster, run, at).heard)
+
+
+def _case(cluster: Cluster, run: str, at: float) -> _Case:
+    members = next((each.hosts for each in runs(cluster) if each.id == run), ())
+    return _Case([view.host for view in members if run_of(view.host) == run], at)
+
+
+class _Case:
+    """A run that stands still, as far as it is known."""
+
+    def __init__(self, members: Sequence[Host], at: float) -> None:
+        self.at = at
+        self.states = {host.agent: state_of(host, at) for host in members}
+        self.present = [host for host in members if self.states[host.agent] is not State.ENDED]
+        self.lost = [
+            host for host in self.present if self.states[host.agent] in _LOST and not was_never_reached(host)
+        ]
+        self.heard = [host for host in self.present if self.states[host.agent] not in _LOST]
+        self.stalled = [host for host in self.heard if host.pulse.stall is not None]
+        self.has_rhythm = bool(self.stalled)
+        if not self.has_rhythm and self._is_stuck():
+            self.stalled = self.heard
+
+    def diagnosis(self, run: str) -> Diagnosis:
+        odd, certainty, text = self._cause()
+        culprits = {host.agent for host in odd}
+        waiting = tuple(host.agent for host in self.stalled if host.agent not in culprits)
+        is_grave = self.has_rhythm and len(waiting) > 1 and not self._compilers
+        severity = "critical" if is_grave else "warning"
+        agents = tuple(host.agent for host in odd)
+        return Diagnosis(run, int(self.at * 1000), severity, text, agents, waiting, certainty)
+
+    def _cause(self) -> tuple[list[Host], Certainty, str]:
+        if missed := self._missed():
+            return missed, Certainty.LOST, f"{self._waiting_text(self.stalled)}; {self._lost_text(missed)}"
+        if self._compilers:
+            return self._compilers, Certainty.WHY, self._compiling_text()
+        behind = self._behind()
+        if odd := behind or self._elsewhere():
+            return self._told(odd, is_behind=bool(behind))
+        if not self._are_all_seen:
+            return [], Certainty.STANDS, self._since()
+        return [], Certainty.PLACES, f"{self._since()}: {self._everywhere()}"
+
+    def _told(self, odd: list[Host], *, is_behind: bool) -> tuple[list[Host], Certainty, str]:
+        places = self._places(odd)
+        culprits = {host.agent for host in odd}
+        waiting = [host for host in self.stalled if host.agent not in culprits]
+        if is_behind:
+            said = f"{named(odd)} {'have' if len(odd) > 1 else 'has'} not launched it"
+            said += f": {places}" if places else ""
+        else:
+            said = self._standing(odd)
+        if is_behind or all(host.agent in self._waiters for host in waiting):
+            text = f"{self._waiting_text(waiting)}; {said}"
+        else:
+            text = f"{self._standing(waiting)}; {said}"
+        return odd, Certainty.WHY if places and self._are_all_seen else Certainty.WHO, text
+
+    # Without a rhythm
+
+    def _is_stuck(self) -> bool:
+        """Whether nothing happens on any process, some wait, and what they wait for will hardly come."""
+        stills = [still_of(host) for host in self.heard]
+        running = [running_of(host) for host in self.heard]
+        if not any(running) or not all(stills):
+            return False
+        shortest = min(map(self._seconds, self.heard))
+        if shortest < DIFFERS_FOR:
+            return False
+        if len(self.heard) > 1 and differing(self.heard) is not None:
+            return True
+        computing = [computes(host) for host in self.heard]
+        if any(computing):
+            return False
+        if not all(running) or self.lost:
+            return True
+        none_computes = all(each is False for each in computing)
+        return shortest >= WAITS_FOR and (none_computes or all(map(self._takes_too_long, self.heard)))
+
+    def _takes_too_long(self, host: Host) -> bool:
+        running, lull = running_of(host), host.pulse.lull
+        if running is None or lull is None or host.launches.get(running.function, 0) <= LAUNCHED:
+            return False
+        return running.seconds > TIMES_A_LULL * lull.longest_ms / 1000
+
+    # Who it is
+
+    def _missed(self) -> list[Host]:
+        began = min(self.at - self._seconds(host) for host in self.stalled)
+        # One that tells rarely may have gone on for as long after its last pulse.
+        return [
+            host
+            for host in self.lost
+            if max(host.link_at, (host.pulse_at or 0.0) + interval_of(host)) >= began - MISSED_WITHIN
+        ]
+
+    @cached_property
+    def _compilers(self) -> list[Host]:
+        return [
+            host
+            for host in self.heard
+            if host.pulse.stall is None and self._compiles_for(host) >= COMPILES_FOR
+        ]
+
+    def _behind(self) -> list[Host]:
+        """Those that launched less of what the others wait in; nobody, where the counters cannot tell."""
+        counts = {host.agent: host.launches.get(self.function, 0) for host in self.heard}
+        most, least = max(counts.values()), min(counts.values())
+        behind = [host for host in self.heard if counts[host.agent] < most]
+        if most - least > FARTHEST or len(behind) * 2 > len(self.heard):
+            return []
+        do_wait = all(host.agent in self._waiters for host in behind)
+        if self._groups and do_wait and len(self._waiters) < len(self.heard):
+            return []  # they wait, and somebody else does not: they were counted from another moment
+        return behind
+
+    def _elsewhere(self) -> list[Host]:
+        """Those that do not wait while others do; else those that do not stand where most of them stand."""
+        groups = self._groups
+        known = sum(len(group.agents) for group in groups)
+        busy = [group for group in groups if not group.is_waiting]
+        if len(busy) == len(groups):
+            busy = list(groups[1:]) if groups and len(groups[0].agents) > known / 2 else []
+        return self._hosts(agent for group in busy for agent in group.agents)
+
+    # What is known
+
+    @cached_property
+    def function(self) -> str:
+        """What they launched last; without a rhythm, what only some of them have launched."""
+        if not self.has_rhythm and (name := differing(self.heard)) is not None:
+            return name
+        said = Counter(still.function for host in self.stalled if (still := still_of(host)) is not None)
+        return said.most_common(1)[0][0]
+
+    @cached_property
+    def _groups(self) -> list[StackGroup]:
+        return groups_of(host for host in self.heard if has_stacks_of_now(host))
+
+    @cached_property
+    def _waiters(self) -> set[str]:
+        """The agents whose main threads wait in JAX."""
+        return {agent for group in self._groups if group.is_waiting for agent in group.agents}
+
+    @cached_property
+    def _are_all_seen(self) -> bool:
+        """Whether the stacks of all that stand still have come."""
+        return sum(len(group.agents) for group in self._groups) == len(self.stalled)
+
+    def _hosts(self, agents: Iterable[str]) -> list[Host]:
+        wanted = set(agents)
+        return [host for host in self.heard if host.agent in wanted]
+
+    def _seconds(self, host: Host) -> float:
+        """For how long it stands still, by its own clock and the time since it spoke."""
+        still = still_of(host)
+        since = still.since_ms if still else host.pulse.at_ms
+        return (host.pulse.at_ms - since) / 1000 + self._age(host)
+
+    def _age(self, host: Host) -> float:
+        return max(0.0, self.at - (host.pulse_at or self.at))
+
+    def _compiles_for(self, host: Host) -> float:
+        longest = max((host.pulse.at_ms - each.since_ms for each in host.pulse.compiling), default=0)
+        return longest / 1000 + self._age(host) if host.pulse.compiling else 0.0
+
+    # How it is said
+
+    def _since(self) -> str:
+        first = max(self.stalled, key=self._seconds)
+        stall = first.pulse.stall
+        usual = f" (usually every {stall.usual_ms / 1000:.1f} s)" if stall else ""
+        who = "" if len(self.present) == 1 else f" by {named(self.stalled)}"
+        return f"nothing launched{who} for {self._seconds(first):.0f} s{usual}"
+
+    def _standing(self, hosts: list[Host]) -> str:
+        many = len(hosts) > 1
+        return f"{named(hosts)} {'stand' if many else 'stands'} at {self._places(hosts)}"
+
+    def _everywhere(self) -> str:
+        """Where all stand, if nobody can be picked out."""
+        first, *others = self._groups
+        if len(self.present) == 1:
+            return f"stands at {first.text}"
+        if not others and len(first.agents) == len(self.heard):
+            return f"all stand at {first.text}; which one holds up the others cannot be told"
+        groups = self._groups[:MOST_PLACES]
+        places = "; ".join(f"{named(self._hosts(group.agents))} at {group.text}" for group in groups)
+        return f"{places}; which one holds up the others cannot be told"
+
+    def _waiting_text(self, hosts: list[Host]) -> str:
+        if not hosts:
+            return self._since()
+        return f"{named(hosts)} {'wait' if len(hosts) > 1 else 'waits'} in {self._program(hosts[0])}"
+
+    def _program(self, host: Host) -> str:
+        """The program that they wait in, and the collective if there is only one that it can be."""
+        if self.function.endswith("()"):
+            return f"what follows {self.function}"  # no launch was ever counted: the script told of its steps
+        program = program_of(self.function)
+        known = [each for (name, _), each in host.inventories.items() if name == program]
+        program = shorten(program, LONGEST_NAME)
+        if len(known) == 1 and len(known[0].collectives) == 1 and not known[0].rest and not known[0].unread:
+            return f"{program} ({known[0].collectives[0].op})"
+        return program
+
+    def _places(self, hosts: list[Host]) -> str:
+        wanted = {host.agent for host in hosts}
+        found = [group for group in self._groups if wanted & set(group.agents)]
+        return ", ".join(place_text(group.place) for group in found[:MOST_PLACES])
+
+    def _lost_text(self, hosts: list[Host]) -> str:
+        by_state: dict[State, list[Host]] = {}
+        for host in hosts:
+            by_state.setdefault(self.states[host.agent], []).append(host)
+        return ", ".join(f"{named(of)} {_LOST[state][len(of) > 1]}" for state, of in by_state.items())
+
+    def _compiling_text(self) -> str:
+        first = max(self._compilers, key=self._compiles_for)
+        what = shorten(min(first.pulse.compiling, key=lambda each: each.since_ms).function, LONGEST_NAME)
+        many = len(self._compilers) > 1
+        return (
+            f"{named(self._compilers)} {'compile' if many else 'compiles'} {what} "
+            f"for {self._compiles_for(first):.0f} s: the others wait"
+        )

@@ -1,0 +1,128 @@
+"""Stacks as a tree: hosts that stand at the same place, each host, its threads, and the lines of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from jaxtop.model.arrays.ranges import named
+from jaxtop.model.stalls.stacks import StackGroup, line_text, place_text, stack_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.host import Host
+    from jaxtop.wire import Place, Thread
+
+
+@dataclass(frozen=True)
+class StackNode:
+    """A group, a host, a thread or a line: whichever is not None last."""
+
+    path: tuple[Hashable, ...]
+    depth: int
+    hosts: tuple[Host, ...]
+    group: StackGroup
+    thread: Thread | None = None
+    frame: Place | None = None
+    is_group: bool = False
+    run: str = ""
+
+    @property
+    def is_branch(self) -> bool:
+        return self.frame is None
+
+    @property
+    def open_unasked(self) -> bool:
+        """Of a group that was opened the first host's main thread is seen at once."""
+        if self.is_group:
+            return False
+        if self.thread is not None:
+            return self.thread.is_main
+        return self.hosts[0].agent == self.group.agents[0]
+
+    @property
+    def host(self) -> Host | None:
+        """The one that it is about, if it is about one."""
+        return self.hosts[0] if len(self.hosts) == 1 else None
+
+    @property
+    def label(self) -> str:
+        if self.frame is not None:
+            return line_text(self.frame)
+        if self.thread is not None:
+            more = f", {self.thread.unsent} more lines" if self.thread.unsent else ""
+            return f"{'main thread' if self.thread.is_main else f'thread {self.thread.name}'}{more}"
+        if self.is_group and len(self.hosts) > 1:
+            return f"{self.run}{named(self.hosts)}"
+        return f"{self.run}{self.hosts[0].label}"
+
+    @property
+    def innermost(self) -> Place | None:
+        """The line that a thread stands at; of a host or group its main thread's; or the line itself."""
+        if self.frame is not None:
+            return self.frame
+        thread = self.thread or next(iter(self.hosts[0].stacks.threads), None)
+        return thread.frames[-1] if thread is not None and thread.frames else None
+
+    @property
+    def at_ms(self) -> int:
+        """When it was so, by the agent's clock."""
+        return min(host.stacks.at_ms for host in self.hosts)
+
+    @cached_property
+    def children(self) -> Sequence[StackNode]:
+        if self.frame is not None:
+            return ()
+        if self.thread is not None:
+            lines = list(reversed(self.thread.frames))
+            return [self._below(("line", i), thread=self.thread, frame=line) for i, line in enumerate(lines)]
+        if self.is_group and len(self.hosts) > 1:
+            return [self._below((host.agent,), hosts=(host,), run="") for host in self.hosts]
+        threads = self.hosts[0].stacks.threads
+        return [self._below((i, thread.name), thread=thread) for i, thread in enumerate(threads)]
+
+    def _below(
+        self,
+        step: tuple[Hashable, ...],
+        *,
+        hosts: tuple[Host, ...] | None = None,
+        thread: Thread | None = None,
+        frame: Place | None = None,
+        run: str | None = None,
+    ) -> StackNode:
+        return StackNode(
+            (*self.path, step),
+            self.depth + 1,
+            hosts or self.hosts,
+            self.group,
+            thread,
+            frame,
+            run=self.run if run is None else run,
+        )
+
+
+def stack_nodes(
+    cluster: Cluster, run_names: dict[str, str], test: Callable[[Host], bool] | None = None
+) -> list[StackNode]:
+    """The groups of all runs, of the hosts that pass the test; several runs have their names before them."""
+    nodes = []
+    for group in stack_groups(cluster):
+        hosts = tuple(cluster.hosts[agent] for agent in group.agents)
+        if test is not None:
+            hosts = tuple(host for host in hosts if test(host))
+        if hosts:
+            name = f"{run_names.get(group.run) or group.run} " if len(run_names) > 1 else ""
+            # The first host stands for a group: it stays that group while others come and go.
+            path = (group.run, hosts[0].agent)
+            nodes.append(StackNode(path, 0, hosts, group, is_group=True, run=name))
+    return nodes
+
+
+def words_of(host: Host) -> str:
+    """Where words of a filter are looked for: who it is, and every line that its threads stand in."""
+    lines = [place_text(frame) for thread in host.stacks.threads for frame in thread.frames]
+    names = [thread.name for thread in host.stacks.threads]
+    return " ".join([host.label, *names, *lines]).lower()

@@ -1,0 +1,185 @@
+"""The step of a run: how long it takes, how much is computed in it, and what that is of the devices' peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from jaxtop.model.host import NO_WINDOW
+from jaxtop.model.liveness import is_over
+from jaxtop.model.peaks import peak_of
+from jaxtop.model.stalls.lulls import still_of
+from jaxtop.model.views import scaled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jaxtop.model.host import Host
+    from jaxtop.wire import Launch
+
+# What a script calls the tokens of a step, in `agent.step(i, tokens=…)`.
+TOKENS = "tokens"
+# After so many times the longest step without a launch, steps are a matter of the past.
+TIMES_A_STEP = 3
+# Fewer launches in a window do not tell how much of the time nothing ran.
+FEWEST_LAUNCHES = 3
+
+
+@dataclass(frozen=True)
+class StepView:
+    """The step of one process. Operations, power and tokens are those of all its devices together.
+
+    `functions` is the group of launches of a step, empty where the script tells of its steps itself. What the
+    devices compute is counted in the compiled programs, and their peak is what their makers say: an estimate.
+    `launches` are those of a step, one of a group as often as it is repeated; None where none were seen.
+    """
+
+    functions: tuple[str, ...]
+    is_told: bool
+    steps: int
+    launches: float | None
+    mean_s: float | None
+    p50_s: float | None
+    p90_s: float | None
+    p99_s: float | None
+    per_second: float | None
+    idle: float | None
+    flops: int | None
+    flops_per_second: float | None
+    utilization: float | None
+    peak_source: str
+    watts: float | None
+    tokens_per_second: float | None
+    # Whether the operations, and what follows from them, are lower bounds.
+    flops_at_least: bool = False
+    # For how long no step has ended, where that is far longer than one takes: the times are of the past then,
+    # and there is no pace.
+    past_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        """What makes the step, in a word."""
+        return "agent.step()" if self.is_told else " + ".join(self.functions)
+
+    @property
+    def jitter(self) -> float | None:
+        """By how much a slow step, one of ten, takes longer than one in the middle."""
+        return None if not self.p50_s or self.p90_s is None else self.p90_s / self.p50_s - 1
+
+    @property
+    def joules_per_step(self) -> float | None:
+        return _per(self.watts, self.per_second)
+
+    @property
+    def joules_per_token(self) -> float | None:
+        return _per(self.watts, self.tokens_per_second)
+
+
+@dataclass(frozen=True)
+class RunStep:
+    """The steps of all processes of a run: the one in the middle, and whose takes longest."""
+
+    p50_s: float
+    slowest: Host
+    slowest_s: float
+
+
+def pace_of(host: Host) -> float | None:
+    """Steps a second: by the rhythm, else by what the script told; None where no steps are made any more."""
+    if is_over(host) or past_of(host) is not None:
+        return None
+    rhythm = host.pulse.rhythm
+    if rhythm is not None:
+        return scaled(rhythm.milli_per_s, 1000)
+    return host.steps.per_second if host.steps else None
+
+
+def past_of(host: Host) -> float | None:
+    """For how long no step has ended, by the process's own clock; None unless that is very long."""
+    still, rhythm = still_of(host), host.pulse.rhythm
+    if still is None:
+        return None
+    seconds = (host.pulse.at_ms - still.since_ms) / 1000
+    known = () if rhythm is None else (rhythm.p99_us, rhythm.p50_us, rhythm.mean_us)
+    longest = max((each for each in known if each is not None), default=0) / 1e6
+    return seconds if host.pulse.stall is not None or seconds > TIMES_A_STEP * longest else None
+
+
+def steps_of(host: Host) -> int | None:
+    """How many steps a host made: those that the script told, else those that were found."""
+    told, rhythm = host.pulse.step, host.pulse.rhythm
+    if told is not None:
+        return told.calls
+    return None if rhythm is None else rhythm.steps
+
+
+def step_of(host: Host) -> StepView | None:
+    """The step of a host; None while nobody can tell, and once its process is over."""
+    rhythm, hello = host.pulse.rhythm, host.hello
+    if rhythm is None or hello is None or is_over(host):
+        return None
+    per_second = pace_of(host)
+    flops = None if rhythm.flops is None else rhythm.flops * len(hello.devices)
+    achieved = None if flops is None or per_second is None else flops * per_second
+    peaks = [peak_of(hello, device) for device in hello.devices]
+    known = [each for each in peaks if each is not None]
+    peak = sum(each.flops for each in known) if known and len(known) == len(peaks) else None
+    tokens = host.pulse.step.metrics.get(TOKENS) if host.pulse.step else None
+    return StepView(
+        functions=rhythm.functions,
+        is_told=not rhythm.functions,
+        steps=rhythm.steps,
+        launches=scaled(rhythm.launches_centi or None, 100),
+        mean_s=scaled(rhythm.mean_us, 1_000_000),
+        p50_s=scaled(rhythm.p50_us, 1_000_000),
+        p90_s=scaled(rhythm.p90_us, 1_000_000),
+        p99_s=scaled(rhythm.p99_us, 1_000_000),
+        per_second=per_second,
+        idle=_idle(host.window.launches) if host.window is not NO_WINDOW else None,
+        flops=flops,
+        flops_per_second=achieved,
+        utilization=_per(achieved, peak),
+        peak_source=known[0].source if peak is not None else "",
+        watts=_watts(host),
+        tokens_per_second=None if tokens is None or per_second is None else tokens * per_second,
+        flops_at_least=rhythm.flops_at_least,
+        past_s=past_of(host),
+    )
+
+
+def step_of_run(hosts: Iterable[Host]) -> RunStep | None:
+    """The step of these hosts together; None while none of them tells of one."""
+    took = [
+        (host.pulse.rhythm.p50_us, host)
+        for host in hosts
+        if host.pulse.rhythm is not None and host.pulse.rhythm.p50_us is not None and not is_over(host)
+    ]
+    if not took:
+        return None
+    longest, slowest = max(took, key=lambda each: each[0])
+    return RunStep(median(each for each, _ in took) / 1e6, slowest, longest / 1e6)
+
+
+def _per(amount: float | None, of: float | None) -> float | None:
+    return None if amount is None or not of else amount / of
+
+
+def _watts(host: Host) -> float | None:
+    """Unknown where that of one of its devices is."""
+    column = host.pulse.devices.power_mw
+    known = [each for each in column or () if each is not None]
+    return sum(known) / 1000 if column and len(known) == len(column) else None
+
+
+def _idle(launches: Iterable[Launch]) -> float | None:
+    """The share of a window, from its first launch to the end of its last, in which no program ran."""
+    spans = sorted((each.start_us, each.start_us + each.duration_us) for each in launches)
+    if len(spans) < FEWEST_LAUNCHES:
+        return None
+    first, until = spans[0]
+    idle = 0
+    for start, end in spans:
+        idle += max(0, start - until)
+        until = max(until, end)
+    return idle / (until - first) if until > first else None

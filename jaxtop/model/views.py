@@ -1,0 +1,328 @@
+"""What the model says, put the way it is shown: runs, hosts in order, devices, meshes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import groupby, islice
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from jaxtop import wire
+from jaxtop.model.host import NO_PULSE
+from jaxtop.model.liveness import OVER, PAST, State, is_over, pulse_of, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from jaxtop.model.figures import Figure
+    from jaxtop.model.fold import Cluster
+    from jaxtop.model.host import Host
+
+
+# Launches a second are of about so long, or of two pulses where these are rarer.
+RATE_SECONDS = 10.0
+
+
+def interval(cluster: Cluster) -> float:
+    """The seconds between two pulses of the host that tells most often."""
+    hellos = [host.hello for host in cluster.hosts.values() if host.hello]
+    return min((hello.interval_ms for hello in hellos), default=1000) / 1000
+
+
+@dataclass(frozen=True)
+class Run:
+    """A program that runs on one or more processes."""
+
+    id: str
+    name: str | None
+    process_count: int | None
+    hosts: tuple[HostView, ...]
+
+
+@dataclass(frozen=True)
+class HostView:
+    """The newest agent of a process, and how many times the process was started."""
+
+    host: Host
+    incarnation: int
+
+
+# Not frozen: thousands are made at each paint, and to freeze them would take five times as long.
+@dataclass(slots=True)
+class DeviceView:
+    """A device with its latest figures; None where nobody knows."""
+
+    run: str
+    agent: str
+    process_index: int | None
+    hostname: str | None
+    state: State
+    id: int
+    local_id: int | None
+    position: int
+    platform: str
+    kind: str
+    coords: tuple[int, ...] | None
+    core_on_chip: int | None
+    slice_index: int | None
+    used_bytes: int | None
+    peak_bytes: int | None
+    limit_bytes: int | None
+    memory_source: str | None
+    utilization: float | None
+    power_w: float | None
+    temperature_c: float | None
+    launches_per_second: float | None
+    host_cpu_percent: float | None
+    pulse: wire.Pulse = field(repr=False)
+
+    def read(self, of: Figure) -> float | None:
+        """One of `DEVICE_FIGURES` or `HOST_FIGURES`."""
+        return of.read(self.pulse, self.position)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells a device from all others: its agent and its id."""
+        return self.agent, self.id
+
+    @property
+    def used_share(self) -> float | None:
+        """Of what the allocator may use."""
+        if self.used_bytes is None or not self.limit_bytes:
+            return None
+        return self.used_bytes / self.limit_bytes
+
+
+@dataclass(frozen=True)
+class MeshView:
+    """A mesh that live arrays of a run lie on; devices in row-major order of the axes."""
+
+    run: str
+    axes: tuple[tuple[str, int], ...]
+    device_ids: tuple[int, ...]
+
+    @cached_property
+    def positions(self) -> dict[int, int]:
+        """The place of each device in the row-major order."""
+        return {device_id: i for i, device_id in enumerate(self.device_ids)}
+
+    def coordinates(self, device_id: int) -> tuple[int, ...] | None:
+        """Where a device stands in the mesh."""
+        rest = self.positions.get(device_id)
+        if rest is None:
+            return None
+        found = []
+        for _, size in reversed(self.axes):
+            rest, at = divmod(rest, size)
+            found.append(at)
+        return tuple(reversed(found))
+
+
+def runs(cluster: Cluster) -> list[Run]:
+    """All runs, by name and id, each with its processes in order; sorted once for each state of the model."""
+    known = cluster.known_runs
+    if known is None or known[0] != cluster.changes:
+        known = cluster.known_runs = cluster.changes, _runs(cluster)
+    return known[1]
+
+
+def _runs(cluster: Cluster) -> list[Run]:
+    found = []
+    for run_id, members in _members(cluster).items():
+        views = tuple(_newest_of_each_process(sorted(members, key=_order), cluster.dropped.starts))
+        names = [view.host.run_name for view in views if view.host.run_name]
+        counts = [view.host.process_count for view in views if view.host.process_count]
+        found.append(Run(run_id, names[0] if names else None, max(counts, default=None), views))
+    return sorted(found, key=lambda run: (run.name or "", run.id))
+
+
+def _members(cluster: Cluster) -> dict[str, list[Host]]:
+    """The hosts by run; one that does not know its run yet counts with those of its name that lack one."""
+    found: dict[str, list[Host]] = {}
+    by_name: dict[str | None, dict[str, list[Host]]] = {}
+    for host in sorted(cluster.hosts.values(), key=lambda host: (host.run is None, _order(host))):
+        name, run = host.run_name, run_of(host)
+        if host.run is None and name is not None and not is_over(host):
+            alike = by_name.get(name, {}).items()
+            run = next((each for each, those in alike if _lack(those, host)), run)
+        members = found.setdefault(run, [])
+        members.append(host)
+        if not is_over(host):
+            by_name.setdefault(name, {})[run] = members
+    return found
+
+
+def _lack(members: list[Host], host: Host) -> bool:
+    """Whether the run of these has room for one more, and for this one; those that are over leave theirs."""
+    count = members[0].process_count or host.process_count
+    index = host.process_index
+    there = [each for each in members if not is_over(each)]
+    is_free = index is None or all(each.process_index != index for each in there)
+    return is_free and (count is None or len(there) < count)
+
+
+def hosts(cluster: Cluster) -> list[Host]:
+    """The hosts of all runs, in order; of a process that was started again, the newest."""
+    return [view.host for run in runs(cluster) for view in run.hosts]
+
+
+# The devices of a host as they were derived, with what they were derived from.
+Known = dict[str, tuple["Host", "State", list["DeviceView"]]]
+
+
+def devices(cluster: Cluster, now: float, known: Known | None = None) -> list[DeviceView]:
+    """The devices of all runs, by process and in the order of JAX.
+
+    Who asks often hands in a `known` and keeps it: only what changed is derived again.
+    """
+    known = {} if known is None else known
+    found: list[DeviceView] = []
+    there = hosts(cluster)
+    for host in there:
+        state = state_of(host, now)
+        entry = known.get(host.agent)
+        if entry is None or entry[0] is not host or entry[1] is not state:
+            entry = known[host.agent] = host, state, list(_devices_of(cluster, host, state))
+        found += entry[2]
+    if len(known) > len(there):  # some were dropped
+        for agent in known.keys() - {host.agent for host in there}:
+            del known[agent]
+    return found
+
+
+def present(device: DeviceView, *, is_past: bool = False) -> DeviceView:
+    """The device as it is now. The figures of an exited process are blanked.
+
+    If its whole run is past, what the device held at the end stays, as the arrays of the run do.
+    """
+    if device.state not in OVER:
+        return device
+    held = device.pulse.devices if is_past else wire.DeviceSample()
+    memory = wire.DeviceSample(
+        used_bytes=held.used_bytes, peak_bytes=held.peak_bytes, limit_bytes=held.limit_bytes
+    )
+    return replace(
+        device,
+        used_bytes=figure(held.used_bytes, device.position),
+        peak_bytes=figure(held.peak_bytes, device.position),
+        utilization=None,
+        power_w=None,
+        temperature_c=None,
+        launches_per_second=None,
+        host_cpu_percent=None,
+        pulse=structs.replace(NO_PULSE, devices=memory),
+    )
+
+
+def launch_rate(cluster: Cluster, agent: str) -> float | None:
+    """Launches per second of a host, of late; None while they were not counted twice."""
+    host = cluster.hosts.get(agent)
+    since = None if host is None or _is_blind(host) else host.launches_since
+    samples = cluster.history.get(agent, ())
+    if since is None or not samples:
+        return None
+    first = last = samples[-1]
+    for sample in islice(reversed(samples), 1, None):
+        if sample.at < since or (first is not last and sample.at < last.at - RATE_SECONDS):
+            break
+        first = sample
+    return (last.launches - first.launches) / (last.at - first.at) if last.at > first.at else None
+
+
+def _is_blind(host: Host) -> bool:
+    """Whether its launches are not counted: that the counters stand still says nothing then."""
+    return host.hello is not None and host.hello.sources.get("launches", "").startswith("off")
+
+
+def memory_history(cluster: Cluster, agent: str, position: int) -> list[int | None]:
+    """Bytes in use of one device, oldest first."""
+    return [figure(sample.used_bytes, position) for sample in cluster.history.get(agent, ())]
+
+
+def figure(column: tuple[int | None, ...] | None, position: int) -> int | None:
+    """One device's entry of a column that may be unknown as a whole."""
+    return column[position] if column is not None and position < len(column) else None
+
+
+def scaled(value: int | None, unit: int) -> float | None:
+    """A figure out of its small unit; unknown stays unknown."""
+    return None if value is None else value / unit
+
+
+def meshes(cluster: Cluster) -> list[MeshView]:
+    """The distinct meshes of all runs, largest first."""
+    # By identity: the fold made equal meshes one, and a thousand hosts report the same few.
+    found = {(run_of(host), id(mesh)): mesh for host in hosts(cluster) for mesh in host.arrays.meshes}
+    views = [mesh_view(run, mesh) for (run, _), mesh in found.items() if _is_whole(mesh)]
+    return sorted(views, key=lambda mesh: (mesh.run, -len(mesh.device_ids), mesh.axes, mesh.device_ids))
+
+
+def run_of(host: Host) -> str:
+    """The id of its run; a host that does not know one is a run by itself."""
+    return host.run or host.agent
+
+
+def _order(host: Host) -> tuple[int, int]:
+    index = host.process_index
+    started = host.hello.started_ms if host.hello else 0
+    return (index if index is not None else 1 << 30, started)
+
+
+def _newest_of_each_process(members: list[Host], dropped: Mapping[Any, int]) -> Iterator[HostView]:
+    unplaced = [host for host in members if host.process_index is None]
+    placed = [host for host in members if host.process_index is not None]
+    for index, group in groupby(placed, key=lambda host: host.process_index):
+        incarnations = list(group)
+        newest = incarnations[-1]
+        yield HostView(newest, len(incarnations) + dropped.get((run_of(newest), index), 0))
+    for host in unplaced:
+        yield HostView(host, 1)
+
+
+def _devices_of(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceView]:
+    # The last figures of an exited process stay: `present` blanks them.
+    pulse = host.pulse if state in OVER else pulse_of(host, state)
+    sample = pulse.devices
+    run, index, hostname = run_of(host), host.process_index, host.hostname
+    rate = None if state in PAST else launch_rate(cluster, host.agent)
+    cpu = scaled(pulse.host.process_cpu_permille, 10)
+    for i, device in enumerate(host.hello.devices if host.hello else ()):
+        yield DeviceView(
+            run=run,
+            agent=host.agent,
+            process_index=index,
+            hostname=hostname,
+            state=state,
+            id=device.id,
+            local_id=device.local_id,
+            position=i,
+            platform=device.platform,
+            kind=device.kind,
+            coords=device.coords,
+            core_on_chip=device.core_on_chip,
+            slice_index=device.slice_index,
+            used_bytes=figure(sample.used_bytes, i),
+            peak_bytes=figure(sample.peak_bytes, i),
+            limit_bytes=figure(sample.limit_bytes, i),
+            memory_source=pulse.memory_source,
+            utilization=scaled(figure(sample.utilization_permille, i), 1000),
+            power_w=scaled(figure(sample.power_mw, i), 1000),
+            temperature_c=figure(sample.temperature_c, i),
+            launches_per_second=rate,
+            host_cpu_percent=cpu,
+            pulse=pulse,
+        )
+
+
+def _is_whole(mesh: wire.Mesh) -> bool:
+    sizes = [size for _, size in mesh.axes]
+    return all(size > 0 for size in sizes) and prod(sizes) == sum(count for _, count in mesh.device_ids)
+
+
+@lru_cache(maxsize=256)
+def mesh_view(run: str, mesh: wire.Mesh) -> MeshView:
+    """The mesh of a run with its devices named."""
+    return MeshView(run, mesh.axes, wire.unpack_ids(mesh.device_ids))

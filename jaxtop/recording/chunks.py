@@ -1,0 +1,122 @@
+"""Chunks of a file: what tells one from other bytes, and the messages in it."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.recording.layout import LATEST_NS
+
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Container, Iterator
+
+RECORD = struct.Struct("<BQ")
+CHUNK_CODE, SCHEMA_CODE, CHANNEL_CODE, MESSAGE_CODE = 6, 3, 4, 5
+# More than any chunk of ours has: bytes, messages, bytes for each packed one. What claims more is corrupt.
+LARGEST, MOST_MESSAGES = 1 << 24, 100_000
+MOST_PACKED, PACKED_FREELY = 1_000, 1 << 16
+_HEAD = struct.Struct("<QQQII")
+_MESSAGE = struct.Struct("<HIQQ")
+_ZSTD = b"\x04\x00\x00\x00zstd"
+_BEFORE_ZSTD = RECORD.size + _HEAD.size - 4
+_LONGEST_WORD = 16
+# So many bytes of a chunk tell whether it is one.
+ENOUGH = RECORD.size + _HEAD.size + _LONGEST_WORD + 8
+
+
+class Message(NamedTuple):
+    """A message in a chunk."""
+
+    channel: int
+    sequence: int
+    logged: int
+    published: int
+    raw: bytes
+
+
+def times(content: mmap.mmap, at: int) -> tuple[int, int]:
+    """The times of the first and the last message, as the chunk's head has them."""
+    start, end, *_ = _HEAD.unpack_from(content, at + RECORD.size)
+    return start, end
+
+
+def is_one(content: mmap.mmap, at: int) -> bool:
+    """Whether this is the beginning of a chunk: what it says of its lengths must agree."""
+    code, length = RECORD.unpack_from(content, at)
+    if code != CHUNK_CODE or at + ENOUGH > len(content):
+        return False
+    start, end, unpacked, _, count = _HEAD.unpack_from(content, at + RECORD.size)
+    if start > end or unpacked > LARGEST or length > LARGEST or count > _LONGEST_WORD:
+        return False
+    (packed,) = struct.unpack_from("<Q", content, at + RECORD.size + _HEAD.size + count)
+    return bool(length == _HEAD.size + count + 8 + packed) and not _is_bomb(unpacked, packed)
+
+
+def unpacked_length(content: mmap.mmap, at: int) -> int:
+    """How many bytes are in a chunk, as its head has it."""
+    _, _, unpacked, *_ = _HEAD.unpack_from(content, at + RECORD.size)
+    return int(unpacked)
+
+
+def _is_bomb(unpacked: int, packed: int) -> bool:
+    return unpacked > LARGEST or (unpacked > PACKED_FREELY and unpacked > MOST_PACKED * packed)
+
+
+def find(content: mmap.mmap, at: int, end: int | None = None) -> int:
+    """Where the next chunk begins, by the look of it; -1 if none does."""
+    end = len(content) if end is None else min(end, len(content))
+    found = content.find(_ZSTD, at + _BEFORE_ZSTD, end)
+    while found >= 0:
+        if is_one(content, found - _BEFORE_ZSTD):
+            return found - _BEFORE_ZSTD
+        found = content.find(_ZSTD, found + 1, end)
+    return -1
+
+
+def unpack(raw: bytes) -> bytes:
+    """What is in a chunk; ValueError or struct.error if it is not what was written."""
+    import zstandard  # heavy, and needed only by who reads
+
+    _, _, unpacked, crc, count = _HEAD.unpack_from(raw)
+    compression = raw[_HEAD.size : _HEAD.size + count]
+    packed = raw[_HEAD.size + count + 8 :]
+    if _is_bomb(unpacked, len(packed)):
+        raise ValueError("a chunk that is too large")
+    if compression not in (b"zstd", b""):
+        raise ValueError("a compression that jaxtop does not use")
+    try:
+        # Room is made for what the packed bytes themselves claim, before anything of them is checked.
+        if compression and zstandard.frame_content_size(packed) not in (-1, unpacked):
+            raise ValueError("a chunk of another length than it says")
+        content = zstandard.decompress(packed, unpacked) if compression else packed
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
+    if zlib.crc32(content) != crc:  # ours always have one: none, which MCAP allows, is damage
+        raise ValueError("a chunk whose checksum is wrong")
+    return content
+
+
+def records(content: bytes, only: Container[int] | None = None) -> Iterator[Message | bytes]:
+    """The messages in an unpacked chunk, of these channels alone, and its channel records as they are.
+
+    ValueError or struct.error if it has others, more than chunks of ours have, or times that are none.
+    """
+    view, at, count = memoryview(content), 0, 0
+    while at + RECORD.size <= len(view):
+        code, length = RECORD.unpack_from(view, at)
+        start, at = at + RECORD.size, at + RECORD.size + length
+        if code == MESSAGE_CODE:
+            count += 1
+            channel, sequence, logged, published = _MESSAGE.unpack_from(view, start)
+            if logged > LATEST_NS or count > MOST_MESSAGES:
+                raise ValueError("a chunk with a time or a number of messages that is none of ours")
+            if only is not None and channel not in only:
+                continue
+            raw = bytes(view[start + _MESSAGE.size : at])
+            yield Message(channel, sequence, logged, published, raw)
+        elif code == CHANNEL_CODE:
+            yield bytes(view[start:at])
+        elif code != SCHEMA_CODE:
+            raise ValueError("a record that chunks do not have")

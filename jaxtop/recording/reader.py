@@ -1,0 +1,265 @@
+"""Reads one recording: finished, cut off, corrupt in places, or still growing."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Self
+
+import msgspec
+
+from jaxtop import wire
+from jaxtop.recording import chunks
+from jaxtop.recording import index as indexes
+from jaxtop.recording.chunks import RECORD
+from jaxtop.recording.index import NotARecording
+from jaxtop.recording.layout import LATEST_NS, Channel
+from jaxtop.wire.times import to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+    from pathlib import Path
+
+    from jaxtop.recording.index import ChunkAt, Clock, Index, KeyframeAt
+
+# Chunks that are kept unpacked, and messages in them: playing back and forth reads the same ones again.
+CHUNKS_KEPT, MESSAGES_KEPT = 8, 200_000
+# Who has told as many windows since the file was begun needs none from before.
+FEW_WINDOWS = 4
+_PARTS = msgspec.msgpack.Decoder(list[tuple[int, str, str, bytes]])
+
+
+class Recording:
+    """An open file and its index. Not for several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file: IO[bytes] = path.open("rb")
+        except OSError as error:
+            raise NotARecording(f"{path} cannot be read: {error.strerror}") from None
+        self._kept: OrderedDict[int, list[tuple[int, Channel, wire.Frame]]] = OrderedDict()
+        self._corrupt: set[int] = set()
+        self._foreign: set[int] = set()
+        try:
+            self.index: Index = indexes.read(path, self._file)
+        except (OSError, ValueError, struct.error) as error:
+            self._file.close()
+            raise NotARecording(f"{path} cannot be read: {error}") from None
+        except NotARecording:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def refresh(self) -> bool:
+        """Take in what was written since; whether there was something."""
+        before = len(self.index.chunks)
+        indexes.scan(self.path, self._file, self.index)
+        return len(self.index.chunks) > before
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What the writer said of the file."""
+        return self.index.about
+
+    @property
+    def clock(self) -> Clock | None:
+        """How its times differ from those of process 0."""
+        return self.index.clock
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        """The times of the first frame and of the last one."""
+        chunks = self.index.chunks
+        if not chunks:
+            return None
+        first = next((each for each in chunks if not each.is_keyframe), chunks[0])
+        return to_seconds(first.start), to_seconds(max(each.end for each in chunks[-8:]))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the state of the file, a line each."""
+        notes = []
+        name = self.path.name
+        bad = self.index.corrupt + len(self._corrupt)
+        if bad:
+            notes.append(f"{name}: {bad} corrupt place{'s' if bad > 1 else ''} skipped, the rest is shown")
+        if self._foreign:
+            notes.append(f"{name}: {len(self._foreign)} channels of others skipped")
+        if not self.index.is_finished:
+            notes.append(f"{name} was not finished: shown up to its last complete part")
+        return tuple(notes)
+
+    def keyframe_before(self, ns: int) -> KeyframeAt | None:
+        """The last keyframe at that time or before."""
+        found = bisect_right(self.index.keyframes, ns, key=lambda each: each.at) - 1
+        return self.index.keyframes[found] if found >= 0 else None
+
+    def state(self, keyframe: KeyframeAt) -> list[wire.Frame]:
+        """The state at a keyframe, as frames with their own times; what tells of the past comes last."""
+        found = self.keyframe(keyframe)
+        past = [frame for frame in found if frame.kind.startswith("past")]
+        now = [frame for frame in found if not frame.kind.startswith("past")]
+        return [*now, *self._windows(keyframe), *past]
+
+    def keyframe(self, keyframe: KeyframeAt) -> list[wire.Frame]:
+        """The messages of a keyframe, without the windows to which it points."""
+        found: list[wire.Frame] = []
+        for chunk in self.index.chunks[keyframe.chunk :]:
+            if not chunk.is_keyframe or chunk.start != keyframe.at:
+                break
+            for _, _, part in self._read(chunk):
+                try:
+                    state = _PARTS.decode(part.raw)
+                except msgspec.DecodeError:
+                    self._corrupt.add(chunk.offset)
+                    continue
+                found += [
+                    wire.Frame(to_seconds(at), agent, kind, wire.LOCAL_SEQUENCE, raw)
+                    for at, agent, kind, raw in state
+                    if 0 <= at <= LATEST_NS
+                ]
+        return found
+
+    def _windows(self, keyframe: KeyframeAt) -> list[wire.Frame]:
+        """The last windows of the profiler before a keyframe, which it points to."""
+        first, found = self.index.keyframes[0], []
+        if len(keyframe.windows) < FEW_WINDOWS and first.at < keyframe.at:  # it has those before the file
+            found = [frame for frame in self.keyframe(first) if frame.kind == "window"]
+        told = {number for number, each in self.index.channels.items() if each.kind == "window"}
+        times = frozenset(keyframe.windows)
+        for chunk in self._chunks_with(keyframe.windows):
+            found += [frame for at, _, frame in self._read(chunk, told) if at in times]
+        return found
+
+    def _chunks_with(self, times: tuple[int, ...]) -> list[ChunkAt]:
+        chunks = self.index.chunks
+        wanted: dict[int, ChunkAt] = {}
+        for at in times:
+            number = bisect_left(chunks, at, key=lambda each: each.end)
+            while number < len(chunks) and chunks[number].start <= at:
+                wanted[number] = chunks[number]
+                number += 1
+        return [wanted[number] for number in sorted(wanted)]
+
+    def frames(self, after: int | None = None, until: int | None = None) -> Iterator[tuple[int, wire.Frame]]:
+        """Frames with their times, of those after a time and until another, in the order of the file."""
+        chunks = self.index.chunks
+        first = 0 if after is None else bisect_right(chunks, after, key=lambda each: each.end)
+        for chunk in chunks[first:]:
+            if until is not None and chunk.start > until:
+                break
+            if chunk.is_keyframe:
+                continue
+            for at, channel, frame in self._messages(chunk):
+                if channel.is_keyframe or (after is not None and at <= after):
+                    continue
+                if until is not None and at > until:
+                    return
+                yield at, frame
+
+    def following(self, ns: int) -> int | None:
+        """A time after which the next frame comes, or its own; None if none comes."""
+        chunks = self.index.chunks
+        number = bisect_right(chunks, ns, key=lambda each: each.end)
+        while number < len(chunks):
+            chunk, number = chunks[number], number + 1
+            if chunk.is_keyframe:
+                continue
+            if chunk.start > ns or chunk.end - chunk.start <= indexes.ODD_NS:
+                return max(chunk.start, ns)
+            later = [at for at, *_ in self._messages(chunk) if at > ns]
+            if later:
+                return min(later)
+        return None
+
+    def _messages(self, chunk: ChunkAt) -> list[tuple[int, Channel, wire.Frame]]:
+        kept = self._kept.get(chunk.offset)
+        if kept is None:
+            kept = self._kept[chunk.offset] = list(self._read(chunk))
+            while len(self._kept) > CHUNKS_KEPT or (
+                len(self._kept) > 1 and sum(map(len, self._kept.values())) > MESSAGES_KEPT
+            ):
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(chunk.offset)
+        return kept
+
+    def _read(
+        self, chunk: ChunkAt, only: Container[int] | None = None
+    ) -> Iterator[tuple[int, Channel, wire.Frame]]:
+        channels = self.index.channels
+        for each in self._records(chunk, only):
+            if isinstance(each, bytes):
+                self._learn(each)
+                continue
+            channel = channels.get(each.channel) or self._looked_for(each.channel)
+            if channel is not None:
+                at = to_seconds(each.logged)
+                yield (
+                    each.logged,
+                    channel,
+                    wire.Frame(at, channel.agent, channel.kind, each.sequence, each.raw),
+                )
+
+    def _records(self, chunk: ChunkAt, only: Container[int] | None = None) -> list[chunks.Message | bytes]:
+        try:
+            return list(chunks.records(chunks.unpack(self._packed(chunk)), only))
+        except (OSError, ValueError, OverflowError, struct.error, MemoryError):
+            self._corrupt.add(chunk.offset)
+            return []
+
+    def _packed(self, chunk: ChunkAt) -> bytes:
+        self._file.seek(chunk.offset)
+        _, length = RECORD.unpack(self._file.read(RECORD.size))
+        if length > chunks.LARGEST:
+            raise ValueError("a chunk that is too large")
+        raw = self._file.read(length)
+        if len(raw) != length:
+            raise ValueError("a chunk that is not all there")
+        return raw
+
+    def _learn(self, record: bytes) -> None:
+        with suppress(ValueError, struct.error):
+            number, channel = _channel(record)
+            if channel is not None:
+                self.index.channels[number] = channel
+
+    def _looked_for(self, number: int) -> Channel | None:
+        """A channel that no metadata told of: its record is in the chunk that had its first message."""
+        if number in self._foreign:
+            return None
+        for chunk in self.index.chunks:
+            for each in self._records(chunk):
+                if isinstance(each, bytes):
+                    self._learn(each)
+            if number in self.index.channels:
+                return self.index.channels[number]
+        self._foreign.add(number)
+        return None
+
+
+def _channel(raw: bytes) -> tuple[int, Channel | None]:
+    """A channel record: its number, and whose it is if it is one of ours."""
+    number = struct.unpack_from("<H", raw)[0]
+    words, at = [], 4
+    for _ in range(2):  # topic and encoding
+        at += 4 + struct.unpack_from("<I", raw, at)[0]
+    at += 4
+    while at < len(raw):
+        count = struct.unpack_from("<I", raw, at)[0]
+        words.append(raw[at + 4 : at + 4 + count].decode())
+        at += 4 + count
+    about = dict(zip(words[::2], words[1::2], strict=False))
+    if "agent" not in about or "kind" not in about:
+        return number, None
+    return number, Channel(about["agent"], about["kind"], "keyframe" in about)

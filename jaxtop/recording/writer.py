@@ -1,0 +1,146 @@
+"""Writes one recording. Whatever a disk does raises OSError here; who writes decides what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jaxtop import wire
+from jaxtop._version import __version__
+from jaxtop.recording import layout
+from jaxtop.recording.container import McapFile
+from jaxtop.recording.layout import Channel
+from jaxtop.wire.times import to_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+SEQUENCES = 1 << 32
+# Where the windows of the profiler before a keyframe are to be found: so many of each agent are looked for.
+WINDOWS_KEPT = 4
+
+
+@dataclass(frozen=True)
+class Keyframe:
+    """The state at a time, as messages with times of their own, and what happened since the one before.
+
+    Messages that are encoded already come as such, with their kind. The state is gone through once.
+    """
+
+    at: float
+    state: Iterable[tuple[float, str, wire.Message] | wire.Frame] = ()
+    happened: Mapping[str, object] = field(default_factory=dict)
+
+
+class Writer:
+    """A recording that is being written; a killed writer loses the chunk that is open."""
+
+    def __init__(self, path: Path, about: Mapping[str, str], *, is_indexed: bool = False) -> None:
+        self._mcap = McapFile(path, layout.PROFILE, f"jaxtop {__version__}", is_indexed=is_indexed)
+        self._channels: dict[Channel, int] = {}
+        self._new: dict[str, str] = {}
+        self._since_keyframe: dict[str, str] = {}
+        self._windows: dict[str, list[int]] = {}
+        try:
+            self._note(
+                layout.ABOUT, {**about, "version": str(layout.VERSION), layout.END: layout.END_IS_REWRITTEN}
+            )
+            self._mcap.flush()
+        except OSError:
+            self._mcap.close()
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes on the disk so far, and those of the chunk that is open, unpacked."""
+        return self._mcap.size
+
+    def write(self, frame: wire.Frame) -> None:
+        """Take a frame into the open chunk."""
+        if frame.kind == "window":
+            self._windows[frame.agent] = [*self._windows.get(frame.agent, ()), to_ns(frame.at)][
+                -WINDOWS_KEPT:
+            ]
+        at = to_ns(frame.at)
+        self._put(Channel(frame.agent, frame.kind), at, frame.sequence, frame.raw)
+
+    def write_keyframe(self, keyframe: Keyframe) -> None:
+        """Put a keyframe behind what was written so far."""
+        self.flush()
+        at = to_ns(keyframe.at)
+        windows = sorted({each for times in self._windows.values() for each in times})
+        self._note(
+            layout.KEYFRAME,
+            {"at": str(at), "windows": json.dumps(windows), "happened": json.dumps(keyframe.happened)},
+        )
+        for number, part in enumerate(_parts(keyframe.state)):
+            self._put(layout.KEYFRAMES, at, number, msgspec.msgpack.encode(part))
+        self.flush()
+        self._note(layout.KEYFRAME_END, {"at": str(at)})
+        if self._since_keyframe:  # once more: what harms one place of a file must not cost all after it
+            self._note(layout.CHANNELS, self._since_keyframe)
+            self._since_keyframe = {}
+        self._mcap.flush()
+
+    def note_clock(self, offset_s: float, error_s: float | None) -> None:
+        """Note how far the clock behind these times is from that of process 0."""
+        error = {} if error_s is None else {"error_s": repr(error_s)}
+        self._note(layout.CLOCK, {"offset_s": repr(offset_s), **error})
+
+    def flush(self) -> None:
+        """Close the open chunk: from now on a killed writer does not lose it."""
+        if self._new:
+            self._note(layout.CHANNELS, self._new)
+            self._new = {}
+        self._mcap.flush()
+
+    def finish(self, index: bytes | None = None) -> None:
+        """End the file in order, with the index if there is one."""
+        try:
+            self.flush()
+            if index is not None:
+                self._mcap.attachment(layout.INDEX, layout.INDEX_TYPE, index)
+            self._note(layout.FINISHED, {})
+            self._mcap.flush()
+        finally:
+            self._mcap.close()
+
+    def abandon(self) -> None:
+        """Let go of the file as it is."""
+        self._mcap.close()
+
+    def _note(self, name: str, told: Mapping[str, str]) -> None:
+        self._mcap.metadata(name, layout.sealed(told))
+
+    def _put(self, channel: Channel, at: int, sequence: int, raw: bytes) -> None:
+        number = self._channels.get(channel)
+        if number is None:
+            number = self._channels[channel] = self._mcap.channel(
+                channel.topic, layout.ENCODING, channel.metadata
+            )
+            self._new[str(number)] = self._since_keyframe[str(number)] = json.dumps(channel)
+        self._mcap.message(number, at, sequence % SEQUENCES, raw)
+
+
+def _parts(state: Iterable[tuple[float, str, wire.Message] | wire.Frame]) -> Iterator[list[object]]:
+    """A state in parts that are small enough for a message."""
+    part: list[object] = []
+    size = 0
+    for frame in map(_frame, state):
+        part.append((to_ns(frame.at), frame.agent, frame.kind, frame.raw))
+        size += len(frame.raw)
+        if size >= layout.LARGEST_PART:
+            yield part
+            part, size = [], 0
+    yield part
+
+
+def _frame(told: tuple[float, str, wire.Message] | wire.Frame) -> wire.Frame:
+    if isinstance(told, wire.Frame):
+        return told
+    at, agent, message = told
+    return wire.Frame(at, agent, wire.kind_of(message), wire.LOCAL_SEQUENCE, wire.encode(message))

@@ -1,0 +1,70 @@
+"""Records what is being folded: frames as they came, and keyframes, so that any moment opens at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.model import keyframe
+from jaxtop.model.session.summary import Observer
+from jaxtop.recording import Keyframe, RecordingWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.model import Cluster
+    from jaxtop.wire import Frame
+
+# To open a recording somewhere is to fold so much at most; and a keyframe is no larger than what it saves.
+FRAMES_BETWEEN, BYTES_BETWEEN = 1_000, 4 << 20
+SECONDS_BETWEEN = 10.0
+# What a keyframe tells of the time since the one before.
+MOST_BINS = 64
+
+
+class SessionRecorder:
+    """Puts the frames of one cluster, and that cluster itself now and then, onto a tape."""
+
+    def __init__(self, tape: RecordingWriter) -> None:
+        self.tape = tape
+        self._observer = Observer()
+        self._frames = self._bytes = 0
+        self._last: float | None = None
+        self._at: float | None = None
+
+    def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
+        """Record frames that the cluster has just taken in."""
+        if self._last is None and self._at is None and cluster.changes > len(frames):
+            # It has taken in others before; these are in it, too. What waits to be taken in is later.
+            self._put_keyframe(cluster, frames[-1].at if frames else now)
+        elif frames:
+            self.tape.write(frames)
+            self._at = frames[-1].at
+            self._frames += len(frames)
+            self._bytes += sum(len(frame.raw) for frame in frames)
+        self._observer.observe(cluster, now)
+        if self._at is not None and self._is_due(now):
+            self._put_keyframe(cluster, self._at)
+
+    def finish(self, cluster: Cluster) -> None:
+        """End the recording; one more keyframe tells what happened since, in whichever file is the last."""
+        try:
+            if self._at is not None:
+                self._put_keyframe(cluster, self._at)
+        finally:
+            self.tape.finish()
+
+    def _is_due(self, now: float) -> bool:
+        if self.tape.wants_keyframe:
+            return True
+        if self._last is not None and now - self._last < SECONDS_BETWEEN:
+            return False
+        return self._frames >= FRAMES_BETWEEN or self._bytes >= BYTES_BETWEEN
+
+    def _put_keyframe(self, cluster: Cluster, at: float) -> None:
+        overview = self._observer.take(cluster).coarser(MOST_BINS)
+        happened = {"bins": overview.bins, "events": overview.events}
+        # The first of a file has the windows, too: later ones point to those that the file has by then.
+        # Put into messages on the tape's thread: of a thousand hosts that takes too long for a key to wait.
+        state = keyframe.messages(cluster.frozen(), at, has_windows=self.tape.wants_keyframe)
+        self.tape.write_keyframe(Keyframe(at, state, happened))
+        self._last, self._frames, self._bytes = at, 0, 0

@@ -1,0 +1,142 @@
+"""Questions to agents that are under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import zmq
+
+from jaxtop import wire
+from jaxtop.transport import Question
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable
+
+    from jaxtop.keys import KeyPair
+    from jaxtop.sources.descriptors import Descriptors
+    from jaxtop.transport.client import LinkChange
+
+ANSWER_WITHIN = 4.0
+# More wait for their turn: each takes a socket with its monitor, and a handshake.
+MOST_OPEN, DESCRIPTORS_EACH = 256, 6
+
+
+class Answered(Protocol):
+    """What to do with an answer: the reply, None if none came, and the messages that came with it."""
+
+    def __call__(self, reply: wire.Reply | None, frames: list[wire.Frame], /) -> None: ...
+
+
+@dataclass
+class _Asked:
+    endpoint: str
+    request: wire.Request
+    answered: Answered
+    noticed: Callable[[LinkChange], None]
+    also: list[Answered] = field(default_factory=list)
+    # Once it is its turn.
+    socket: Question | None = None
+    until: float = 0.0
+
+
+def _ignore(_: LinkChange) -> None:
+    pass
+
+
+class RequestPool:
+    """Asks, waits for none of the answers, and hands over those that have come."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        keys: KeyPair,
+        server: bytes,
+        rejected: Counter[str],
+        descriptors: Descriptors,
+    ) -> None:
+        self._context = context
+        self._keys = keys
+        self._server = server
+        self._rejected = rejected
+        self._descriptors = descriptors
+        self._open: list[_Asked] = []
+        self._waiting: deque[_Asked] = deque()
+
+    def ask(
+        self,
+        endpoint: str,
+        request: wire.Request,
+        now: float,
+        answered: Answered,
+        noticed: Callable[[LinkChange], None] = _ignore,
+    ) -> None:
+        """Ask; the same question to the same agent is not asked twice at a time, but all hear the reply."""
+        for each in (*self._open, *self._waiting):
+            if each.endpoint == endpoint and each.request == request:
+                each.also.append(answered)
+                return
+        self._waiting.append(_Asked(endpoint, request, answered, noticed))
+        self._begin(now)
+
+    def wait_with(self, poller: zmq.Poller) -> None:
+        """Let answers wake this poller."""
+        for each in self._open:
+            if each.socket is not None:
+                poller.register(each.socket.socket, zmq.POLLIN)
+                poller.register(each.socket.monitor, zmq.POLLIN)
+
+    def take(self, now: float) -> None:
+        """Hand over what has come, give up what is overdue, and ask what waited for its turn."""
+        for each in list(self._open):
+            if each.socket is None:
+                continue
+            for change in each.socket.changes():
+                each.noticed(change)
+            parts = each.socket.answer()
+            if parts is not None or now >= each.until:
+                self._open.remove(each)
+                each.socket.close()
+                self._hand_over(each, parts or [], now)
+        self._begin(now)
+
+    def close(self) -> None:
+        """Give up all."""
+        for each in self._open:
+            if each.socket is not None:
+                each.socket.close()
+        self._open.clear()
+        self._waiting.clear()
+
+    def _begin(self, now: float) -> None:
+        while self._waiting and len(self._open) < MOST_OPEN and self._descriptors.take(DESCRIPTORS_EACH):
+            asked = self._waiting.popleft()
+            raw = wire.encode(asked.request)
+            try:
+                asked.socket = Question(self._context, self._keys, self._server, asked.endpoint, raw)
+            except zmq.ZMQError as error:  # that is no address, or others have taken the descriptors
+                reply = wire.Reply(asked.request.what, error=f"has no address that can be asked: {error}")
+                for each in (asked.answered, *asked.also):
+                    each(reply, [])
+                continue
+            asked.until = now + ANSWER_WITHIN
+            self._open.append(asked)
+
+    def _hand_over(self, asked: _Asked, parts: list[bytes], now: float) -> None:
+        reply, frames = self._read(parts, now)
+        asked.answered(reply, frames)
+        for also in asked.also:
+            also(reply, [])  # the messages were handed over already
+
+    def _read(self, parts: list[bytes], now: float) -> tuple[wire.Reply | None, list[wire.Frame]]:
+        if parts and (not parts[0] or parts[0].decode("ascii", "replace") in wire.KINDS):
+            return None, []  # figures: that port is not the one for questions, as may be where none was typed
+        try:
+            reply = wire.decode_as(wire.Reply, parts[0]) if parts else None
+            frames = [wire.unpack(parts[i : i + 3], now) for i in range(1, len(parts), 3)]
+        except wire.Unreadable as error:
+            wire.tally(self._rejected, f"unreadable answer: {error}")
+            return None, []
+        return reply, frames

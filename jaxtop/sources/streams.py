@@ -1,0 +1,186 @@
+"""Files of one writer, one after the other, as one track; and tracks of several writers side by side."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections import deque
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from jaxtop import processes, wire
+from jaxtop.wire.times import NANOSECONDS, to_ns, to_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jaxtop.recording import KeyframeAt, Recording
+
+# A file that nobody has written to for so long does not grow any more.
+STILL_AFTER = 10.0
+# An agent that was killed is told to be dead so long after its last words.
+DEAD_AFTER_NS = 1_000_000
+# Of what came together at the end of a file that grows, some may not be written yet: it ends before that.
+NOT_ALL_THERE_NS = 1_000
+# A file in which nothing stands yet is the newest.
+NOT_YET = (math.inf, math.inf)
+# Of frames that two tracks may both hold, so many are remembered.
+REMEMBERED = 4096
+
+
+class WriterStream:
+    """The recordings of one writer. Times are those of process 0 of the run, as far as these are known."""
+
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        self.recordings = sorted(recordings, key=lambda each: each.span or NOT_YET)
+        self.about = self.recordings[0].about
+        self.clock = next((each.clock for each in reversed(self.recordings) if each.clock is not None), None)
+        self._ahead = round(self.clock.offset_s * NANOSECONDS) if self.clock is not None else 0
+
+    @property
+    def is_black_box(self) -> bool:
+        """Whether an agent wrote it, of itself alone."""
+        return "agent" in self.about
+
+    @property
+    def span(self) -> tuple[float, float] | None:
+        spans = [span for each in self.recordings if (span := each.span) is not None]
+        if not spans:
+            return None
+        first, last = spans[0][0], max(last for _, last in spans)
+        last_ns = to_ns(last) + self._ahead
+        if self.has_died:
+            last_ns += DEAD_AFTER_NS
+        elif self.is_growing:
+            last_ns -= NOT_ALL_THERE_NS
+        return to_seconds(to_ns(first) + self._ahead), to_seconds(last_ns)
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether somebody may still be writing."""
+        last = self.recordings[-1]
+        lives = self._is_writer_alive()
+        if last.index.is_finished or lives is not None:
+            return bool(lives) and not last.index.is_finished
+        try:
+            return time.time() - last.path.stat().st_mtime < STILL_AFTER
+        except OSError:
+            return False
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it is that of an agent which was killed while it wrote."""
+        return self.is_black_box and not self.recordings[-1].index.is_finished and not self.is_growing
+
+    def _is_writer_alive(self) -> bool | None:
+        """Whether the process that wrote it is there, also if it stands still; None where nobody can tell."""
+        about = self.about
+        place = processes.Namespace(about.get("boot", ""), about.get("pid_namespace", ""))
+        pid, ticks = about.get("pid", ""), about.get("process_started_ticks", "")
+        if place != processes.here() or not place.boot or not (pid.isdecimal() and ticks.isdecimal()):
+            return None
+        return not processes.is_gone(place, int(pid), int(ticks))
+
+    def refresh(self) -> bool:
+        """Take in what was written since."""
+        last = self.recordings[-1]
+        return not last.index.is_finished and last.refresh()
+
+    def keyframe_before(self, ns: int) -> tuple[Recording, KeyframeAt] | None:
+        """The last keyframe at that time or before, and the file that has it."""
+        for recording in reversed(self.recordings):
+            found = recording.keyframe_before(ns - self._ahead)
+            if found is not None:
+                return recording, found
+        return None
+
+    @property
+    def _first_keyframe(self) -> tuple[Recording, KeyframeAt] | None:
+        return next(
+            ((each, each.index.keyframes[0]) for each in self.recordings if each.index.keyframes), None
+        )
+
+    def time_of(self, keyframe: KeyframeAt) -> int:
+        return keyframe.at + self._ahead
+
+    def state(self, recording: Recording, keyframe: KeyframeAt) -> list[wire.Frame]:
+        """The state at a keyframe."""
+        return [self._moved(frame) for frame in recording.state(keyframe)]
+
+    def frames(self, after: int | None, until: int | None) -> Iterator[tuple[int, wire.Frame]]:
+        """Frames with their times, of those after a time and until another."""
+        since = None if after is None else after - self._ahead
+        to = None if until is None else until - self._ahead
+        begin = self._first_keyframe if self.is_black_box else None
+        if begin is not None and (after is None or after < self.time_of(begin[1])):
+            # Older files are gone: what was told in them, and only once, stands in the first keyframe.
+            at = self.time_of(begin[1])
+            since = begin[1].at
+            if until is None or at <= until:
+                yield from ((at, frame) for frame in self.state(*begin))
+        for recording in self.recordings:
+            for at, frame in recording.frames(since, to):
+                yield at + self._ahead, self._moved(frame)
+        if self.has_died and (span := self.span) is not None:
+            at = to_ns(span[1])
+            if (after is None or at > after) and (until is None or at <= until):
+                link = wire.Link("dead", "")
+                yield at, wire.Frame(span[1], self.about["agent"], "link", 0, wire.encode(link))
+
+    def following(self, ns: int) -> int | None:
+        """A time at which or after which the next frame is."""
+        found = [each.following(ns - self._ahead) for each in self.recordings]
+        return min((at + self._ahead for at in found if at is not None), default=None)
+
+    def _moved(self, frame: wire.Frame) -> wire.Frame:
+        return frame._replace(at=to_seconds(to_ns(frame.at) + self._ahead)) if self._ahead else frame
+
+
+def tracks(recordings: Sequence[Recording]) -> list[WriterStream]:
+    """The recordings by their writers."""
+    named = [(each.about.get("tape") or str(each.path), i, each) for i, each in enumerate(recordings)]
+    by_writer = groupby(sorted(named, key=lambda each: each[:2]), key=lambda each: each[0])
+    return [WriterStream([each for *_, each in members]) for _, members in by_writer]
+
+
+def side_by_side(
+    streams: Sequence[Iterator[tuple[int, wire.Frame]]],
+    is_known: Callable[[int, int, wire.Frame], bool],
+) -> Iterator[tuple[int, wire.Frame]]:
+    """Frames of several tracks in the order of their times; of those that two tracks hold only the first.
+
+    Args:
+        streams: Their frames.
+        is_known: Whether a frame of a track, which is given by its number, was told before.
+    """
+    order: deque[tuple[Any, ...]] = deque()
+    seen: dict[tuple[Any, ...], int] = {}
+    numbered = map(_numbered, streams, range(len(streams)))
+    for at, number, frame in heapq.merge(*numbered, key=lambda each: each[0]):
+        key = frame.agent, frame.kind, frame.sequence, frame.raw
+        if seen.setdefault(key, number) != number:
+            continue
+        order.append(key)
+        if len(order) > REMEMBERED:
+            seen.pop(order.popleft(), None)
+        if not is_known(at, number, frame):
+            yield at, frame
+
+
+def _numbered(stream: Iterator[tuple[int, wire.Frame]], number: int) -> Iterator[tuple[int, int, wire.Frame]]:
+    return ((at, number, frame) for at, frame in stream)
+
+
+def clock_notes(found: Sequence[WriterStream]) -> list[str]:
+    """How well the times of several tracks agree."""
+    boxes = [track for track in found if track.is_black_box]
+    if len(boxes) < 2 or len({track.about.get("boot") for track in boxes}) == 1:
+        return []
+    unknown = [track.about.get("hostname", "?") for track in boxes if track.clock is None]
+    if unknown:
+        return [
+            f"the clocks of {', '.join(sorted(set(unknown)))} were not compared: their times are their own"
+        ]
+    errors = [track.clock.error_s for track in boxes if track.clock and track.clock.error_s is not None]
+    return [f"times of {len(boxes)} processes agree within {1000 * 2 * max(errors):.1f} ms"] if errors else []

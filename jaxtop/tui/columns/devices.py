@@ -1,0 +1,112 @@
+"""What the screens with one line a device have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from jaxtop.model import memory_history
+from jaxtop.tui.draw.reading import PAST
+from jaxtop.tui.moment import Selection
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.widget import Widget
+
+    from jaxtop.model import DeviceView
+    from jaxtop.tui.draw.table import Column
+    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.palette import Palette
+
+
+@dataclass(frozen=True)
+class DeviceScene:
+    """What the rows of one moment share."""
+
+    moment: Moment
+
+    @cached_property
+    def has_limits(self) -> bool:
+        return any(device.limit_bytes for device in self.moment.devices)
+
+
+@dataclass(slots=True)
+class DeviceRow:
+    """A device among the others."""
+
+    device: DeviceView
+    scene: DeviceScene
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Its id among those of all runs."""
+        return self.device.run, self.device.id
+
+    @property
+    def run(self) -> str:
+        return self.scene.moment.run_names.get(self.device.run, self.device.run)
+
+    @property
+    def history(self) -> list[int | None]:
+        """Its memory over the last samples."""
+        return memory_history(self.scene.moment.cluster, self.device.agent, self.device.position)
+
+
+AnyRow = TypeVar("AnyRow", bound=DeviceRow)
+
+
+def empty(moment: Moment) -> str:
+    """Why there are no devices."""
+    if not moment.hosts:
+        return "no devices yet: no host has been heard"
+    return "no devices yet: JAX has not started its devices on any host"
+
+
+class DeviceTableView(View, Generic[AnyRow]):
+    """A screen around a table of devices; Enter leads to the mesh."""
+
+    def __init__(
+        self,
+        columns: tuple[Column[AnyRow], ...],
+        understand: Callable[[str], Callable[[AnyRow], bool] | None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.table: Table[AnyRow] = Table(
+            columns,
+            lambda row: row.device.key,
+            noun="device",
+            pinned=2,
+            sort="id",
+            tone=_tone,
+            understand=understand,
+        )
+
+    def select(self, selection: Selection) -> None:
+        """The device, or the first one of the host."""
+        super().select(selection)
+        of_host = (device.key for device in self.moment.devices if device.agent == selection.agent)
+        self.table.select(selection.device_key or next(of_host, None))
+
+    @property
+    def first_focus(self) -> Widget:
+        return self.table
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        message.stop()
+        self.selection = Selection(*message.row.device.key)
+        self.post_message(View.Selected(self.selection))
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        """Its cell in the mesh."""
+        message.stop()
+        self.selection = Selection(*message.row.device.key)
+        self.post_message(View.Drilled(self.selection, "1"))
+
+
+def _tone(row: DeviceRow, palette: Palette) -> str | None:
+    """What is past is drawn back."""
+    return palette.muted if row.device.state in PAST else None

@@ -1,0 +1,70 @@
+"""Columns of figures: what stands out has a sign and a colour. And the recent past."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from jaxtop.model import recent
+from jaxtop.model.thresholds import judged
+from jaxtop.tui import text
+from jaxtop.tui.draw.sparkline import sparkline
+from jaxtop.tui.draw.table import Column
+from jaxtop.tui.figures import short, writer
+from jaxtop.tui.palette import SIGN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtop.model import Cluster, Figure, Pulse
+    from jaxtop.tui.palette import Palette
+
+AnyRow = TypeVar("AnyRow")
+
+HISTORY = 14
+HISTORY_KEY = "history"
+
+
+def measured(
+    of: Figure,
+    width: int,
+    where: Callable[[AnyRow], tuple[Pulse, int]],
+    form: Callable[[float | None], str] | None = None,
+) -> Column[AnyRow]:
+    """A figure of the device at that place of a pulse, or of its host."""
+    write_value = form or writer(of)
+
+    def value(row: AnyRow) -> float | None:
+        return of.read(*where(row))
+
+    def write(row: AnyRow) -> str:
+        return (SIGN if judged(of, *where(row)) else "") + write_value(value(row))
+
+    def style(row: AnyRow, palette: Palette) -> str | None:
+        reached = judged(of, *where(row))
+        return None if reached is None else palette.of_level(reached.level)
+
+    return Column(of.name, short(of), width, "right", value, write, style, largest_first=True)
+
+
+def past(
+    of: Figure,
+    value: Callable[[AnyRow], float | None],
+    where: Callable[[AnyRow], tuple[Cluster, str, int]],
+    style: Callable[[AnyRow, Palette], str | None],
+) -> Column[AnyRow]:
+    """The last samples of a figure; sorted by it, and so a column that stays where it is."""
+
+    def write(row: AnyRow) -> str:
+        cluster, agent, position = where(row)
+        return curve(recent(cluster, agent, of, position, HISTORY))
+
+    drawn = Column(HISTORY_KEY, f"{short(of)}, recent", HISTORY, "left", value, write)
+    return replace(drawn, style=style, largest_first=True, searched=False)
+
+
+def curve(values: Sequence[float | None], width: int = HISTORY) -> str:
+    """Values over time; without the full block, so that the rows stay apart."""
+    if all(value is None for value in values):
+        return text.NA
+    return sparkline(values, width).replace("█", "▇")

@@ -1,0 +1,41 @@
+"""Which figures have columns: those that somebody has reported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.model import reported
+
+if TYPE_CHECKING:
+    from jaxtop.model import Pulse
+    from jaxtop.tui.moment import Moment
+
+
+class Reported:
+    """The names of the figures that somebody reported since these runs are shown.
+
+    They come and do not go, so that no column jumps because a host is late or gone.
+    """
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+        self._runs: list[str] = []
+        self._seen: dict[str, Pulse] = {}
+
+    def see(self, moment: Moment) -> frozenset[str]:
+        """The names, once what is new of this moment was looked at."""
+        runs = [run.id for run in moment.runs]
+        if runs != self._runs:
+            self._runs, self._seen, self.names = runs, {}, frozenset()
+        seen = self._seen
+        news = {}
+        for view in moment.hosts:
+            host = view.host
+            if seen.get(host.agent) is not host.pulse:
+                news[host.agent] = host.pulse
+        if news:
+            seen.update(news)
+            found = reported(news.values())
+            if not found <= self.names:
+                self.names |= found
+        return self.names

@@ -1,0 +1,193 @@
+"""All that is known of one array, or of all arrays on a branch, beside the tree or below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.color import Color
+
+from jaxtop.model.arrays.tree import MIXED, form, parts
+from jaxtop.tui import text
+from jaxtop.tui.draw import slices as pictures
+from jaxtop.tui.draw.detail import axes_in_words
+from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
+
+if TYPE_CHECKING:
+    from jaxtop.model import ArrayView
+    from jaxtop.model.arrays.tree import Node
+    from jaxtop.tui.draw.ink import Ink
+    from jaxtop.tui.draw.slices import Picture, Slices
+
+# From this width on the picture stands beside the facts.
+WIDE = 60
+
+
+@dataclass(frozen=True)
+class Pane:
+    """The lines, and where among them the picture is."""
+
+    lines: tuple[Text, ...] = ()
+    picture: Picture | None = None
+    x: int = 0
+    y: int = 0
+
+    def device_at(self, x: int, y: int) -> int | None:
+        """The device whose cell is there."""
+        return None if self.picture is None else self.picture.device_at(x - self.x, y - self.y)
+
+
+def pane(
+    node: Node,
+    known: Slices | None,
+    ink: Ink,
+    width: int,
+    height: int,
+    *,
+    pointed: int | None = None,
+    note: str = "",
+) -> Pane:
+    """In the room there is; the last line is about the device that is pointed at, or says the note."""
+    view = node.view
+    if width < 1 or height < 2:
+        return Pane()
+    if view is None:
+        drawn = Pane(tuple(_sums(node, ink)))
+    elif width >= WIDE:
+        drawn = _beside(view, known, ink, width, height - 1)
+    else:
+        drawn = _below(view, known, ink, width, height - 1)
+    last = Text(note, ink.muted)
+    if view is not None and known is not None and pointed is not None:
+        last = _pointed(view, known, ink, pointed)
+    lines = drawn.lines[: height - 1]
+    lines = (*lines, *[Text()] * (height - 1 - len(lines)), last)
+    return Pane(tuple(fitted(lines, width, height)), drawn.picture, drawn.x, drawn.y)
+
+
+def _below(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
+    """The picture below the facts, and below it what its letters mean."""
+    lines = _facts(view, ink, width)
+    if known is None:
+        return Pane((*lines, Text(), Text(_unknown(view), ink.muted)))
+    room = height - len(lines) - 2
+    if room < 2:
+        lines, room = lines[: max(0, height - 4)], min(2, height - 2)
+    meanings = min(len(known.pieces), max(3, room // 2))
+    picture = pictures.draw(known, ink, width, max(1, room - meanings - 1))
+    lines += [Text(), _caption(picture, ink)]
+    y = len(lines)
+    lines += picture.lines
+    lines.append(Text())
+    lines += pictures.legend(known, picture, ink, width, max(1, height - len(lines)))
+    return Pane(tuple(lines), picture, 0, y)
+
+
+def _beside(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
+    """Facts, picture, and what its letters mean, side by side."""
+    left = min(max(33, width * 2 // 5), 40)
+    facts = fitted(_facts(view, ink, left), left, height)
+    if known is None:
+        return Pane(tuple(side_by_side([(left, facts), (width, [Text(_unknown(view), ink.muted)])], height)))
+    rest = width - left - GAP
+    picture = pictures.draw(known, ink, max(8, rest * 2 // 5), height - 1, brief=True)
+    middle = max(picture.width, len(picture.caption))
+    caption = _caption(picture, ink)
+    legend = pictures.legend(known, picture, ink, rest - middle - GAP, height)
+    columns = [(left, facts), (middle, [caption, *picture.lines]), (rest - middle - GAP, legend)]
+    return Pane(tuple(side_by_side(columns, height)), picture, left + GAP, 1)
+
+
+def _caption(picture: Picture, ink: Ink) -> Text:
+    return Text(picture.caption, ink.muted, no_wrap=True, end="")
+
+
+def _unknown(view: ArrayView) -> str:
+    return "many small arrays" if view.groups > 1 else "which slice lies where is not known"
+
+
+def _pointed(view: ArrayView, known: Slices, ink: Ink, device_id: int) -> Text:
+    span = known.span_of(device_id)
+    line = Text(f"device {device_id} ", ink.bold)
+    line.append("nothing of it" if span is None else pictures.in_words(span))
+    at = None if view.mesh is None else view.mesh.coordinates(device_id)
+    if at is not None and view.mesh is not None:
+        place = "  ".join(f"{name} {index}" for (name, _), index in zip(view.mesh.axes, at, strict=True))
+        line.append(f"  {place}", ink.muted)
+    return line
+
+
+def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
+    name = view.name or (f"made at {view.created}" if view.created else "an array of unknown origin")
+    copies = text.NA if view.replication is None else f"×{view.replication:,}"
+    lines = [*(Text(piece, ink.bold) for piece in _wrapped(name, width))]
+    lines.append(pairs([("", form(view)), ("count", text.number(view.count))], ink))
+    lines.append(pairs([("spec", view.sharding or text.NA)], ink))
+    if view.mesh is not None:
+        lines.append(pairs([("mesh", axes_in_words(view.mesh.axes))], ink))
+    else:
+        lines.append(pairs([("devices", text.number(len(view.device_ids)))], ink))
+    lines.append(
+        pairs(
+            [
+                ("per device", text.size(view.bytes_per_device)),
+                ("global", text.size(view.bytes_global)),
+                ("", copies),
+            ],
+            ink,
+        )
+    )
+    lines.append(_growth(view.grown_bytes, view.grown_s, ink))
+    lines.append(pairs([("role", view.role or text.NA), ("memory", view.memory_kind or text.NA)], ink))
+    lines.append(pairs([("made at", view.created or text.NA)], ink))
+    return lines
+
+
+def _sums(node: Node, ink: Ink) -> list[Text]:
+    """What the arrays of a branch are together."""
+    seconds = max((view.grown_s for view in node.views if view.grown_s is not None), default=None)
+    return [
+        Text(node.label, ink.bold),
+        pairs([("arrays", text.number(node.count)), ("shapes", text.number(len(node.views)))], ink),
+        pairs(
+            [("per device", text.size(node.bytes_per_device)), ("global", text.size(node.bytes_global))], ink
+        ),
+        _growth(node.grown_bytes, seconds, ink),
+        *(
+            pairs([(title, node.shared(fact) or text.NA)], ink)
+            for title, fact in (("dtype", "dtype"), ("spec", "sharding"), ("role", "role"))
+            if node.shared(fact) != MIXED
+        ),
+        Text(),
+        Text("pick an array to see its slices", ink.muted),
+    ]
+
+
+def growth(value: int | None) -> str:
+    """Bytes more or less than before."""
+    if value is None:
+        return text.NA
+    return f"+{text.size(value)}" if value > 0 else text.size(value)
+
+
+def _growth(value: int | None, seconds: float | None, ink: Ink) -> Text:
+    line = pairs([("growth", growth(value))], ink)
+    if value is not None and value > 0:
+        line.stylize(ink.style(Color.parse(ink.palette.warning)), len("growth "))
+    if value is not None:
+        line.append(f" in {text.age(seconds)}", ink.muted)
+    return line
+
+
+def _wrapped(name: str, width: int) -> list[str]:
+    """In two lines where one is not enough, between two parts of the path if that is where it may be cut."""
+    if len(name) <= width:
+        return [name]
+    first = ""
+    for part in parts(name):
+        if len(first) + len(part) > width:
+            break
+        first += part
+    first = first or name[:width]
+    return [first, name[len(first) :]]

@@ -1,0 +1,207 @@
+"""All that is known of one collective: what it costs, who is late, and how long each member waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.color import Color
+
+from jaxtop.tui import text
+from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
+from jaxtop.tui.draw.probed import of_probed
+from jaxtop.tui.draw.slices import Signs
+from jaxtop.tui.draw.strips import strips
+from jaxtop.tui.metrics import LATE, who
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtop.model.collectives import CollectiveView
+    from jaxtop.model.collectives.timeline import Timeline
+    from jaxtop.tui.draw.ink import Ink
+
+# From this width on the strips stand beside the facts.
+WIDE = 100
+FACTS = 54
+# In no more lines than this, some facts share one.
+SHORT = 6
+# With fewer lines for groups, what they are is not said.
+ROOM_FOR_TITLE = 4
+# Of a group so many members are written at most.
+MOST_MEMBERS = 64
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A collective, the last launches of its program, and how many hosts are not among these."""
+
+    view: CollectiveView
+    timeline: Timeline
+    name: Callable[[str], str]
+    hidden: int = 0
+    # Why there are no times, where there are none.
+    untimed: str = ""
+    # The bus bandwidth that a probe measured for such a collective.
+    probed_busbw: float | None = None
+
+
+def strips_room(width: int, height: int) -> tuple[int, int]:
+    """The room for strips in a pane of this size."""
+    if width >= WIDE:
+        return width - FACTS - GAP, height
+    return width, max(2, height // 2)
+
+
+def pane(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
+    """In the room there is."""
+    if width < 1 or height < 1:
+        return []
+    room, lines = strips_room(width, height)
+    drawn = strips(
+        subject.timeline,
+        subject.view.op,
+        ink,
+        name=subject.name,
+        hidden=subject.hidden,
+        width=room,
+        height=lines,
+    )
+    if not drawn and subject.untimed:
+        drawn = [Text(subject.untimed, ink.muted)]
+    if width >= WIDE:
+        facts = fitted(_facts(subject, ink, FACTS, height), FACTS, height)
+        return side_by_side([(FACTS, facts), (room, drawn)], height)
+    facts = _facts(subject, ink, width, height - len(drawn))
+    return fitted([*facts[: height - len(drawn)], *drawn], width, height)
+
+
+def _facts(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
+    view = subject.view
+    busbw = pairs([("bus bandwidth", text.bandwidth(view.busbw_bytes_per_s))], ink)
+    share = of_probed(view.busbw_bytes_per_s, subject.probed_busbw)
+    busbw.append(f"  estimated{share or ', as in nccl-tests'}", ink.muted)
+    lines = [_title(view, ink), _verdict(view, ink), _times(view, ink)]
+    if height > SHORT:
+        lines += [busbw, _place(view, ink)]
+    else:
+        lines[0].append("  ")
+        lines[0].append_text(busbw)
+    return [*lines, *_groups(view, ink, width, height - len(lines))]
+
+
+def _title(view: CollectiveView, ink: Ink) -> Text:
+    line = Text(no_wrap=True, end="")
+    line.append(view.op, ink.bold)
+    line.append(f"  {view.program}", ink.muted)
+    return line
+
+
+def _place(view: CollectiveView, ink: Ink) -> Text:
+    crosses = {None: "", True: "across hosts", False: "inside hosts"}[view.crosses_hosts]
+    return pairs([("", view.shape or text.NA), ("over", axes_in_words(view)), ("", crosses)], ink)
+
+
+def axes_in_words(view: CollectiveView) -> str:
+    """The axes that it goes along; with a sign where the groups are only parts of these."""
+    if view.axes is None:
+        return text.NA
+    named = "+".join(view.axes) or "one device"
+    return named if view.is_whole_axes or not view.axes else f"part of {named}"
+
+
+def straggler_in_words(view: CollectiveView) -> str:
+    """Who comes last; how far from a verdict it is; or that nobody does."""
+    if view.straggler is not None:
+        return f"{LATE} {who(view.straggler)} {text.share(view.straggler.share)}"
+    if not view.samples or not view.is_judged:
+        return text.NA
+    return "nobody" if view.is_enough else "not enough yet"
+
+
+def _verdict(view: CollectiveView, ink: Ink) -> Text:
+    late = view.straggler
+    if late is not None:
+        others = f", others wait {text.micros(late.late_us)}"
+        words = f"{LATE} {who(late)} comes last in {text.share(late.share)}{others}"
+        return Text(words, ink.style(Color.parse(ink.palette.warning), bold=True), no_wrap=True, end="")
+    if not view.samples:
+        return Text("never timed so far", ink.muted)
+    if not view.is_judged:
+        return Text(
+            f"devices take turns on a host's CPU: nobody is late ({view.samples:,} samples)", ink.muted
+        )
+    if not view.is_enough:
+        return Text(f"not enough yet to tell who is late: {view.samples:,} samples", ink.muted)
+    return Text(f"nobody stands out as late in {view.samples:,} samples", ink.style())
+
+
+def _times(view: CollectiveView, ink: Ink) -> Text:
+    return pairs(
+        [
+            ("wait", text.micros(view.wait_us)),
+            ("transfer", text.micros(view.transfer_us)),
+            ("p50", text.micros(view.p50_us)),
+            ("p99", text.micros(view.p99_us)),
+        ],
+        ink,
+    )
+
+
+def by_wait(view: CollectiveView) -> list[int]:
+    """The numbers of its groups, the one whose members wait longest first; without waits in their order."""
+    waits = view.waits_us
+    longest = [max((waits.get(each, -1) for each in group), default=-1) for group in view.groups]
+    return sorted(range(len(longest)), key=lambda number: -longest[number])
+
+
+def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]:
+    """A line a group: its sign on the mesh, and each member with its wait."""
+    if not view.groups:
+        return [Text("who takes part is not known", ink.muted)] if room > 0 else []
+    ordered, signs = by_wait(view), Signs(len(view.groups))
+    lines = []
+    if room >= ROOM_FOR_TITLE:
+        what = "waits in its group" if len(view.groups) == 1 else f"waits in {len(view.groups):,} groups"
+        lines.append(Text(f"{what} of {view.group_size or 0:,}, by device", ink.muted))
+    left = max(0, room - len(lines))
+    more = len(ordered) > left > 1
+    shown = ordered[: left - more]
+    if len(shown) > 1:  # the others in the order of their signs, or they would change places all the time
+        shown = [shown[0], *sorted(shown[1:])]
+    for number in shown:
+        line = Text(no_wrap=True, end="")
+        line.append(f"{signs.label(number)} ", ink.bold)
+        line.append_text(_members(view, view.groups[number], ink, width - line.cell_len))
+        lines.append(line)
+    if more:
+        lines.append(Text(f"+{len(ordered) - len(shown):,} more groups", ink.muted))
+    return lines
+
+
+def _members(view: CollectiveView, group: Sequence[int], ink: Ink, width: int) -> Text:
+    """In their order; where there is no room for all those that wait least first: others wait for them."""
+    late, waits = view.straggler, view.waits_us
+
+    def word(device_id: int) -> str:
+        mark = LATE if late is not None and late.device_id == device_id else ""
+        return f"{device_id}{mark} {text.micros(waits.get(device_id))}"
+
+    listed = list(group)
+    if len(listed) > MOST_MEMBERS or sum(len(word(each)) + 2 for each in listed) > width + 2:
+        listed.sort(key=lambda each: waits.get(each, 1 << 62))
+    line = Text(no_wrap=True, end="")
+    for i, device_id in enumerate(listed):
+        more = f"  +{len(listed) - i}"
+        said = word(device_id)
+        is_last = i == len(listed) - 1
+        if line.cell_len + 2 + len(said) + (0 if is_last else len(more)) > width and i:
+            line.append(more, ink.muted)
+            break
+        name, _, wait = said.partition(" ")
+        line.append("  " if i else "")
+        line.append(f"{name} ", ink.muted)
+        is_late = late is not None and late.device_id == device_id
+        line.append(wait, ink.style(Color.parse(ink.palette.warning), bold=True) if is_late else ink.style())
+    return line

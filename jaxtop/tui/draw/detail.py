@@ -1,0 +1,215 @@
+"""All that is known of one device, as a column beside the mesh or as a strip below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.model import State, pace_of
+from jaxtop.model.steps import step_of
+from jaxtop.tui import text
+from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
+from jaxtop.tui.draw.hardware import device_lines, device_words
+from jaxtop.tui.draw.probed import probed_lines
+from jaxtop.tui.draw.reading import OVER, PAST, STEPS
+from jaxtop.tui.draw.sparkline import bar, sparkline
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.model import DeviceView, Host, ProbedDevice
+    from jaxtop.tui.draw.axes import Grid
+    from jaxtop.tui.draw.hardware import Trend
+    from jaxtop.tui.draw.ink import Ink
+
+# From this width on the sections stand side by side.
+WIDE = 56
+_SOURCES = {"allocator": "allocator", "arrays": "sum of live arrays"}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A device, the host it is on, the meshes that it is in (by device ids), and its figures until now."""
+
+    device: DeviceView
+    host: Host
+    host_label: str
+    meshes: tuple[Grid, ...] = ()
+    marked: tuple[Grid, int] | None = None
+    history: tuple[int | None, ...] = ()
+    seconds: float = 0.0
+    # The recent past of any other figure, read only if there is room to show it.
+    trend: Trend = lambda _: ()
+    probed: ProbedDevice | None = None
+
+
+def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
+    """The detail in the room there is."""
+    pulse, position, gone = subject.device.pulse, subject.device.position, subject.device.state in OVER
+    if width >= WIDE:
+        third = (width - 2 * GAP) // 3
+        last = width - 2 * (third + GAP)
+        hardware = [] if gone else device_words(pulse, position, ink, third)
+        middle = _meshes(subject, ink, third, max(2, height - len(hardware)))
+        columns = [
+            (third, [*_identity(subject, ink), *_host(subject, ink)]),
+            (third, [*middle, *hardware]),
+            (last, _memory(subject, ink, last)),
+        ]
+        return _joined(side_by_side(columns, height))
+    identity, host = _identity(subject, ink), [_title("host", "", ink), *_host(subject, ink)]
+    memory = _memory(subject, ink, width)
+    hardware = [] if gone else device_lines(pulse, position, ink, width, subject.trend)
+    if hardware:
+        hardware.insert(0, _title("hardware", "", ink))
+    spent = len(identity) + len(host) + len(memory) + len(hardware) + 4
+    meshes = _meshes(subject, ink, width, max(4, height - spent))
+    sections = [each for each in (identity, meshes, memory, hardware, host) if each]
+    blank = sum(map(len, sections)) + len(sections) - 1 <= height
+    lines: list[Text] = []
+    for section in sections:
+        if lines and blank:
+            lines.append(Text())
+        lines.extend(section)
+    return _joined(fitted(lines, width, height))
+
+
+def _identity(subject: Subject, ink: Ink) -> list[Text]:
+    device, host = subject.device, subject.host
+    head = Text(f"device {device.id}", ink.bold)
+    head.append(
+        f"  {text.STATE_SIGNS[device.state]} {device.state.value}",
+        ink.style(ink.colour_of(device.state)),
+    )
+    kind = device.platform if device.kind.lower() == device.platform.lower() else device.kind
+    platform = "" if kind == device.platform else f"{device.platform}, "
+    local = "" if device.local_id is None else f", local id {device.local_id}"
+    lines = [head, Text(f"{platform}{kind}{local}"), Text(subject.host_label)]
+    if device.coords is not None:
+        lines.append(pairs([("coords", " ".join(map(str, device.coords)))], ink))
+    step = None if device.state in PAST else step_of(host)
+    computes = step.flops_per_second if step else None
+    each = None if computes is None or host.hello is None else computes / len(host.hello.devices)
+    at_least = step is not None and step.flops_at_least
+    return [*lines, *probed_lines(subject.probed, each, ink, at_least=at_least)]
+
+
+def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:
+    """Where the device stands in each mesh, and with which devices it shares a group."""
+    if not subject.meshes:
+        return [_title("mesh", "none: no live array is on one", ink)]
+    lines: list[Text] = []
+    for shown, mesh in enumerate(subject.meshes):
+        section = _mesh(subject, mesh, ink, width)
+        if lines and len(lines) + len(section) > room:
+            left = len(subject.meshes) - shown
+            lines.append(Text(f"and in {left} more mesh{'es' if left > 1 else ''}", ink.muted))
+            break
+        lines.extend(section)
+    return lines
+
+
+def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int) -> list[Text]:
+    at = mesh.coordinates(subject.device.id)
+    if at is None:
+        return []
+    words = axes_in_words(mesh.axes)
+    lines = [_title("mesh", words if len(words) + 5 <= width else words.replace(" × ", "×"), ink)]
+    lines.append(pairs([(name, str(index)) for (name, _), index in zip(mesh.axes, at, strict=True)], ink))
+    for axis, (name, size) in enumerate(mesh.axes):
+        if size < 2:
+            continue
+        marked = subject.marked == (mesh, axis)
+        style = ink.style(ink.foreground, underline=marked)
+        start = f"{name} group: "
+        for i, ids in enumerate(_wrapped(mesh.group(subject.device.id, axis), width, len(start))):
+            line = Text(" " if i else start, ink.muted)
+            line.append(ids, style)
+            lines.append(line)
+    return lines
+
+
+def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
+    device = subject.device
+    gone = device.state in OVER
+    source = _SOURCES.get(device.memory_source or "", device.memory_source or "")
+    lines = [_title(("last memory" if gone else "memory") + (":" if source else ""), source, ink)]
+    lines.append(pairs([("used", text.size(device.used_bytes)), ("peak", text.size(device.peak_bytes))], ink))
+    share = device.used_share
+    lines.append(pairs([("limit", text.size(device.limit_bytes)), ("share", text.share(share))], ink))
+    if share is not None:
+        colour = ink.colour(min(STEPS - 1, int(share * STEPS)))
+        lines.append(Text(bar(share, width), ink.style(colour, ink.panel)))
+    known = [value for value in subject.history if value is not None]
+    if known:
+        lines.append(Text(sparkline(subject.history, width), ink.style(ink.ramp(3))))
+        low, high = text.size(min(known[-width:])), text.size(max(known[-width:]))
+        span = text.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
+        ends = pairs([("min", low), ("max", high), ("in", span)], ink)
+        lines.append(ends if ends.cell_len <= width else pairs([("min", low), ("max", high)], ink))
+    return lines
+
+
+def _host(subject: Subject, ink: Ink) -> list[Text]:
+    device, host = subject.device, subject.host
+    gone = device.state in OVER
+    cpu = None if gone or device.host_cpu_percent is None else device.host_cpu_percent / 100
+    machine = None if gone else device.pulse.host.machine_cpu_permille
+    step = host.pulse.step
+    # Only a script that tells of its steps gives them numbers.
+    paces = [("step", text.number(step.index))] if step else []
+    if device.state is State.LIVE and (pace := pace_of(host)) is not None:
+        paces.append(("" if step else "steps", text.rate(pace)))
+    return [
+        pairs(
+            [("CPU", text.share(cpu)), ("machine", text.share(None if machine is None else machine / 1000))],
+            ink,
+        ),
+        pairs([("launches", text.rate(None if gone else device.launches_per_second))], ink),
+        pairs(paces or [("step", text.NA)], ink),
+    ]
+
+
+def axes_in_words(axes: Sequence[tuple[str, int]]) -> str:
+    """`data 4 × model 2`."""
+    return " × ".join(f"{name} {size}" for name, size in axes)
+
+
+def _wrapped(ids: Sequence[int], width: int, start: int) -> list[str]:
+    """All ids if two lines are enough for them; else those that tell most in one."""
+    words, lines, room = list(map(str, ids)), [""], width - start
+    for word in words:
+        if len(lines[-1]) + len(word) > room:
+            lines.append("")
+            room = width - 1
+        lines[-1] += f"{word} "
+    lines = [line.rstrip() for line in lines]
+    return lines if len(lines) <= 2 else [ids_in_words(ids, max(8, width - start))]
+
+
+def ids_in_words(ids: Sequence[int], room: int) -> str:
+    """All ids if there is room; else the first ones, the last, and how many they are."""
+    whole = " ".join(map(str, ids))
+    if len(whole) <= room:
+        return whole
+    end = f"… {ids[-1]} ({len(ids):,} devices)"
+    if len(end) + len(str(ids[0])) + 1 > room:
+        end = f"… {ids[-1]}"
+    start = ""
+    for device_id in ids[:-1]:
+        if len(start) + len(str(device_id)) + 1 + len(end) > room:
+            break
+        start += f"{device_id} "
+    return start + end
+
+
+def _title(name: str, words: str, ink: Ink) -> Text:
+    line = Text(f"{name} ", ink.muted)
+    line.append(words, ink.muted if name != "mesh" else ink.bold)
+    return line
+
+
+def _joined(lines: Sequence[Text]) -> Text:
+    return Text("\n", no_wrap=True, end="").join(lines)

@@ -1,0 +1,53 @@
+"""Facts in lines: each after its name, and columns of such lines side by side."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.tui.draw.legend import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.tui.draw.ink import Ink
+
+# Between two columns.
+GAP = 2
+
+
+def pairs(facts: Sequence[tuple[str, str]], ink: Ink) -> Text:
+    """Names and values in a line; a value that speaks for itself has an empty name."""
+    line = Text(no_wrap=True, end="")
+    for name, value in facts:
+        if line.cell_len:
+            line.append("  ")
+        if name:
+            line.append(f"{name} ", ink.muted)
+        line.append(value)
+    return line
+
+
+def side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> list[Text]:
+    """The columns, each of its width, as lines."""
+    lines = []
+    for row in list(zip_longest(*(part for _, part in columns)))[:height]:
+        line = Text(no_wrap=True, end="")
+        for i, ((width, _), cell) in enumerate(zip(columns, row, strict=True)):
+            piece = Text() if cell is None else printable(cell.copy())
+            piece.truncate(width, overflow="ellipsis", pad=i < len(columns) - 1)
+            if i:
+                line.append(" " * GAP)
+            line.append_text(piece)
+        lines.append(line)
+    return lines
+
+
+def fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
+    """The lines there is room for, cut to the width."""
+    kept = list(lines[:height])
+    for line in kept:
+        printable(line).truncate(width, overflow="ellipsis")
+    return kept

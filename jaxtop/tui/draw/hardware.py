@@ -1,0 +1,212 @@
+"""What the machine says of a device and of a host: what is known, with a word where something stands out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.color import Color
+
+from jaxtop.model import DEVICE_FIGURES, Unit
+from jaxtop.model.thresholds import IDLE, Level, errors, judged, slowed
+from jaxtop.tui import text
+from jaxtop.tui.draw.facts import pairs
+from jaxtop.tui.draw.sparkline import sparkline
+from jaxtop.tui.figures import FIGURES, joules, short, writer
+from jaxtop.tui.palette import SIGN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.style import Style
+
+    from jaxtop.model import BusyThread, Figure, Pulse
+    from jaxtop.model.steps import StepView
+    from jaxtop.tui.draw.ink import Ink
+
+    Trend = Callable[[Figure], Sequence[float | None]]
+
+# Of fewer characters a sparkline shows nothing.
+SHORTEST_TREND, LONGEST_TREND = 6, 40
+# A limit that is everything, or that the figure itself says, is not told beside it.
+_LIMITLESS = frozenset({Unit.SHARE})
+_SHOWN = DEVICE_FIGURES[1:]  # the memory has a section of its own
+_FIRST = ("utilization", "power_w", "temperature_c")
+# What is told of a host, line by line.
+_OF_HOST = (
+    (("CPU", "process_cpu_cores"), ("all", "machine_cpu"), ("load", "load")),
+    (("memory", "memory_used_bytes"), ("held back", "held_back")),
+    (("waits: CPU", "cpu_pressure"), ("memory", "memory_pressure"), ("disk", "io_pressure")),
+    (("net in", "received_bytes_per_second"), ("out", "sent_bytes_per_second")),
+    (("disk in", "disk_read_bytes_per_second"), ("out", "disk_written_bytes_per_second")),
+    (("process reads", "process_read_bytes_per_second"), ("writes", "process_written_bytes_per_second")),
+)
+
+
+def of_level(level: Level, ink: Ink) -> Style:
+    """The style of something that stands out as much."""
+    colour = ink.palette.of_level(level)
+    return ink.style(None if colour is None else Color.parse(colour), bold=level is Level.BAD or None)
+
+
+def measured(
+    figure: Figure, pulse: Pulse, position: int, ink: Ink, *, with_limit: bool = True
+) -> Text | None:
+    """A figure, its limit, and a word where it has reached a threshold; None where nobody knows it."""
+    value, full = figure.read(pulse, position), figure.full(pulse, position)
+    if value is None:
+        return None
+    write = writer(figure)
+    words = write(value)
+    if with_limit and full is not None and figure.unit not in _LIMITLESS:
+        words += f" of {write(full)}"
+    reached = judged(figure, pulse, position)
+    if reached is None:
+        return Text(words)
+    return Text(f"{words} {SIGN} {reached.word}", of_level(reached.level, ink))
+
+
+def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend) -> list[Text]:
+    """What is wrong, and a line for each known figure, with its recent past where there is room."""
+    known = [(each, said) for each in _SHOWN if (said := measured(each, pulse, position, ink)) is not None]
+    room = max((len(each.title) for each, _ in known), default=0)
+    lines = _faults(pulse, position, ink)
+    drawn = min(LONGEST_TREND, max(SHORTEST_TREND, width // 5))
+    for figure, said in known:
+        line = Text(f"{figure.title:<{room}} ", ink.muted, no_wrap=True, end="")
+        is_long = line.cell_len + said.cell_len > width  # then the word says more than the limit
+        brief = measured(figure, pulse, position, ink, with_limit=False) if is_long else None
+        line.append_text(brief or said)
+        if line.cell_len + 1 + drawn <= width:
+            line.append(" " * (width - drawn - line.cell_len))
+            line.append(sparkline(trend(figure), drawn), ink.style(ink.ramp(3)))
+        lines.append(line)
+    return lines
+
+
+def device_words(pulse: Pulse, position: int, ink: Ink, width: int) -> list[Text]:
+    """The same in as few lines as can be: what is wrong in words, then the figures side by side."""
+    lines = _faults(pulse, position, ink)
+    line = Text(no_wrap=True, end="")
+    for figure in sorted(_SHOWN, key=lambda each: each.name not in _FIRST):
+        said = _marked(figure, pulse, position, ink)
+        if said is None:
+            continue
+        fact = pairs([(short(figure), "")], ink)
+        fact.append_text(said)
+        if line.cell_len and line.cell_len + 2 + fact.cell_len > width:
+            lines.append(line)
+            line = Text(no_wrap=True, end="")
+        line.append("  " if line.cell_len else "")
+        line.append_text(fact)
+    return [*lines, line] if line.cell_len else lines
+
+
+def _faults(pulse: Pulse, position: int, ink: Ink) -> list[Text]:
+    """What slows the device down, and the errors of its memory."""
+    lines = []
+    found = slowed(pulse, position)
+    if found is not None and found[0]:
+        lines.append(Text(f"{SIGN} slowed by {', '.join(found[0])}", of_level(found[1], ink)))
+    corrected, uncorrected, level = errors(pulse, position)
+    if uncorrected:
+        lines.append(Text(f"{SIGN} ECC: {uncorrected:,} not corrected", of_level(level, ink)))
+    if corrected:
+        lines.append(Text(f"ECC: {corrected:,} corrected", ink.muted))
+    return lines
+
+
+def host_lines(pulse: Pulse, ink: Ink, width: int) -> list[Text]:
+    """The machine, or the container, and what the process takes of it."""
+    sample = pulse.host
+    lines = [_facts(pulse, ink, width, facts) for facts in _OF_HOST]
+    if sample.cores_milli is not None:
+        whose = "container" if sample.is_container else "machine"
+        lines.insert(0, Text(f"{whose} with {sample.cores_milli / 1000:g} cores", ink.muted))
+    return [line for line in lines if line.cell_len]
+
+
+def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, str]]) -> Text:
+    """Those that are known, in a line: without limits where there is no room, else with a sign for a word."""
+    ways: tuple[Callable[[Figure], Text | None], ...] = (
+        lambda figure: measured(figure, pulse, 0, ink),
+        lambda figure: measured(figure, pulse, 0, ink, with_limit=False),
+        lambda figure: _marked(figure, pulse, 0, ink),
+    )
+    line = Text()
+    for said in ways:
+        line = Text(no_wrap=True, end="")
+        for name, key in facts:
+            words = said(FIGURES[key])
+            if words is not None:
+                line.append(f"{'  ' if line.cell_len else ''}{name} ", ink.muted)
+                line.append_text(words)
+        if line.cell_len <= width:
+            break
+    return line
+
+
+def _marked(figure: Figure, pulse: Pulse, position: int, ink: Ink) -> Text | None:
+    """A figure, behind a sign if it has reached a threshold; None where nobody knows it."""
+    value, reached = figure.read(pulse, position), judged(figure, pulse, position)
+    if value is None:
+        return None
+    words = f"{SIGN if reached else ''}{writer(figure)(value)}"
+    return Text(words, "" if reached is None else of_level(reached.level, ink))
+
+
+def thread_lines(threads: Sequence[BusyThread], ink: Ink) -> list[Text]:
+    """The threads that take most CPU; those of Python get in each other's way, the native ones do not."""
+    return [
+        pairs(
+            [
+                (each.name, text.share(each.cpu_permille / 1000)),
+                ("", "Python" if each.is_python else "native"),
+            ],
+            ink,
+        )
+        for each in threads
+    ]
+
+
+def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | None]) -> list[Text]:
+    """The step: how long it takes and how steadily, what it computes, what it costs."""
+
+    def took(seconds: float | None) -> str:
+        return text.micros(None if seconds is None else seconds * 1e6)
+
+    lines = [
+        pairs([("p50", took(step.p50_s)), ("p90", took(step.p90_s)), ("p99", took(step.p99_s))], ink),
+        pairs([("mean", took(step.mean_s)), ("", text.rate(step.per_second))], ink),
+    ]
+    if step.jitter is not None:
+        lines[-1].append_text(pairs([("  jitter", text.share(step.jitter))], ink))
+    if step.idle is not None:
+        is_high = step.idle >= IDLE.reach
+        line = pairs([("devices idle", "")], ink)
+        line.append(
+            text.share(step.idle) + (f" {SIGN} {IDLE.word}" if is_high else ""),
+            of_level(IDLE.level if is_high else Level.FINE, ink),
+        )
+        lines.append(line)
+    if step.flops_per_second is not None:
+        sign = "≥" if step.flops_at_least else ""
+        line = pairs([("computes", f"{sign}{text.amount(step.flops_per_second)}flop/s")], ink)
+        if step.utilization is not None:
+            line.append_text(pairs([("  of peak", f"{sign or '~'}{text.share(step.utilization)}")], ink))
+        lines.append(line)
+    source = f"its peak: {step.peak_source}"
+    if step.utilization is not None and len(source) <= width:
+        lines.append(Text(source, ink.muted))
+    tokens = step.tokens_per_second
+    pace = [] if tokens is None else [("tokens", f"{text.amount(tokens)}/s")]
+    energy = [("a step", step.joules_per_step), ("a token", step.joules_per_token)]
+    costs = [(name, joules(cost)) for name, cost in energy if cost is not None]
+    together = pairs([*pace, *costs], ink)
+    fits = together.cell_len <= width
+    lines += [
+        each for each in ([together] if fits else [pairs(pace, ink), pairs(costs, ink)]) if each.cell_len
+    ]
+    if any(value is not None for value in trend):
+        lines.append(Text(sparkline(trend, min(width, LONGEST_TREND)), ink.style(ink.ramp(3))))
+    return lines

@@ -1,0 +1,80 @@
+"""All that is known of one host, as a strip below the hosts: its step, its machine, its threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.model.thresholds import Level
+from jaxtop.tui import text
+from jaxtop.tui.draw.facts import GAP, fitted, side_by_side
+from jaxtop.tui.draw.hardware import host_lines, of_level, step_lines, thread_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.model import Host, State
+    from jaxtop.model.steps import StepView
+    from jaxtop.tui.draw.ink import Ink
+
+# From this width on there are three columns, and from this one two.
+THREE, TWO = 110, 64
+
+
+@dataclass(frozen=True)
+class HostSubject:
+    """A host with the figures that are true now, its step, and how that went.
+
+    `still` is for how many seconds nothing was launched, where that is far longer than usual.
+    """
+
+    host: Host
+    label: str
+    state: State
+    present: Host
+    step: StepView | None
+    trend: Sequence[float | None] = ()
+    still: float | None = None
+
+
+def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
+    """The host in the room there is."""
+    count = 3 if width >= THREE else 2 if width >= TWO else 1
+    room = (width - GAP * (count - 1)) // count
+    head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
+    head.append(subject.label, ink.bold)
+    step = [_title("step", _made_of(subject.step) if subject.step else "not known yet", ink)]
+    if subject.still is not None:
+        step.append(Text(f"last step {text.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
+    if subject.step is not None:
+        step += step_lines(subject.step, ink, room, subject.trend)
+    machine = host_lines(subject.present.pulse, ink, room)
+    threads = thread_lines(subject.present.pulse.host.busy_threads, ink)
+    busy = [_title("busy threads", "", ink), *threads] if threads else []
+    if threads and count == 2 and len(machine) + len(busy) > height:
+        busy = [_title("busiest", "", ink).append_text(threads[0])]  # a title with nothing below it says less
+    parts = [[head, *step], machine, busy]
+    if count == 2:
+        parts = [parts[0], [*machine, *busy]]
+    elif count == 1:
+        parts = [[*parts[0], *machine, *busy]]
+    if count == 1:
+        lines = fitted(parts[0], width, height)
+    else:
+        lines = side_by_side([(room, part) for part in parts], height)
+    return Text("\n", no_wrap=True, end="").join(lines)
+
+
+def _made_of(step: StepView) -> str:
+    """What makes a step, and how many launches, where it is more than one."""
+    if step.launches is None or step.launches <= 1:
+        return step.name
+    return f"{step.name}, {step.launches:.3g} launches"
+
+
+def _title(name: str, words: str, ink: Ink) -> Text:
+    line = Text(f"{name} ", ink.muted, end="")
+    line.append(words)
+    return line

@@ -1,0 +1,165 @@
+"""How a cell is drawn in one or two characters: a glyph that tells the value, and a style that repeats it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+from textual.color import Color
+
+from jaxtop.tui import text
+from jaxtop.tui.draw.reading import ABSENT, EMPTY, MARKED, STEPS, UNKNOWN, state_of_code
+from jaxtop.tui.palette import PALETTES, Palette
+
+if TYPE_CHECKING:
+    from jaxtop.model import State
+
+GLYPHS = "░▒▓█"
+NO_VALUE, NOT_MET, STANDS_OUT = "╌", "·", "!"
+# Added to a code: the device shares a group with the selected one; it is the selected one.
+PEER, SELECTED = 1000, 2000
+# Two codes in one number: the upper half's times this, plus the lower half's.
+HALVES = 10_000
+
+# Which halves of a character are peers: the upper, the lower, both.
+_PEERS = {(1, 0): "˙", (0, 1): ".", (1, 1): ":"}
+# Dots of a braille character, in the order in which they fill a half of it.
+_UPPER_DOTS, _LOWER_DOTS = (0x02, 0x10, 0x01, 0x08), (0x40, 0x80, 0x04, 0x20)
+
+
+class Ink:
+    """Glyphs and styles of a palette; `plain` does without colours."""
+
+    def __init__(self, palette: Palette, *, plain: bool) -> None:
+        theme = palette.theme
+        self.palette = palette
+        self.plain = plain
+        self.background = Color.parse(theme.background or "black")
+        self.foreground = Color.parse(theme.foreground or "white")
+        self.panel = Color.parse(theme.panel or "black")
+        self._ramp = [Color.parse(colour) for colour in palette.ramp]
+        self._whole: dict[int, tuple[str, Style]] = {}
+        self._halves: dict[int, tuple[str, Style]] = {}
+        self.blank = self.style()
+        self.muted = self.style(Color.parse(palette.muted))
+        self.faint = self.style(self.background.blend(Color.parse(palette.muted), 0.5))
+        self.bold = self.style(self.foreground, bold=True)
+        self.chosen = self.style(self.background, self.foreground, bold=True, reverse=plain)
+
+    def style(
+        self,
+        colour: Color | None = None,
+        back: Color | None = None,
+        *,
+        bold: bool | None = None,
+        underline: bool | None = None,
+        reverse: bool | None = None,
+    ) -> Style:
+        """A style, without its colours where there are none."""
+        return Style(
+            color=None if self.plain else (colour or self.foreground).rich_color,
+            bgcolor=None if self.plain else (back or self.background).rich_color,
+            bold=bold or None,
+            underline=underline or None,
+            reverse=reverse or None,
+        )
+
+    def ramp(self, code: int) -> Color:
+        """The colour of a step of the scale."""
+        return self._ramp[code * len(self._ramp) // STEPS]
+
+    def colour(self, code: int) -> Color:
+        """The colour of anything a cell can show."""
+        if code < STEPS:
+            return self.ramp(code)
+        state = state_of_code(code)
+        if state is None:
+            return Color.parse(self.palette.warning if code == MARKED else self.palette.muted)
+        return self.colour_of(state)
+
+    def colour_of(self, state: State) -> Color:
+        return Color.parse(self.palette.of_state(state))
+
+    def whole(self, code: int) -> tuple[str, Style]:
+        """The glyph and style of a cell of one character."""
+        if code not in self._whole:
+            self._whole[code] = self._draw_whole(code)
+        return self._whole[code]
+
+    def halves(self, key: int) -> tuple[str, Style]:
+        """The glyph and style of a character that shows two devices."""
+        if key not in self._halves:
+            self._halves[key] = self._draw_halves(*divmod(key, HALVES))
+        return self._halves[key]
+
+    def _draw_whole(self, marked: int) -> tuple[str, Style]:
+        marks, code = divmod(marked, PEER)
+        if marks >= SELECTED // PEER:
+            return "◆", self.chosen
+        colour, peer = self.colour(code), marks == 1
+        if code < STEPS:
+            return glyph(code), self.style(
+                colour.blend(self.foreground, 0.6) if peer else colour,
+                self.background.blend(colour, 0.6),
+                underline=peer,
+            )
+        return sign(code), self.style(colour, None if code == ABSENT else self.panel, underline=peer)
+
+    def _draw_halves(self, upper: int, lower: int) -> tuple[str, Style]:
+        (marks, upper), (lower_marks, lower) = divmod(upper, PEER), divmod(lower, PEER)
+        chosen = SELECTED // PEER
+        if marks >= chosen or lower_marks >= chosen:
+            return ("▲" if marks >= chosen else "▼"), self.chosen
+        peer = bool(marks or lower_marks)
+        if upper == lower and upper >= STEPS:
+            return self._draw_whole(upper + peer * PEER)
+        for code, other in ((upper, lower), (lower, upper)):
+            if code == MARKED or state_of_code(code) is not None:
+                back = self.ramp(other) if other < STEPS else self.panel
+                return sign(code), self.style(self.colour(code), back, underline=peer)
+        if self.plain:
+            return _dots(upper, lower), self.style(underline=peer)
+        above, below = self._half(upper), self._half(lower)
+        if peer:
+            # An underline takes the colour of the upper half, on which it is not seen: so it is dots.
+            back = above.blend(below, 0.5)
+            return _PEERS[marks, lower_marks], self.style(back.get_contrast_text(1.0), back, bold=True)
+        return "▀", self.style(above, below)
+
+    def _half(self, code: int) -> Color:
+        if code < STEPS:
+            return self.ramp(code)
+        return self.background if code in (EMPTY, ABSENT) else self.panel
+
+
+def glyph(step: int) -> str:
+    """The glyph of a step of the scale: two steps share one."""
+    return GLYPHS[step * len(GLYPHS) // STEPS]
+
+
+def sign(code: int) -> str:
+    """The glyph of what is no value."""
+    state = state_of_code(code)
+    if state is not None:
+        return text.STATE_SIGNS[state]
+    return {UNKNOWN: NO_VALUE, ABSENT: NOT_MET, MARKED: STANDS_OUT}.get(code, " ")
+
+
+def _dots(upper: int, lower: int) -> str:
+    """Two devices without colours: up to four dots each."""
+    dots = 0
+    for code, order in ((upper, _UPPER_DOTS), (lower, _LOWER_DOTS)):
+        if code < STEPS:
+            dots += sum(order[: code * len(order) // STEPS + 1])
+    return chr(0x2800 + dots)
+
+
+@lru_cache(maxsize=16)
+def _ink(theme: str, plain: bool) -> Ink:
+    return Ink(PALETTES[theme], plain=plain)
+
+
+def ink_of(palette: Palette, *, plain: bool) -> Ink:
+    """The ink of a palette, mixed once."""
+    return _ink(palette.theme.name, plain)

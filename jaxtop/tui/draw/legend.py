@@ -1,0 +1,96 @@
+"""The line that says what the colours of the mesh mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+from rich.text import Text
+
+from jaxtop.model import State
+from jaxtop.tui import text
+from jaxtop.tui.draw.ink import NO_VALUE, NOT_MET, Ink
+from jaxtop.tui.draw.reading import OVER, STEPS, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from jaxtop.model import DeviceView
+    from jaxtop.tui.draw.reading import Reading
+
+
+def printable(line: Text) -> Text:
+    """The line with nothing in it that would steer the terminal."""
+    if not line.plain.isprintable():
+        line.plain = text.printable(line.plain)
+    return line
+
+
+def key_style(ink: Ink) -> Style:
+    from textual.color import Color  # beside its one use
+
+    return ink.style(Color.parse(ink.palette.theme.accent or "white"), bold=True)
+
+
+def legend(
+    reading: Reading,
+    devices: Sequence[DeviceView],
+    ink: Ink,
+    width: int,
+    *,
+    states: Iterable[State] = (),
+    pointed: int | None = None,
+    absent: bool = False,
+) -> Text:
+    """The metric, its scale from end to end, who holds most (or what is pointed at), and what signs mean."""
+    metric = reading.metric
+    press = Style(meta={"press": "metric"})
+    line = Text(" ", no_wrap=True, end="")
+    line.append("m", key_style(ink) + press)
+    line.append(f" {metric.name}", ink.bold + press)
+    if reading.end is None:
+        line.append(f"  {text.NA}: no device reports {metric.name}", ink.muted)
+    else:
+        line.append(f"  {metric.write(0)} ", ink.muted)
+        for step in range(STEPS):
+            line.append(*ink.whole(step))
+        line.append(f" {metric.write(reading.end)}", ink.muted)
+    said = _pointed(reading, devices, pointed) if pointed is not None else _most(reading, devices)
+    signs = _signs(reading, ink, set(states), absent=absent)
+    for part, style in ((said, ink.style(ink.foreground)), *signs):
+        if part and line.cell_len + 3 + len(part) <= width:
+            line.append("   ")
+            line.append(part, style)
+    line.truncate(width, overflow="ellipsis")
+    return printable(line)
+
+
+def who(device: DeviceView) -> str:
+    """A device as a person would call it."""
+    where = device.hostname if device.process_index is None else f"process {device.process_index}"
+    return f"device {device.id} on {where}"
+
+
+def _most(reading: Reading, devices: Sequence[DeviceView]) -> str:
+    if reading.most is None or not reading.metric.is_amount:
+        return reading.metric.note
+    value = reading.metric.write(reading.values[reading.most])
+    more = f" (and {reading.alike - 1:,} more)" if reading.alike > 1 else ""
+    return f"most: {who(devices[reading.most])}, {value}{more}"
+
+
+def _pointed(reading: Reading, devices: Sequence[DeviceView], pointed: int) -> str:
+    device = devices[pointed]
+    value = text.NA if device.state in OVER else reading.metric.said(device, reading.values[pointed])
+    state = "" if device.state is State.LIVE else f", {device.state.value}"
+    return f"here: {who(device)}, {value}{state}"
+
+
+def _signs(reading: Reading, ink: Ink, states: set[State], *, absent: bool) -> Iterable[tuple[str, Style]]:
+    for state in State:
+        if state in states and state is not State.LIVE:
+            yield f"{text.STATE_SIGNS[state]} {state.value}", ink.style(ink.colour_of(state))
+    if reading.end is not None and UNKNOWN in reading.codes:
+        yield f"{NO_VALUE} {text.NA}", ink.muted
+    if absent:
+        yield f"{NOT_MET} no device met", ink.muted

@@ -1,0 +1,275 @@
+"""A large plot: lines over time in dots of braille, axes, and letters that tell whose line is which."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby, pairwise
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.color import Color
+
+from jaxtop.model import Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rich.style import Style
+
+    from jaxtop.tui.draw.ink import Ink
+
+    Points = Sequence[tuple[float, float | None]]
+
+LETTERS = "abcdefgh"
+# What moves by less than this share of itself is drawn as calm as it is.
+SMALLEST_SPAN = 0.1
+# A limit is drawn once something comes as near to it.
+NEAR_LIMIT = 0.6
+# Samples this much farther apart than usual are not joined: nobody knows what was between them.
+GAP = 3.5
+_BRAILLE = 0x2800
+# Between two labels of the time axis, in seconds, and in characters.
+_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400)
+_CLOCK, _CLOCK_ROOM = "%H:%M:%S", 14
+_ROWS_A_LABEL, _ROOM_FOR_LETTERS = 4, 4
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is drawn of somebody: who it is, the points, and whether it is the one that was chosen."""
+
+    name: str
+    points: Points
+    is_chosen: bool = False
+
+    @property
+    def known(self) -> list[float]:
+        return [value for _, value in self.points if value is not None]
+
+    def at(self, when: float) -> float | None:
+        """The value nearest to a time."""
+        return min(self.points, key=lambda point: abs(point[0] - when), default=(0.0, None))[1]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """From when to when, and from how little to how much, is drawn; and where the plot lies in the whole."""
+
+    start: float
+    end: float
+    low: float
+    high: float
+    x: int = 0
+    width: int = 1
+    height: int = 1
+
+    def time_at(self, column: int) -> float:
+        """Which time stands at a column of the plot."""
+        return self.start + (column + 0.5) / self.width * (self.end - self.start)
+
+    def column(self, at: float) -> int:
+        share = (at - self.start) / (self.end - self.start)
+        return min(self.width - 1, max(0, int(share * self.width)))
+
+    def row(self, value: float) -> int:
+        """Counted from the top."""
+        share = (value - self.low) / (self.high - self.low)
+        return min(self.height - 1, max(0, self.height - 1 - int(share * self.height)))
+
+
+def extent(lines: Sequence[Line], limit: float | None) -> tuple[float, float, float, float] | None:
+    """What the lines reach over; None where there is nothing to be drawn."""
+    times = [at for line in lines for at, value in line.points if value is not None]
+    values = [value for line in lines for value in line.known]
+    if not values:
+        return None
+    low, high = min(values), max(values)
+    if limit is not None and high >= NEAR_LIMIT * limit:
+        high = max(high, limit)
+    if 0 <= low < high / 2:
+        low = 0.0  # else a small change at a high level would not be seen
+    margin = max(0.0, SMALLEST_SPAN * max(abs(high), 1e-9) - (high - low)) / 2 or (high - low) * 0.04
+    bottom = low - margin if low else 0.0
+    # Whole seconds: hosts that speak one after the other must not have all lines drawn anew each time.
+    start, end = math.floor(min(times)), math.ceil(max(times))
+    return start, max(end, start + 1.0), bottom if low < 0 else max(0.0, bottom), high + margin
+
+
+def ticks(low: float, high: float, count: int, *, binary: bool) -> list[float]:
+    """Round values between two, about so many."""
+    rough = (high - low) / max(1, count)
+    base = 1024.0 if binary else 10.0
+    power = base ** math.floor(math.log(rough, base))
+    steps = [2.0**i for i in range(11)] if binary else (1.0, 2.0, 2.5, 5.0, 10.0)
+    step = next((power * each for each in steps if power * each >= rough * 0.999), power * base)
+    first = math.ceil(low / step)
+    return [each * step for each in range(first, math.floor(high / step) + 1)]
+
+
+def plot(
+    lines: Sequence[Line],
+    ink: Ink,
+    width: int,
+    height: int,
+    *,
+    unit: Unit,
+    write: Callable[[float | None], str],
+    limit: float | None = None,
+    pointed: float | None = None,
+) -> tuple[list[Text], Frame | None]:
+    """The plot with its axes in this room, and where it lies; no frame where nothing is known."""
+    reach = extent(lines, limit)
+    if reach is None or width < 24 or height < 4:
+        return [], None
+    rows = height - 2
+    labels = {
+        value: write(value)
+        for value in ticks(
+            *reach[2:], max(2, rows // _ROWS_A_LABEL), binary=unit in (Unit.BYTES, Unit.BYTES_PER_SECOND)
+        )
+    }
+    left = max(map(len, labels.values()), default=0) + 1
+    frame = Frame(*reach, x=left + 1, width=width - left - 1 - _ROOM_FOR_LETTERS, height=rows)
+    canvas = _canvas(lines, frame)
+    limit_row = frame.row(limit) if limit is not None and frame.low <= limit <= frame.high else None
+    ends = _ends(lines, frame)
+    styles = [style_of(number, ink, chosen=line.is_chosen) for number, line in enumerate(lines)]
+    dotted = ink.style(Color.parse(ink.palette.bad))
+    at_row = {frame.row(value): said for value, said in labels.items()}
+    drawn = []
+    for row in range(rows):
+        line = Text(f"{at_row.get(row, ''):>{left}}", ink.muted, no_wrap=True, end="")
+        line.append("┤" if row in at_row else "│", ink.faint)
+        for (who, is_dotted), run in groupby(canvas[row], key=lambda cell: (cell[1], bool(cell[0]))):
+            dots = "".join(chr(_BRAILLE + bits) for bits, _ in run)
+            if is_dotted:
+                line.append(dots, styles[who])
+            elif row == limit_row:
+                line.append("╌" * len(dots), dotted)
+            else:
+                line.append(" " * len(dots))
+        ending = ends.get(row, "")
+        for letter in ending if len(ending) <= _ROOM_FOR_LETTERS else ending[: _ROOM_FOR_LETTERS - 1]:
+            line.append(letter, styles[LETTERS.index(letter)])
+        line.append("…" if len(ending) > _ROOM_FOR_LETTERS else "", ink.muted)
+        drawn.append(line)
+    return [*drawn, *_time_axis(frame, left, ink, pointed)], frame
+
+
+def summary(line: Line) -> tuple[float | None, ...]:
+    """The last value, the least, the mean and the most."""
+    known = line.known
+    if not known:
+        return (None,) * 4
+    return (line.points[-1][1] if line.points else None), min(known), fmean(known), max(known)
+
+
+def style_of(number: int, ink: Ink, *, chosen: bool) -> Style:
+    """The style of a line; colours only repeat what the letters say."""
+    theme = ink.palette.theme
+    if chosen:
+        return ink.style(Color.parse(theme.accent or ink.palette.warning), bold=True)
+    ramp = ink.palette.ramp
+    colours = (theme.primary, ramp[5], ramp[3], ink.palette.muted, ramp[6], ramp[4], theme.secondary, ramp[7])
+    return ink.style(Color.parse(colours[number % len(colours)] or ink.palette.muted))
+
+
+def _ends(lines: Sequence[Line], frame: Frame) -> dict[int, str]:
+    """The letters of the lines by the row in which each ends."""
+    found: dict[int, str] = {}
+    for letter, line in zip(LETTERS, lines, strict=False):
+        if line.known:
+            row = frame.row(line.known[-1])
+            found[row] = found.get(row, "") + letter
+    return found
+
+
+def _canvas(lines: Sequence[Line], frame: Frame) -> list[list[tuple[int, int]]]:
+    """The dots of each character, and whose they are; the chosen line is never hidden by others."""
+    cells = [[(0, -1)] * frame.width for _ in range(frame.height)]
+    for number in sorted(range(len(lines)), key=lambda number: lines[number].is_chosen):
+        for y, row in _dots(tuple(lines[number].points), frame):
+            for x, dots in enumerate(row):
+                if dots:
+                    cells[y][x] = cells[y][x][0] | dots, number
+    return cells
+
+
+@lru_cache(maxsize=32)
+def _dots(points: Points, frame: Frame) -> list[tuple[int, list[int]]]:
+    """One line in dots, in the rows that it touches; drawn once for as long as it is the same."""
+    from plotille import Canvas  # 20 ms, when somebody opens the first plot
+
+    known = [value for _, value in points if value is not None]
+    if not known:
+        return []
+    top, bottom, step = frame.row(max(known)), frame.row(min(known)), (frame.high - frame.low) / frame.height
+    low, high = (frame.high - step * (row + 1 - is_top) for row, is_top in ((bottom, False), (top, True)))
+    canvas = Canvas(frame.width, bottom - top + 1, frame.start, low, frame.end, high)
+    inside = canvas.xmax_inside, canvas.ymax_inside
+    for run in _runs(points):
+        placed = [(min(at, inside[0]), min(max(value, low), inside[1])) for at, value in run]
+        canvas.point(*placed[0])
+        for before, after in pairwise(placed):
+            canvas.line(*before, *after)
+    rows = canvas.plot("\n").split("\n")
+    return [(top + y, [ord(each) - _BRAILLE for each in row]) for y, row in enumerate(rows)]
+
+
+def _runs(points: Points) -> Iterator[list[tuple[float, float]]]:
+    """Points that follow each other, without those that nobody knew."""
+    gaps = [later - at for (at, _), (later, _) in pairwise(points)]
+    usual = median(gaps or [1.0])
+    run: list[tuple[float, float]] = []
+    for i, (at, value) in enumerate(points):
+        if run and (value is None or _is_hole(gaps, i - 1, usual)):
+            yield run
+            run = []
+        if value is not None:
+            run.append((at, value))
+    if run:
+        yield run
+
+
+def _is_hole(gaps: Sequence[float], i: int, usual: float) -> bool:
+    """Whether samples are missing; where a gap beside it is as long, the interval is only longer there."""
+    around = max((usual, *gaps[max(0, i - 1) : i], *gaps[i + 1 : i + 2]))
+    return gaps[i] > GAP * around
+
+
+def _time_axis(frame: Frame, left: int, ink: Ink, pointed: float | None) -> list[Text]:
+    """A line with marks, and below it what times they are."""
+    length = frame.end - frame.start
+    most = max(1, frame.width // _CLOCK_ROOM)
+    step = next((each for each in _TIME_STEPS if length / each <= most), _TIME_STEPS[-1])
+    offset = time.localtime(frame.start).tm_gmtoff
+    first = math.ceil((frame.start + offset) / step) * step - offset
+    marks = {frame.column(at): at for at in _steps(first, frame.end, step)}
+    axis, words = "", ""
+    for x in range(frame.width):
+        axis += "┬" if x in marks else "─"
+    for x, at in marks.items():
+        said = time.strftime(_CLOCK, time.localtime(at))
+        begin = max(0, min(x - len(said) // 2, frame.width - len(said)))
+        if begin >= len(words) + (1 if words else 0):
+            words = words.ljust(begin) + said
+    drawn = Text(" " * left + "└", ink.faint, no_wrap=True, end="")
+    if pointed is None:
+        drawn.append(axis)
+    else:
+        at = frame.column(pointed)
+        drawn.append(axis[:at])
+        drawn.append("▲", ink.bold)
+        drawn.append(axis[at + 1 :])
+    return [drawn, Text(" " * (left + 1) + words, ink.muted, no_wrap=True, end="")]
+
+
+def _steps(first: float, end: float, step: float) -> Iterator[float]:
+    at = first
+    while at <= end:
+        yield at
+        at += step

@@ -1,0 +1,144 @@
+"""All of the plot's page: what can be switched, whose figure it is, the plot, and the lines in figures."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+from rich.text import Text
+
+from jaxtop.tui import text
+from jaxtop.tui.draw.facts import fitted
+from jaxtop.tui.draw.legend import printable
+from jaxtop.tui.draw.plot import LETTERS, Line, plot, style_of, summary
+from jaxtop.tui.figures import writer
+from jaxtop.tui.plotted import Beside, is_of_device, ways
+from jaxtop.tui.switches import Switch, switches
+from jaxtop.tui.widgets.plot import Drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.model import Figure
+    from jaxtop.tui.draw.ink import Ink
+
+# A line in figures: its name, and what it was at last, at least, in the mean and at most.
+_NAME, _FIGURE = 16, 10
+_ENTRY = 2 + _NAME + 4 * (_FIGURE + 1)
+# With fewer lines of plot than this there are fewer lines below it.
+FEWEST_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is plotted."""
+
+    figure: Figure
+    place: tuple[int, int]
+    beside: Beside
+    lines: Sequence[Line]
+    # How many could have been drawn.
+    of: int
+    limit: float | None
+    pointed: float | None = None
+
+
+def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
+    """The page in the room there is."""
+    write = writer(shown.figure)
+    above = [switches(_groups(shown), ink, width), _about(shown, ink)]
+    columns = max(1, min(2, width // (_ENTRY + 2)))
+    entries = _entries(shown, ink)
+    rows = -(-len(entries) // columns)
+    below = min(rows, max(1, height - len(above) - FEWEST_ROWS - 3))
+    drawn, frame = plot(
+        shown.lines,
+        ink,
+        width - 1,
+        height - len(above) - below - 1,
+        unit=shown.figure.unit,
+        write=write,
+        limit=shown.limit,
+        pointed=shown.pointed,
+    )
+    if frame is None:
+        said = Text(f" {text.NA}: {shown.figure.title} has not been reported yet", ink.muted, end="")
+        return Drawn(_joined([*above, Text(), said], width, height))
+    legend = [_heads(shown, ink, columns)]
+    for row in range(below):
+        line = Text(" ", no_wrap=True, end="")
+        for column in range(columns):
+            at = column * rows + row
+            if at < len(entries):
+                line.append_text(entries[at])
+                line.append("  ")
+        legend.append(line)
+    return Drawn(_joined([*above, *drawn, *legend], width, height), len(above), frame)
+
+
+def _joined(lines: Sequence[Text], width: int, height: int) -> Text:
+    return Text("\n", no_wrap=True, end="").join(fitted(lines, width, height))
+
+
+def _groups(shown: Page) -> list[list[Switch]]:
+    at, count = shown.place
+    figure = f"{shown.figure.title} ({at + 1} of {count})"
+    ways_of = ways(shown.figure)
+    return [
+        [Switch("m", (figure, shown.figure.title), "figure(1)", active=True)],
+        [
+            Switch("Tab", ("",), "beside(1)"),
+            *(
+                Switch("", (each.value, _BRIEF[each]), f"way('{each.name}')", each is shown.beside)
+                for each in ways_of
+            ),
+        ],
+        [Switch("j k", ("choose a line", "line"), "choose(1)")],
+    ]
+
+
+_BRIEF = {Beside.NOBODY: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "hosts"}
+
+
+def _about(shown: Page, ink: Ink) -> Text:
+    """Whose figure it is, and what it is to be held against."""
+    line = Text(" ", no_wrap=True, end="")
+    chosen = next((each.name for each in shown.lines if each.is_chosen), "")
+    line.append(f"{shown.figure.title} of {chosen}", ink.bold)
+    if shown.beside is Beside.HOSTS and is_of_device(shown.figure):
+        line.append(", the mean of its devices", ink.muted)
+    if shown.limit is not None:
+        line.append(f"  ╌ limit {writer(shown.figure)(shown.limit)}", ink.muted)
+    if shown.of > len(shown.lines):
+        line.append(
+            f"  {len(shown.lines)} of {shown.of:,}: the one that was chosen, the most and the least",
+            ink.muted,
+        )
+    return printable(line)
+
+
+def _heads(shown: Page, ink: Ink, columns: int) -> Text:
+    """Above the lines in figures; their first one is of the time under the mouse."""
+    when = "last" if shown.pointed is None else time.strftime("%H:%M:%S", time.localtime(shown.pointed))
+    head = " " * (2 + _NAME) + "".join(f"{each:>{_FIGURE}} " for each in (when, "min", "mean", "max"))
+    return Text(" " + (head + "  ") * columns, ink.muted, no_wrap=True, end="")
+
+
+def _entries(shown: Page, ink: Ink) -> list[Text]:
+    write = writer(shown.figure)
+    entries = []
+    for number, (letter, each) in enumerate(zip(LETTERS, shown.lines, strict=False)):
+        last, *others = summary(each)
+        if shown.pointed is not None:
+            last = each.at(shown.pointed)
+        press = Style(meta={"press": f"line({number})"})
+        style = style_of(number, ink, chosen=each.is_chosen) + press
+        entry = Text(f"{letter} ", style, no_wrap=True, end="")
+        name = text.printable(each.name)
+        entry.append(f"{name[:_NAME]:<{_NAME}}", (ink.bold if each.is_chosen else ink.blank) + press)
+        entry.append(f"{write(last):>{_FIGURE}} ", ink.bold if each.is_chosen else ink.blank)
+        entry.append("".join(f"{write(value):>{_FIGURE}} " for value in others), ink.muted)
+        entries.append(entry)
+    return entries

@@ -1,0 +1,82 @@
+"""A metric read from all devices at once: what each cell shows, where the scale ends, who holds most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jaxtop.model import State, liveness
+from jaxtop.tui.draw.layouts import MISSING, NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.model import DeviceView
+    from jaxtop.tui.metrics import Metric
+
+# What a cell shows, as a number: a step of the ramp (from 0), or one of these, or a state.
+STEPS = 8
+UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
+_STATES = tuple(State)
+_OF_STATE = {state: 110 + i for i, state in enumerate(_STATES)}
+OVER, PAST = liveness.OVER, liveness.PAST
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The values of a metric, in the order of the devices.
+
+    `codes` has entries at its end for what is no device; the negative numbers that stand for these in a
+    plan (`MISSING`, `NOTHING`, `placeholder`) are indices from the end.
+    """
+
+    metric: Metric
+    values: tuple[float | None, ...]
+    codes: tuple[int, ...]
+    end: float | None
+    most: int | None
+    alike: int
+
+    def share(self, device: int) -> float | None:
+        """The value as a share of the scale."""
+        value = self.values[device]
+        if value is None or self.end is None:
+            return None
+        return min(1.0, value / self.end) if self.end > 0 else 0.0
+
+
+def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
+    """The metric of each device, and the scale that they share."""
+    live, last = State.LIVE, STEPS - 1
+    figure = metric.read
+    values = tuple(
+        [figure(device) if device.state is live or device.state not in OVER else None for device in devices]
+    )
+    known = [value for value in values if value is not None]
+    largest = max(known, default=None)
+    end = None if largest is None else (metric.full if metric.full is not None else largest)
+    scale = STEPS / end if end else 0.0
+    codes = [
+        _OF_STATE[device.state]
+        if device.state is not live
+        else (UNKNOWN if value is None else min(last, int(value * scale)))
+        for device, value in zip(devices, values, strict=True)
+    ]
+    if metric.is_marked is not None:
+        marked = [i for i, device in enumerate(devices) if codes[i] < STEPS and metric.is_marked(device)]
+        for i in marked:
+            codes[i] = MARKED
+    codes.extend(_OF_STATE[state] for state in reversed(_STATES))
+    codes.extend((EMPTY, ABSENT))
+    most = None if largest is None else values.index(largest)
+    return Reading(metric, values, tuple(codes), end, most, values.count(largest) if known else 0)
+
+
+def placeholder(state: State) -> int:
+    """Stands in a plan for a device of a host that has not said which devices it has."""
+    return min(MISSING, NOTHING) - 1 - _STATES.index(state)
+
+
+def state_of_code(code: int) -> State | None:
+    """The state that a code stands for."""
+    return _STATES[code - 110] if 110 <= code < 110 + len(_STATES) else None

@@ -1,0 +1,218 @@
+"""Which slice of an array each device holds, as a picture: a cell a device, a letter and a colour a slice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+from string import ascii_letters, digits
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+from textual.color import Color
+
+from jaxtop.model import distinct, slices
+from jaxtop.tui.draw.detail import axes_in_words, ids_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.style import Style
+
+    from jaxtop.model import ArrayView, Span
+    from jaxtop.tui.draw.ink import Ink
+
+SIGNS = ascii_letters + digits
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What each of so many pieces or groups is called."""
+
+    count: int
+
+    def label(self, piece: int) -> str:
+        """A letter, or where these do not suffice a number."""
+        return SIGNS[piece] if self.count <= len(SIGNS) else str(piece)
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """The slices of an array in the order of their indices, and which of them each device holds."""
+
+    pieces: tuple[tuple[tuple[Span, ...], tuple[int, ...]], ...]
+    ordinals: dict[int, int]
+    axes: tuple[tuple[str, int], ...]
+    device_ids: tuple[int, ...]
+
+    def label(self, piece: int) -> str:
+        """What a slice is called."""
+        return Signs(len(self.pieces)).label(piece)
+
+    def sign(self, piece: int) -> str:
+        """The same in one character; of many slices some share one."""
+        return SIGNS[piece % len(SIGNS)]
+
+    def span_of(self, device_id: int) -> tuple[Span, ...] | None:
+        at = self.ordinals.get(device_id)
+        return None if at is None else self.pieces[at][0]
+
+
+def slices_of(view: ArrayView) -> Slices | None:
+    """None where nobody knows."""
+    if view.mesh is not None and prod(size for _, size in view.mesh.axes) != len(view.device_ids):
+        return None  # others' figures may contradict each other
+    spans = slices(view)
+    if not spans:
+        return None
+    pieces = tuple(distinct(spans))
+    ordinals = {device_id: i for i, (_, ids) in enumerate(pieces) for device_id in ids}
+    return Slices(pieces, ordinals, view.mesh.axes if view.mesh else (), view.device_ids)
+
+
+def in_words(span: tuple[Span, ...]) -> str:
+    """`[0:256, 0:512]`."""
+    return f"[{', '.join(f'{first}:{last}' for first, last in span)}]" if span else "the whole scalar"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Lines of cells; which device is where."""
+
+    caption: str
+    lines: tuple[Text, ...] = ()
+    rows: tuple[tuple[int, ...], ...] = ()
+    cell: int = 1
+
+    def device_at(self, x: int, y: int) -> int | None:
+        if not 0 <= y < len(self.rows) or x < 0 or x // self.cell >= len(self.rows[y]):
+            return None
+        return self.rows[y][x // self.cell]
+
+    @property
+    def width(self) -> int:
+        return max((line.cell_len for line in self.lines), default=0)
+
+
+def draw(known: Slices, ink: Ink, width: int, height: int, *, brief: bool = False) -> Picture:
+    """The devices along the axes of their mesh where that fits, else in a row; `brief` omits the sizes."""
+    widest = max(len(known.label(0)), len(known.label(len(known.pieces) - 1)))
+    caption, rows, cell = _arrange(known, max(1, width), max(1, height), widest, _names if brief else _sized)
+    shown = tuple(row[: max(1, width) // cell] for row in rows[:height])
+    lines = []
+    for row in shown:
+        line = Text(no_wrap=True, end="")
+        for device_id in row:
+            piece = known.ordinals.get(device_id)
+            if piece is None:
+                line.append("·".ljust(cell), ink.muted)
+            elif cell == 1:
+                line.append(known.sign(piece), _style(ink, piece, len(known.pieces)))
+            else:
+                line.append(known.label(piece).center(cell - 1), _style(ink, piece, len(known.pieces)))
+                line.append(" ")
+        if cell > 1:
+            line.right_crop(1)  # nothing stands beside the last one
+        lines.append(line)
+    count, total = sum(map(len, shown)), len(known.device_ids)
+    if count < total:
+        caption += f", {count:,} of {total:,}"
+    return Picture(caption, tuple(lines), shown, cell)
+
+
+def _style(ink: Ink, piece: int, pieces: int) -> Style:
+    return _on(ink, ink.palette.of_share(piece / max(1, pieces - 1)))
+
+
+@lru_cache(maxsize=64)
+def _on(ink: Ink, colour: str) -> Style:
+    back = Color.parse(colour)
+    return ink.style(back.get_contrast_text(1.0), back)
+
+
+def _arrange(
+    known: Slices,
+    width: int,
+    height: int,
+    widest: int,
+    names: Callable[[Sequence[tuple[str, int]]], str],
+) -> tuple[str, Sequence[tuple[int, ...]], int]:
+    """What the directions mean, the devices row by row, and how wide a cell is."""
+    axes, ids = known.axes, known.device_ids
+    large, small = (widest + 3, widest + 1), (1,)
+    for cells in (large, small):
+        for turned in (False, True):
+            for cell, split in product(cells, range(len(axes) - 1, 0, -1)):
+                down, across = axes[:split], axes[split:]
+                rows, columns = _size(down), _size(across)
+                if rows * columns != len(ids):
+                    continue
+                table = [ids[row * columns : (row + 1) * columns] for row in range(rows)]
+                if turned:
+                    table = list(zip(*table, strict=True))
+                    rows, columns, down, across = columns, rows, across, down
+                if columns * cell <= width and rows <= height:
+                    return f"{names(down)} ↓  {names(across)} →", table, cell
+    order = "in mesh order" if len(axes) > 1 else f"{names(axes)} →" if axes else "the devices"
+    for cell in (*large, *small):
+        columns = width // cell
+        # Rows of a whole number of the last axis' lengths show the pattern.
+        last = axes[-1][1] if axes else 1
+        columns = columns // last * last or columns
+        if columns and -(-len(ids) // columns) <= height:
+            break
+    columns = max(1, columns)
+    return order, [ids[at : at + columns] for at in range(0, len(ids), columns)], cell
+
+
+def _size(axes: Sequence[tuple[str, int]]) -> int:
+    return prod(size for _, size in axes)
+
+
+def _names(axes: Sequence[tuple[str, int]]) -> str:
+    return " ".join(name for name, _ in axes)
+
+
+def _sized(axes: Sequence[tuple[str, int]]) -> str:
+    return axes_in_words(axes) if len(axes) == 1 else _names(axes)
+
+
+def _ids(ids: Sequence[int]) -> str:
+    return " ".join(map(str, ids))
+
+
+def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
+    """A line a slice, with the devices that hold it; how many more there are."""
+    lines: list[Text] = []
+    if len(known.pieces) == 1 and height:
+        span, ids = known.pieces[0]
+        line = Text("", no_wrap=True, end="")
+        line.append(f"{known.label(0)} ", ink.bold)
+        held = "all of it" if len(ids) == 1 else f"all of it, on each of {len(ids):,} devices"
+        return [line.append(f" {held} {in_words(span)}")]
+    # Room for the devices comes before the word for them.
+    longest = max(len(in_words(span)) + len(_ids(ids[:8])) for span, ids in known.pieces[:height])
+    roomy = longest + len("a   devices ") <= width
+    left = len(known.pieces)
+    one_sign = picture.cell == 1
+    for piece, (span, ids) in enumerate(known.pieces):
+        if len(lines) == height - 1 and left > 1:
+            again = one_sign and len(known.pieces) > len(SIGNS)
+            words = f"… and {left:,} more{', letters repeat' if again else ' slices'}"
+            lines.append(Text(words, ink.muted))
+            break
+        if len(lines) >= height:
+            break
+        name = known.sign(piece) if one_sign else known.label(piece)
+        line = Text(no_wrap=True, end="")
+        line.append(f"{name} ", ink.bold)
+        line.append(f"{' ' if roomy else ''}{in_words(span)}")
+        noun = " on " if not roomy else "  device " if len(ids) == 1 else "  devices "
+        room = width - line.cell_len - len(noun)
+        if room >= len(str(ids[0])) + (len(ids) > 1):
+            line.append(noun, ink.muted)
+            line.append(ids_in_words(ids, room))
+        lines.append(line)
+        left -= 1
+    return lines

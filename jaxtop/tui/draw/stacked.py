@@ -1,0 +1,108 @@
+"""A bar of several parts, each with a letter and a colour, and the legend that names them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+from rich.text import Text
+from textual.color import Color
+
+from jaxtop.model import PARTS, Part
+from jaxtop.tui import text
+from jaxtop.tui.palette import PALETTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.tui.palette import Palette
+
+LETTERS = {
+    Part.PARAMETERS: "P",
+    Part.OPTIMIZER: "O",
+    Part.GRADIENTS: "G",
+    Part.BATCH: "B",
+    Part.OTHER: "N",
+    Part.UNNAMED: "U",
+    Part.TEMPORARIES: "T",
+    Part.UNEXPLAINED: "?",
+    Part.RESERVED: "/",
+    Part.FREE: "·",
+}
+# In the legend: what is an estimate says so.
+NAMES = {Part.TEMPORARIES: "temporaries (estimate)", Part.RESERVED: "reserved or in small pieces"}
+# A text, its foreground and its background.
+Segment = tuple[str, str | None, str | None]
+
+
+def lengths(sizes: Sequence[int], end: int, width: int) -> list[int]:
+    """How many characters each part takes; the ends of the parts are where they belong."""
+    if not end or not width:
+        return [0] * len(sizes)
+    ends = [min(width, round(upto * width / end)) for upto in accumulate(sizes)]
+    return [upto - before for before, upto in zip([0, *ends], ends, strict=False)]
+
+
+def stacked(sizes: Sequence[int] | None, end: int, width: int, palette: Palette) -> list[Segment]:
+    """The bar of a device, or of all; unknown parts say so."""
+    if sizes is None:
+        return [(text.NA[:width], palette.muted, None)]
+    segments: list[Segment] = []
+    for part, length in zip(PARTS, lengths(sizes, end, width), strict=True):
+        if length:
+            first, rest, back = _colours(part, palette.theme.name)
+            segments.append((LETTERS[part], first, back))
+            if length > 1:
+                segments.append((LETTERS[part] * (length - 1), rest, back))
+    return segments
+
+
+def bar(sizes: Sequence[int], end: int, width: int, palette: Palette) -> Text:
+    """The bar as a line of its own."""
+    line = Text(no_wrap=True, end="")
+    for words, fore, back in stacked(sizes, end, width, palette):
+        line.append(words, Style(color=fore, bgcolor=back))
+    return line
+
+
+def legend(sizes: Sequence[int], width: int, palette: Palette) -> list[Text]:
+    """Which letter is which part and how much it is, in as many lines as that takes."""
+    lines = [Text(no_wrap=True, end="")]
+    for part, size in zip(PARTS, sizes, strict=True):
+        if not size:
+            continue
+        first, _, back = _colours(part, palette.theme.name)
+        words = f" {NAMES.get(part, part)} {text.size(size)}"
+        if lines[-1].cell_len and lines[-1].cell_len + 3 + len(words) > width:
+            lines.append(Text(no_wrap=True, end=""))
+        if lines[-1].cell_len:
+            lines[-1].append("  ")
+        lines[-1].append(LETTERS[part], Style(color=first, bgcolor=back))
+        lines[-1].append(words)
+    return lines
+
+
+@lru_cache(maxsize=128)
+def _colours(part: Part, theme_name: str) -> tuple[str, str, str | None]:
+    """The colour of the first letter, of those that follow, and behind them."""
+    palette = PALETTES[theme_name]
+    theme, ramp = palette.theme, palette.ramp
+    backs = {
+        Part.PARAMETERS: theme.primary,
+        Part.OPTIMIZER: ramp[4],
+        Part.GRADIENTS: theme.accent,
+        Part.BATCH: ramp[5],
+        Part.OTHER: ramp[2],
+        Part.UNNAMED: palette.muted,
+        Part.TEMPORARIES: ramp[6],
+        Part.UNEXPLAINED: ramp[0],
+        Part.RESERVED: theme.panel,
+    }
+    back = backs.get(part)
+    if back is None:
+        return palette.muted, palette.muted, None
+    ground = Color.parse(back)
+    first = ground.get_contrast_text(1.0)
+    return first.hex, ground.blend(first, 0.35).hex, back

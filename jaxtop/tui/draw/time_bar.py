@@ -1,0 +1,268 @@
+"""The bar that says which time is shown: its state and buttons in a line, and below it the whole session."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.style import Style
+from rich.text import Text
+
+from jaxtop.model.session.summary import SessionSummary
+from jaxtop.tui import text
+from jaxtop.tui.draw.sparkline import sparkline
+from jaxtop.tui.playback import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.model.fold import LoggedEvent
+    from jaxtop.tui.palette import Palette
+
+PLAY, PAUSE, LOOP = "▶", "‖", "↻"
+CURSOR_ABOVE, CURSOR_BELOW, MARK = "┃", "▲", "v"
+UNKNOWN = "─"
+# Marks of events by severity: the worst of a place is shown.
+_SIGNS = {"info": "·", "warning": "!", "critical": "×"}
+_RANKS = {severity: rank for rank, severity in enumerate(_SIGNS, 1)}
+_SIGN_OF = ("", *_SIGNS.values())
+# Events told of a place under the mouse.
+MOST_TOLD = 3
+
+
+@dataclass(frozen=True)
+class TimeBarState:
+    """A session and where in it the view stands, as far as it is drawn."""
+
+    word: str
+    is_playing: bool
+    position: float
+    span: tuple[float, float]
+    speed: float = 1.0
+    is_looped: bool = False
+    has_present: bool = False
+    has_reel: bool = True
+    marked: float | None = None
+    overview: SessionSummary = field(default_factory=SessionSummary, compare=False)
+
+    @property
+    def length(self) -> float:
+        return self.span[1] - self.span[0]
+
+    def column(self, at: float, width: int) -> int:
+        """Where a time stands on a track of so many characters."""
+        if self.length <= 0:
+            return 0
+        return min(max(round((at - self.span[0]) / self.length * (width - 1)), 0), width - 1)
+
+    def time_at(self, column: int, width: int) -> float:
+        """Which time stands there."""
+        share = min(max(column / max(1, width - 1), 0.0), 1.0)
+        return self.span[0] + share * self.length
+
+
+class Button(NamedTuple):
+    """What can be pressed: its key or sign, words for it (most first), and its action."""
+
+    sign: str
+    says: tuple[str, str]
+    action: str
+    is_on: bool = False
+
+
+def buttons(tape: TimeBarState) -> list[Button]:
+    """All that can be done to the tape, from left to right as in time."""
+    end = "live" if tape.has_present else "end"
+    goes_on = Button(*((PAUSE, ("pause", "")) if tape.is_playing else (PLAY, ("play ", ""))), "pause")
+    mark = Button("v", ("mark" if tape.marked is None else "diff", ""), "mark")
+    if not tape.has_reel:
+        return [goes_on, mark, Button("⇥", (end, end), "to_end")]
+    return [
+        Button("⇤", ("start", ""), "to_start"),
+        Button("{", ("1 min", "1m"), "skip(-60)"),
+        Button("[", ("sample", ""), "step(-1)"),
+        goes_on,
+        Button("]", ("sample", ""), "step(1)"),
+        Button("}", ("1 min", "1m"), "skip(60)"),
+        Button("N", ("", ""), "event(-1)"),
+        Button("n", ("event", "event"), "event(1)"),
+        Button("-", ("", ""), "faster(-1)"),
+        Button("+", ("speed", "speed"), "faster(1)"),
+        *(() if tape.has_present else (Button("L", ("loop", "loop"), "loop", tape.is_looped),)),
+        Button("b", ("go to", ""), "go_to"),
+        mark,
+        Button("⇥", (end, end), "to_end"),
+    ]
+
+
+def clock(at: float, span: tuple[float, float]) -> str:
+    """The time of day, with the date where the session has several."""
+    days = {time.localtime(each)[:3] for each in span}
+    form = "%m-%d %H:%M:%S" if len(days) > 1 else "%H:%M:%S"
+    return time.strftime(form, time.localtime(at))
+
+
+def length(seconds: float) -> str:
+    """How long: 0:35, 12:04, 3:00:01."""
+    whole = int(max(0.0, seconds))
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02}"
+    return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
+
+
+def speed(times: float) -> str:
+    return f"{times:g}×"
+
+
+def controls(tape: TimeBarState, width: int, palette: Palette) -> Text:
+    """What is shown and how it goes on; on the right the buttons, in as many words as there is room for."""
+    pressed = buttons(tape)
+    line = Text()
+    for says, apart, told in ((0, 2, 2), (1, 2, 2), (2, 2, 2), (2, 2, 1), (2, 1, 1), (2, 1, 0)):
+        left, right = _state(tape, palette, told), _buttons(pressed, says, apart, palette)
+        line = Text.assemble(left, " " * max(1, width - left.cell_len - right.cell_len), right)
+        if line.cell_len <= width:
+            break
+    line.no_wrap, line.end = True, ""
+    line.truncate(width)
+    return line
+
+
+def _state(tape: TimeBarState, palette: Palette, told: int) -> Text:
+    """All parts have the width that the widest of the session needs: nothing moves while it plays."""
+    line = Text()
+    line.append(
+        f" {tape.word} ", f"bold reverse {palette.good if tape.word == Mode.LIVE else palette.warning}"
+    )
+    line.append(f" {PLAY if tape.is_playing else PAUSE} ")
+    line.append(clock(tape.position, tape.span), Style(bold=True, meta={"press": "go_to"}))
+    whole = length(tape.length)
+    if told and tape.has_reel:
+        line.append(f"  {length(tape.position - tape.span[0]):>{len(whole)}} / {whole}")
+    if tape.has_reel:
+        looped = LOOP if tape.is_looped and not tape.has_present else " "
+        line.append(f" {speed(tape.speed):>5}{looped}")
+    if told > 1:
+        at = clock(tape.position if tape.marked is None else tape.marked, tape.span)
+        mark = f" {MARK} {at}"
+        line.append(mark if tape.marked is not None else " " * len(mark), palette.theme.accent)
+    return line
+
+
+def _buttons(pressed: Sequence[Button], says: int, apart: int, palette: Palette) -> Text:
+    line = Text()
+    for button in pressed:
+        press = Style(meta={"press": button.action})
+        chosen = Style(reverse=button.is_on)
+        line.append(" " * (apart // 2), press)
+        line.append(button.sign, Style(bold=True, color=palette.theme.primary) + chosen + press)
+        words = button.says[says] if says < len(button.says) else ""
+        if words:
+            line.append(f" {words}", chosen + press)
+        line.append(" " * ((apart + 1) // 2), press)
+    return line
+
+
+class Glance(NamedTuple):
+    """The session by places on the track: the most memory, the worst event, whether hosts were missing."""
+
+    used: tuple[float | None, ...] = ()
+    ranks: tuple[int, ...] = ()
+    missing: tuple[bool, ...] = ()
+
+
+def glance(tape: TimeBarState, width: int) -> Glance:
+    """What stands in each of so many places."""
+    used: list[float | None] = [None] * width
+    ranks, missing = [0] * width, [False] * width
+    if not width:
+        return Glance()
+    for each in tape.overview.bins:
+        if each.until < tape.span[0] or each.at > tape.span[1]:
+            continue
+        for x in range(tape.column(each.at, width), tape.column(each.until, width) + 1):
+            if each.used_bytes is not None:
+                used[x] = max(used[x] or 0, each.used_bytes)
+            missing[x] = missing[x] or each.live < each.expected
+    for event in tape.overview.events:
+        if tape.span[0] <= event.at <= tape.span[1]:
+            x = tape.column(event.at, width)
+            ranks[x] = max(ranks[x], _RANKS.get(event.severity, 1))
+    return Glance(tuple(used), tuple(ranks), tuple(missing))
+
+
+def track(tape: TimeBarState, found: Glance, rows: int, palette: Palette) -> Text:
+    """The session over its whole width: memory, events, the mark, and where the view stands.
+
+    In a single row events stand in the place of the memory.
+    """
+    width = len(found.used)
+    if not width or rows < 1:
+        return Text(end="")
+    at = tape.column(tape.position, width)
+    marked = None if tape.marked is None else tape.column(tape.marked, width)
+    curve = _curve(found, palette)
+    marks = _marks(found, palette)
+    accent = Style(bold=True, color=palette.theme.accent or palette.warning)
+    line = marks if rows > 1 else [mark or memory for mark, memory in zip(marks, curve, strict=True)]
+    if marked is not None:
+        line[marked] = MARK, accent
+    if rows > 1:
+        curve[at] = CURSOR_ABOVE, accent
+        if at != marked and not found.ranks[at]:
+            line[at] = CURSOR_BELOW, accent
+        return Text("\n", no_wrap=True, end="").join([_text(curve), _text(line)])
+    line[at] = CURSOR_ABOVE, accent
+    return _text(line)
+
+
+_Cell = tuple[str, Style]
+
+
+def _curve(found: Glance, palette: Palette) -> list[_Cell | None]:
+    heights = sparkline(found.used, len(found.used))
+    full, short, none = (Style(color=each) for each in (palette.theme.primary, palette.bad, palette.muted))
+    return [
+        (UNKNOWN, none) if used is None else (height, short if missing else full)
+        for height, used, missing in zip(heights, found.used, found.missing, strict=True)
+    ]
+
+
+def _marks(found: Glance, palette: Palette) -> list[_Cell | None]:
+    colours = (palette.muted, palette.muted, palette.warning, palette.bad)
+    styles = [Style(color=colour, bold=rank > 1) for rank, colour in enumerate(colours)]
+    return [(_SIGN_OF[rank], styles[rank]) if rank else None for rank in found.ranks]
+
+
+def _text(cells: Sequence[_Cell | None]) -> Text:
+    line = Text(no_wrap=True, end="")
+    for cell in cells:
+        line.append(*(cell or (" ", None)))
+    return line
+
+
+def events_at(tape: TimeBarState, column: int, width: int) -> list[LoggedEvent]:
+    """What happened there, the worst first, of two alike the later."""
+    found = [
+        event
+        for event in tape.overview.events
+        if tape.span[0] <= event.at <= tape.span[1] and tape.column(event.at, width) == column
+    ]
+    return sorted(found, key=lambda event: (-_RANKS.get(event.severity, 1), -event.at))
+
+
+def tip(tape: TimeBarState, column: int, width: int) -> str:
+    """What is to be said of a place: its time, the most memory on a device, what happened."""
+    at = tape.time_at(column, width)
+    lines = [clock(at, tape.span)]
+    used = next((each.used_bytes for each in tape.overview.bins if each.at <= at < each.until), None)
+    if used is not None:
+        lines[0] += f"  {text.size(used)} on the fullest device"
+    found = events_at(tape, column, width)
+    for event in found[:MOST_TOLD]:
+        sign = _SIGNS.get(event.severity, _SIGNS["info"])
+        lines.append(text.printable(f"{sign} {clock(event.at, tape.span)} {event.text}"))
+    if len(found) > MOST_TOLD:
+        lines.append(f"and {len(found) - MOST_TOLD:,} more")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Filters: what a person can type after `/` on each screen."""

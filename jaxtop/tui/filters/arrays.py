@@ -1,0 +1,70 @@
+"""What can be asked of arrays in a filter."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from jaxtop.tui import text
+from jaxtop.tui.filters import expressions
+from jaxtop.tui.filters.expressions import Field, number, sizes, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.model import ArrayView
+
+# Dtypes as the compiler writes them.
+_SHORT = {
+    "bf16": "bfloat16",
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    **{f"{letter}{bits}": f"int{bits}" for letter in "is" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+
+
+def _dtypes(operator: str, value: str) -> Callable[[str], bool]:
+    return words(operator, _SHORT.get(value.lower(), value))
+
+
+FIELDS: dict[str, Field[ArrayView]] = {
+    "bytes": Field(lambda view: view.bytes_per_device, number),
+    "global": Field(lambda view: view.bytes_global, number),
+    "count": Field(lambda view: view.count, number),
+    "replication": Field(lambda view: view.replication, number),
+    "grown": Field(lambda view: view.grown_bytes, number),
+    "devices": Field(lambda view: len(view.device_ids), number),
+    "dims": Field(lambda view: None if view.groups > 1 else len(view.shape), number),
+    "shape": Field(lambda view: view.shape, sizes),
+    "name": Field(lambda view: view.name, words),
+    "function": Field(lambda view: view.function, words),
+    "role": Field(lambda view: view.role, words),
+    "created": Field(lambda view: view.created, words),
+    "dtype": Field(lambda view: view.dtype, _dtypes),
+    "spec": Field(lambda view: view.sharding, words),
+    "kind": Field(lambda view: view.memory_kind, words),
+    "run": Field(lambda view: view.run, words),
+}
+
+
+def shape_in_words(shape: tuple[int, ...], groups: int = 1) -> str:
+    """`8×128`."""
+    return f"{groups:,} kinds" if groups > 1 else "×".join(map(str, shape)) or "scalar"
+
+
+def _text_of(view: ArrayView) -> str:
+    """Where words are looked for."""
+    names = view.name, view.function, view.role, view.created, view.dtype, view.sharding, view.memory_kind
+    return _said(names, view.shape, view.groups, view.bytes_per_device)
+
+
+# Thousands of arrays are asked at each key.
+@lru_cache(maxsize=1 << 15)
+def _said(names: tuple[str | None, ...], shape: tuple[int, ...], groups: int, held: int) -> str:
+    said = " ".join([name or text.NA for name in names])
+    return f"{said} {shape_in_words(shape, groups)} {shape} {text.size(held)}".lower()
+
+
+def understand(typed: str) -> Callable[[ArrayView], bool]:
+    """What was typed, as a test of an array; raises expressions.Wrong."""
+    return expressions.understand(typed, FIELDS, _text_of)

@@ -1,0 +1,139 @@
+"""What can be asked of hosts and devices in a filter: all their figures, each in the unit it is read in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Unit
+from jaxtop.model.thresholds import errors, slowed
+from jaxtop.tui.figures import short
+from jaxtop.tui.filters import expressions
+from jaxtop.tui.filters.expressions import Field, number, quantity, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from jaxtop.model import Figure, Pulse
+    from jaxtop.model.steps import StepView
+    from jaxtop.tui.columns.devices import DeviceRow
+    from jaxtop.tui.columns.hosts import HostRow
+    from jaxtop.tui.draw.table import Column
+    from jaxtop.tui.screens.devices import Row
+
+T = TypeVar("T")
+
+percent = quantity({"": 0.01, "%": 0.01})
+seconds = quantity({"": 1, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600})
+_hertz = quantity({"": 1, "m": 1e6, "mhz": 1e6, "g": 1e9, "ghz": 1e9})
+_watts = quantity({"": 1, "w": 1, "kw": 1e3})
+_operations = quantity({"": 1, "g": 1e9, "t": 1e12, "p": 1e15})
+# Of what is no bytes, a thousand is a thousand.
+count = quantity({"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12})
+_ASKED = {
+    Unit.NUMBER: count,
+    Unit.SHARE: percent,
+    Unit.SECONDS: seconds,
+    Unit.HERTZ: _hertz,
+    Unit.WATTS: _watts,
+    Unit.DEGREES: quantity({"": 1, "c": 1, "°c": 1}),
+}
+
+
+def _of_figures(figures: Iterable[Figure], where: Callable[[T], tuple[Pulse, int]]) -> dict[str, Field[T]]:
+    """Each figure by its name in exports, and as columns and plots call it."""
+
+    def field(of: Figure) -> Field[T]:
+        return Field(lambda row: of.read(*where(row)), _ASKED.get(of.unit, number))  # bytes: powers of 1,024
+
+    return {
+        name.lower().replace(" ", "_"): field(each)
+        for each in figures
+        for name in (each.name, short(each), each.title)
+    }
+
+
+def _of_step(read: Callable[[StepView], float | None]) -> Callable[[HostRow], float | None]:
+    return lambda row: None if row.rhythm is None else read(row.rhythm)
+
+
+_INDEX: Field[HostRow] = Field(lambda row: row.step, count)
+_STEP: Field[HostRow] = Field(_of_step(lambda step: step.p50_s), seconds)
+OF_HOSTS: dict[str, Field[HostRow]] = {
+    **_of_figures(HOST_FIGURES, lambda row: (row.present.pulse, 0)),
+    "state": Field(lambda row: str(row.state), words),
+    "host": Field(lambda row: row.host.hostname, words),
+    "run": Field(lambda row: row.run, words),
+    "process": Field(lambda row: row.host.process_index, count),
+    "devices": Field(lambda row: row.device_count, count),
+    "memory": Field(lambda row: row.used_bytes, number),
+    "launches": Field(lambda row: row.launches, count),
+    "steps": Field(lambda row: row.steps, count),
+    "step": _STEP,
+    "p50": _STEP,
+    "p99": Field(_of_step(lambda step: step.p99_s), seconds),
+    "peak": Field(_of_step(lambda step: step.utilization), percent),
+    "idle": Field(_of_step(lambda step: step.idle), percent),
+    "flops": Field(_of_step(lambda step: step.flops_per_second), _operations),
+    "tokens": Field(_of_step(lambda step: step.tokens_per_second), count),
+    "power": Field(_of_step(lambda step: step.watts), _watts),
+    "still": Field(lambda row: row.still, seconds),
+    "heard": Field(lambda row: row.age, seconds),
+    "joules": Field(_of_step(lambda step: step.joules_per_step), count),
+    "joules_token": Field(_of_step(lambda step: step.joules_per_token), count),
+    "index": _INDEX,
+    "at_step": _INDEX,
+    "compiling": Field(lambda row: row.compiling and row.compiling[1], words),
+    "cores": Field(lambda row: None if row.cores is None else row.cores / 1000, count),
+    "agent": Field(lambda row: row.agent_cpu, quantity({"": 1, "%": 1})),
+    "pid": Field(lambda row: row.host.pid, count),
+    "starts": Field(lambda row: row.view.incarnation, count),
+    "jax": Field(lambda row: row.jax, words),
+}
+
+
+def _slowed(row: DeviceRow) -> str | None:
+    found = slowed(row.device.pulse, row.device.position)
+    return None if found is None else ", ".join(found[0]) or "nothing"
+
+
+OF_DEVICES: dict[str, Field[DeviceRow]] = {
+    **_of_figures(DEVICE_FIGURES, lambda row: (row.device.pulse, row.device.position)),
+    "id": Field(lambda row: row.device.id, count),
+    "local": Field(lambda row: row.device.local_id, count),
+    "process": Field(lambda row: row.device.process_index, count),
+    "host": Field(lambda row: row.device.hostname, words),
+    "run": Field(lambda row: row.run, words),
+    "state": Field(lambda row: str(row.device.state), words),
+    "kind": Field(lambda row: row.device.kind, words),
+    "source": Field(lambda row: row.device.memory_source, words),
+    "share": Field(lambda row: row.device.used_share, percent),
+    "peak": Field(lambda row: row.device.peak_bytes, number),
+    "limit": Field(lambda row: row.device.limit_bytes, number),
+    "slowed": Field(_slowed, words),
+    "ecc": Field(lambda row: errors(row.device.pulse, row.device.position)[1], count),
+}
+
+
+def of_axes(names: Iterable[str]) -> dict[str, Field[Row]]:
+    """Where a device stands on each of these axes; `axis_` before one tells it from a figure of that name."""
+
+    def field(name: str) -> Field[Row]:
+        return Field(lambda row: row.coordinate(name), count)
+
+    return {spelling: field(name) for name in names for spelling in (name.lower(), f"axis_{name.lower()}")}
+
+
+def understand(
+    typed: str, fields: Mapping[str, Field[T]], columns: Sequence[Column[T]]
+) -> Callable[[T], bool] | None:
+    """What was typed, as a test of a row; None if it is but words, which are looked for in these columns.
+
+    Raises:
+        Wrong: It asks for nothing that there is.
+    """
+    if not expressions.has_conditions(typed):
+        return None
+    searched = [column for column in columns if column.searched]
+    return expressions.understand(
+        typed, fields, lambda row: " ".join([column.write(row) for column in searched]).lower()
+    )

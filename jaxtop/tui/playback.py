@@ -1,0 +1,316 @@
+"""Where the view stands in time: with the run, or anywhere in what is kept of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from jaxtop.model import Cluster, KnownPrograms
+from jaxtop.model.arrays.groups import Merged
+from jaxtop.model.collectives import KnownCollectives
+from jaxtop.model.session.difference import Then
+from jaxtop.model.session.summary import SessionSummary
+from jaxtop.model.views import interval
+from jaxtop.tui.moment import Moment
+
+if TYPE_CHECKING:
+    from jaxtop.model import Probe
+    from jaxtop.model.fold import LoggedEvent
+    from jaxtop.model.views import Known
+    from jaxtop.tui.history import History
+
+SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+# An app that was stopped for a while goes on where it stood.
+LONGEST_TICK = 2.0
+SHORTEST_SAMPLE = 0.01
+# Two times that differ by less are the same one.
+_SAME = 1e-4
+
+
+class Mode(StrEnum):
+    """How the view stands to time."""
+
+    LIVE = "LIVE"
+    PAUSED = "PAUSED"
+    REWIND = "REWIND"
+    REPLAY = "REPLAY"
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a replay begins, and how it goes on."""
+
+    at: float | None = None
+    speed: float = 1.0
+    loop: bool = False
+    is_playing: bool = True
+
+
+class _Kept:
+    """What is derived from a cluster, for as long as it is the same object."""
+
+    def __init__(self, cluster: Cluster, probe: Probe | None) -> None:
+        self.cluster = cluster
+        self._probe = probe
+        self._known: Known = {}
+        self._merged = Merged()
+        self._programs = KnownPrograms()
+        self._collectives = KnownCollectives()
+
+    def moment(self, now: float) -> Moment:
+        return Moment(
+            self.cluster,
+            now,
+            self._known,
+            self._merged,
+            self._programs,
+            self._collectives,
+            probe=self._probe,
+        )
+
+
+class Playback:
+    """Plays a reel like a tape, or follows a live cluster; the only one to know which of both it is."""
+
+    def __init__(
+        self,
+        live: Cluster | None,
+        reel: History | None = None,
+        start: Start | None = None,
+        probe: Probe | None = None,
+    ) -> None:
+        """A deck at the present of a live cluster, or at the start of a reel.
+
+        Args:
+            live: The cluster as it is now, if it is followed.
+            reel: What is kept of it.
+            start: Where a replay begins.
+            probe: What this user's devices were measured to do.
+        """
+        start = start or Start()
+        self._probe = probe
+        self._live = None if live is None else _Kept(live, probe)
+        self._reel = reel
+        self._now = 0.0
+        self._is_begun = False
+        # Where it stands; None: at the present.
+        self._at: float | None = None if live is not None else (start.at or 0.0)
+        self._is_set = live is not None or start.at is not None
+        # Paused at the present, and not moved since.
+        self._is_held = False
+        self.is_playing = live is None and start.is_playing
+        self.speed = start.speed
+        self.is_looped = start.loop
+        self._kept = _Kept(Cluster(), probe)
+        self._moment: Moment | None = None
+        # A moment to compare others with.
+        self.mark: Then | None = None
+
+    # Where it stands
+
+    @property
+    def mode(self) -> Mode:
+        if self._live is None:
+            return Mode.REPLAY
+        if self._at is None:
+            return Mode.LIVE
+        return Mode.PAUSED if self._is_held else Mode.REWIND
+
+    @property
+    def is_live(self) -> bool:
+        return self._at is None
+
+    @property
+    def has_reel(self) -> bool:
+        """Whether there is something to move in."""
+        return self._reel is not None
+
+    @property
+    def has_present(self) -> bool:
+        """Whether one can return to a run that goes on."""
+        return self._live is not None
+
+    @property
+    def position(self) -> float:
+        return self._now if self._at is None else self._at
+
+    @property
+    def lag(self) -> float:
+        """How far behind the present."""
+        return max(0.0, self._now - self.position)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The first and the last moment that can be gone to."""
+        held = self._reel.span if self._reel is not None else None
+        first, last = held or (self.position, self.position)
+        return first, max(last, self._now) if self._live is not None else last
+
+    @property
+    def _start(self) -> float:
+        start = None if self._reel is None else self._reel.start
+        return self.span[0] if start is None else start
+
+    @property
+    def overview(self) -> SessionSummary:
+        return SessionSummary() if self._reel is None else self._reel.overview
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return () if self._reel is None else self._reel.notes
+
+    @property
+    def moment(self) -> Moment:
+        """What is shown: the same object until the deck moves, except at the present."""
+        if self._live is not None and self._at is None:
+            return self._live.moment(self._now)
+        if self._moment is None:
+            self._moment = self._look()
+        return self._moment
+
+    @property
+    def sample(self) -> float:
+        """The seconds from one sample to the next: those of the host that is sampled most often."""
+        # Those of the last look: who steps fast must not have each place looked at.
+        kept = self._live or self._kept
+        cluster = kept.cluster if kept.cluster.hosts else self.moment.cluster
+        return max(SHORTEST_SAMPLE, interval(cluster))
+
+    @property
+    def _is_empty(self) -> bool:
+        return self._reel is None or self._reel.span is None
+
+    @property
+    def _grows(self) -> bool:
+        return self._reel is not None and self._reel.is_growing
+
+    def _look(self) -> Moment:
+        if self._reel is None or self._reel.span is None:
+            return self._kept.moment(self.position)
+        cluster = self._reel.at(self.position)
+        if cluster is not self._kept.cluster:
+            self._kept = _Kept(cluster, self._probe)
+        return self._kept.moment(self.position)
+
+    # Going on
+
+    def tick(self, now: float) -> None:
+        """It is now this time; what plays goes on."""
+        passed = min(LONGEST_TICK, max(0.0, now - self._now)) if self._is_begun else 0.0
+        self._now, self._is_begun = now, True
+        if self._at is None or self._reel is None or self._reel.span is None:
+            return
+        if not self._is_set:
+            self._is_set = True
+            self._move(self._start)
+        elif self.is_playing and passed:
+            self._play(self._at + passed * self.speed)
+
+    def _play(self, to: float) -> None:
+        end = self.span[1]
+        if to < end:
+            self._move(to)
+        elif self._live is not None:
+            self.to_end()
+        elif self._grows:
+            self._move(end)
+        elif self.is_looped and end > (start := self._start):
+            self._move(start + (to - end) % (end - start))
+        else:
+            self._move(end)
+            self.is_playing = False
+
+    def _move(self, to: float) -> None:
+        if to != self._at:
+            self._at = to
+            self._moment = None
+        self._is_held = False
+
+    # What a person does
+
+    def hold_or_play(self) -> None:
+        """Pause what goes on; go on with what is paused, a replay at its end from its start."""
+        if self._at is None and self._live is not None:
+            self._at, self._is_held = self._now, True
+            self._kept = _Kept(self._live.cluster.frozen(), self._probe)
+            self._moment = self._kept.moment(self._now)
+        elif self._is_held:
+            self.to_end()
+        elif self.is_playing:
+            self.is_playing = False
+        else:
+            self.is_playing = True
+            if self._live is None and self.position >= self.span[1] and not self._grows:
+                self._move(self._start)
+
+    def seek(self, to: float) -> None:
+        """Go to this time, or as near as there is something; what plays goes on from there."""
+        if self._is_empty:
+            return
+        start, end = self.span
+        self._is_set = True
+        self._move(min(max(to, start), end))
+
+    def skip(self, seconds: float) -> None:
+        """So far back or forward; there is nothing beyond the present."""
+        if seconds < 0 or self._at is not None:
+            self.seek(self.position + seconds)
+
+    def step(self, samples: int) -> None:
+        """One sample back or forward, and stay there: the samples are the same from both sides."""
+        if self._is_empty or (samples > 0 and self._at is None):
+            return
+        start, sample = self.span[0], self.sample
+        place = (self.position - start) / sample
+        if abs(place - round(place)) * sample < _SAME:
+            place = round(place)
+        self.is_playing = False
+        to = math.ceil(place) + samples if samples < 0 else math.floor(place) + samples
+        self.seek(start + to * sample)
+
+    def to_event(self, way: int) -> LoggedEvent | None:
+        """The next event, or the one before, if there is one."""
+        here = self.position
+        after = [each for each in self.overview.events if (each.at - here) * way > _SAME]
+        if not after:
+            return None
+        found = min(after, key=lambda each: each.at * way)
+        self.is_playing = False
+        self.seek(found.at)
+        return found
+
+    def to_start(self) -> None:
+        self.seek(self._start)
+
+    def to_end(self) -> None:
+        """To the present, where there is one."""
+        if self._live is None:
+            self.seek(self.span[1])
+            self.is_playing = self.is_playing and self._grows
+        else:
+            self._at, self._moment = None, None
+            self._is_held = self.is_playing = False
+            self._kept = _Kept(Cluster(), self._probe)
+
+    def faster(self, by: int) -> None:
+        """The next speed, or the one before."""
+        nearest = min(range(len(SPEEDS)), key=lambda i: abs(math.log(SPEEDS[i] / self.speed)))
+        self.speed = SPEEDS[min(max(nearest + by, 0), len(SPEEDS) - 1)]
+
+    def loop(self) -> None:
+        """From the end back to the start; or not any more."""
+        self.is_looped = not self.is_looped
+
+    def set_mark(self) -> None:
+        """Remember this moment."""
+        moment = self.moment
+        self.mark = Then(moment.now, moment.cluster.frozen())
+
+    @property
+    def is_at_mark(self) -> bool:
+        return self.mark is not None and abs(self.mark.at - self.position) < _SAME
+
+    def drop_mark(self) -> None:
+        self.mark = None
