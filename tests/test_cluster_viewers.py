@@ -260,7 +260,7 @@ def test_the_ports_of_a_host_that_are_tried_are_those_that_are_told():
     (seed,) = discovery.seeds(["127.0.0.1"])
     first, last = (seed.endpoints[i].rpartition(":")[2] for i in (0, -1))
     told = f"ports {first} to {last}"
-    assert told in (ROOT / "README.md").read_text()
+    assert told in (ROOT / "docs/watching.md").read_text()
     assert told in " ".join(jaxtop("attach", "--help").stdout.split())
 
 

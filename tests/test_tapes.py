@@ -96,9 +96,9 @@ def test_a_killed_writer_loses_what_came_since_the_last_flush_alone(tmp_path):
     path = tmp_path / "a.mcap"
     program = (
         "import sys, time, pathlib\n"
-        "from jaxtop.recording import Tape\n"
+        "from jaxtop.recording import RecordingWriter\n"
         "from tests import made_sessions\n"
-        "tape = Tape(pathlib.Path(sys.argv[1]), {'tape': 't1'}); tape.start()\n"
+        "tape = RecordingWriter(pathlib.Path(sys.argv[1]), {'tape': 't1'}); tape.start()\n"
         "frames = made_sessions.frames(made_sessions.Made(seconds=30))\n"
         "tape.write(frames[:50]); tape.sync(60); tape.write(frames[50:]); print('written', flush=True)\n"
         "time.sleep(60)\n"

@@ -118,7 +118,7 @@ class TimeBar(Vertical):
     TimeBar.low { height: 2; }
     TimeBar.trackless { height: 1; }
     TimeBar Controls { height: 1; }
-    TimeBar Track { height: 1fr; padding: 0 1; background: $surface; }
+    TimeBar SeekBar { height: 1fr; padding: 0 1; background: $surface; }
     """
 
     def __init__(self) -> None:
