@@ -3,8 +3,8 @@
     from jaxtop import agent
     agent.start()
 
-Importing this costs nothing but this file; everything else comes with `start`, and most of it only once
-JAX itself has been imported.
+Importing this module loads this file only. `start` loads the rest, most of it only after JAX itself has been
+imported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["start", "step", "stop", "watch"]
 
 _agent: Agent | None = None
 _is_prepared = False
-_held: list[Loading] = []  # while this process forks
+_held: list[Loading] = []  # filled only while this process forks
 
 
 def start(
@@ -34,23 +34,24 @@ def start(
 ) -> None:
     """Make this process visible to `jaxtop`.
 
-    Returns at once, never raises for reasons of its own, and may stand before or after
+    Returns at once and never raises because of an error inside the agent. It may be called before or after
     `jax.distributed.initialize()`; a second call does nothing. A process that is short of threads, memory or
-    file descriptors is not shown; `jaxtop ls` says so.
+    file descriptors is not shown; `jaxtop ls` reports it.
 
     Args:
         name: what viewers call the run; the script's name by default.
         bind: the address to serve on; by default loopback, or, where the run spans hosts, the interface
             that leads to the coordinator.
         interval: seconds between two pulses, 1 by default.
-        record: a folder in which the last ten minutes are kept, also when the process is killed;
-            `jaxtop replay` opens it. While it records, figures are read as if somebody watched.
-        collectives: whether short windows of JAX's profiler tell how long collectives take: "auto" (the
+        record: a folder for a recording of the last ten minutes, which remains even when the process is
+            killed; `jaxtop replay` opens it. While the agent records, it collects figures as if a viewer were
+            connected.
+        collectives: whether short windows of JAX's profiler measure how long collectives take: "auto" (the
             default: "sampled" on CPUs and TPUs, "on request" on GPUs), "sampled", "on request", "off".
     """
-    global _agent  # noqa: PLW0603 - one agent a process is the very point
+    global _agent  # noqa: PLW0603 - there is one agent per process
     if _agent is not None or sys._getframe(1).f_globals.get("__name__") == "__mp_main__":
-        # A spawned worker imports the script again; it is a part of the run, not another host of it.
+        # A spawned worker imports the script again. It belongs to the run, but is not another host of it.
         return
     try:
         from jaxtop_agent.core.agent import Agent
@@ -66,7 +67,7 @@ def start(
 
 
 def stop() -> None:
-    """Say goodbye and leave nothing behind; `start` may be called again."""
+    """Stop the agent and remove everything it installed; `start` may be called again."""
     global _agent
     leaving, _agent = _agent, None
     if leaving is not None:
@@ -99,9 +100,9 @@ def _in_forked_child() -> None:
 
 
 def step(index: int, /, **metrics: object) -> None:
-    """Tell viewers which step the script is at, with numbers or scalar arrays of it (`loss=`, `tokens=`).
+    """Report the current step to viewers, with its numbers or scalar arrays (`loss=`, `tokens=`).
 
-    Arrays are read when they are ready, and never waited for.
+    Arrays are read once they are ready; the call never waits for them.
     """
     if _agent is not None:
         _agent.progress.step(index, metrics)
@@ -110,11 +111,11 @@ def step(index: int, /, **metrics: object) -> None:
 def watch(**names: object) -> None:
     """Give arrays names of your own: `agent.watch(params=lambda: trainer.params)`.
 
-    Viewers find most names by themselves; this is for arrays that the script holds where no variable of a
-    running function leads to. A function is called, on a thread of the agent, whenever the arrays are
-    counted, and should only return the pytree as it is then. A pytree is looked at once, now: its paths are
-    kept, none of its arrays is. Arrays that take the place of these are known by their shape and dtype, and
-    only as long as they have no other name: where arrays are replaced, give a function.
+    The agent finds most names by itself. Use this for arrays that cannot be reached from any variable of a
+    running function. A function is called at each census, on a thread of the agent; it should only return the
+    current pytree. A pytree is read once, during this call: the agent keeps its paths, but none of its
+    arrays. Arrays that later replace them are recognized by shape and dtype, and only while they have no
+    other name. Where arrays are replaced, pass a function.
     """
     if _agent is not None:
         _agent.watch(names)

@@ -1,4 +1,4 @@
-"""The black box: what the agent says, kept in files, so that the last minutes outlive the process."""
+"""The black box: the agent's messages, written to files, so that the last minutes survive the process."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.board import Board
 
-# A file each minute, of which the last ones are kept.
+# The recording is split into one file per minute; only the newest files are kept.
 SECONDS, LARGEST = 60.0, 8 << 20
-# Less than the usual interval: SIGKILL costs at most the pulse that came last.
+# Less than the default interval, so that SIGKILL loses at most the last pulse.
 FLUSH_EVERY = 0.75
 MOST_WAITING = 4 << 20
 SOURCE = "recording"
-# A disk is said not to answer after so many seconds and messages: a process that was stopped sends none.
+# A disk counts as not answering after this many seconds and this many messages. Seconds alone would not do:
+# a stopped process sends no messages.
 NO_ANSWER, NO_ANSWER_TAKES = 10.0, 10
 
 
 class BlackBox:
-    """Fed by the publisher, which never waits for it; `run` is for a thread of its own."""
+    """The recording of one agent. The publisher never waits for it; `run` needs its own thread."""
 
     def __init__(self, board: Board, record: str | os.PathLike[str], minutes: int) -> None:
-        """A black box in this folder; of a file name ending in .mcap, beside it and called after it."""
+        """Record into this folder; for a file name ending in .mcap, into its folder and under its name."""
         self._board = board
         identity = board.identity
         asked = Path(record).expanduser()
         folder, stem = (asked.parent, asked.stem) if asked.suffix == ".mcap" else (asked, identity.name)
-        self._folder = folder.absolute()  # the script may go elsewhere
+        self._folder = folder.absolute()  # the script may change its working directory
         name = f"{plain(stem)}-{plain(identity.hostname)}-{identity.pid}-{identity.agent[:6]}.mcap"
         about = {
             "tape": identity.agent,
@@ -50,13 +51,13 @@ class BlackBox:
             compacts=False,
         )
         self._clock: tuple[float, float | None] | None = None
-        # When the tape's turns rose last, and how many messages came since.
+        # When the writer's turn counter last rose, and how many messages have arrived since.
         self._turns, self._turned_at, self._takes = 0, steady(), 0
         board.sources[SOURCE] = f"on: {self._folder}"
         board.is_recording = True
 
     def run(self) -> None:
-        """Write until told to end; whatever a disk does stays in here."""
+        """Write until `end` is called; errors of the disk do not leave this method."""
         try:
             private.make(self._folder)
         except Exception as error:
@@ -66,11 +67,11 @@ class BlackBox:
 
     @property
     def wants_keyframe(self) -> bool:
-        """Whether a file was begun, which should have the whole state at its beginning."""
+        """Whether a new file was begun, which must start with the full state."""
         return self._tape.wants_keyframe and not self._tape.is_over
 
     def take(self, kind: str, sequence: int, payload: bytes) -> None:
-        """Keep a message that goes out now."""
+        """Record a message that is being sent."""
         board, tape = self._board, self._tape
         if tape.is_over:
             if board.is_recording:
@@ -95,15 +96,15 @@ class BlackBox:
             self._board.sources[SOURCE] = said
 
     def take_state(self, state: Iterable[tuple[str, bytes]]) -> None:
-        """Keep the whole state, from which reading can begin."""
+        """Record the full state, from which a reader can start."""
         at, agent = steady(), self._board.identity.agent
         frames = tuple(wire.Frame(at, agent, kind, wire.LOCAL_SEQUENCE, raw) for kind, raw in state)
         self._tape.write_keyframe(Keyframe(at, frames))
 
     def end(self) -> None:
-        """The last message was given; returns at once."""
+        """Announce that no more messages follow; return at once."""
         self._tape.end()
 
     def forsake(self) -> None:
-        """In a forked child: the files are the parent's."""
+        """In a forked child, leave the files to the parent."""
         self._tape.forsake()

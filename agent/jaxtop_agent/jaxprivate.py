@@ -1,7 +1,7 @@
-"""Every private name of JAX that jaxtop touches, found one by one.
+"""All access to private names of JAX.
 
 JAX is read through `sys.modules`: nothing here imports it, initialises a backend or runs an operation.
-What a version lacks raises `Missing`, which switches off what needs it, and only that.
+A name that this version lacks raises `Missing`, which turns off only the features that need it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-# The types of JAX's own compiled functions: of `jax.numpy.multiply` and its like, and of all others.
+# The types of JAX's own compiled functions: `ufunc` for `jax.numpy.multiply` and similar ones.
 _COMPILED_TYPES = ("PjitFunction", "ufunc")
 MUCH_MORE = 8
-# So many calls inwards from the launch of a new function the compilation is told.
+# JAX reports a compilation within this many calls below the launch of a new function.
 _COMPILES_WITHIN = 16
 _AHEAD_OF_TIME = re.compile(r"PjitFunction\((?:jit\()?([^()]+)\)")
 
 
 class Missing(Exception):
-    """This JAX does not have what was asked for."""
+    """This JAX lacks the requested name."""
 
 
 def _module(name: str) -> Any:
@@ -46,17 +46,18 @@ def _find(owner: Any, *names: str) -> Any:
 
 
 def versions() -> tuple[str | None, str | None]:
-    """Versions of jax and jaxlib."""
+    """Return the versions of jax and jaxlib."""
     jax, jaxlib = sys.modules.get("jax"), sys.modules.get("jaxlib")
     return getattr(jax, "__version__", None), getattr(jaxlib, "__version__", None)
 
 
 def default_client() -> Any | None:
-    """The client of the default backend, once all backends are up; never waits for them."""
+    """Return the client of the default backend; None until all backends are up. Never wait for them."""
     bridge = _module("jax._src.xla_bridge")
     check = getattr(sys.modules.get("jax._src.config"), "debug_leaked_clients_on_clear_backends", None)
     if check is not None and check.value:
-        # While we look at it, we hold it; and JAX would raise in the script that clears its backends.
+        # While we use the client, we hold a reference to it, and JAX would raise in a script that clears its
+        # backends.
         raise Missing("jax_debug_leaked_clients_on_clear_backends is set: nobody may hold a client of JAX")
     lock = getattr(bridge, "_backend_lock", None)
     # `backends_are_initialized()` would wait for a lock that a slow initialisation holds for minutes.
@@ -66,22 +67,22 @@ def default_client() -> Any | None:
 
 
 def clients() -> tuple[Any, ...]:
-    """The clients of all backends that are up."""
+    """Return the clients of all backends that are up."""
     return tuple(_module("jax._src.xla_bridge")._backends.values())
 
 
 def live_arrays() -> list[Any]:
-    """Every live array of this process. Drop the list at once: it keeps device memory alive."""
+    """Return every live array of this process. Drop the list at once: it keeps device memory alive."""
     return list(chain.from_iterable(client.live_arrays() for client in clients()))
 
 
 def array_type() -> type:
-    """The type of JAX's arrays."""
+    """Return the type of JAX's arrays."""
     found: type = _find(_module("jax._src.array"), "ArrayImpl")
     return found
 
 
-# Objects of JAX that show as the one thing they hold, by the attributes that hold it.
+# Classes of JAX whose objects are shown as the one value they hold, with the attributes that may hold it.
 BOXES: dict[str, tuple[str, ...]] = {
     "PRNGKeyArray": ("_base_array",),
     "Ref": ("_refs",),
@@ -89,17 +90,17 @@ BOXES: dict[str, tuple[str, ...]] = {
     "ArrayRefImpl": ("_buf",),
     "MutableArray": ("_buf",),
 }
-# Classes of JAX whose attributes hold a script's arrays; and those derived from them.
+# Classes of JAX whose attributes hold a script's arrays; derived classes count as well.
 HOLDERS = frozenset({"JAXSparse", "Partial", "gaussian_kde"})
 
 
 def hlo_sharding(sharding: Any) -> Any | None:
-    """The compiler's form of a sharding that has no mesh."""
+    """Return the compiler's form of a sharding that has no mesh."""
     return getattr(sharding, "_hlo_sharding", None)
 
 
 def tiles(sharding: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Into how many pieces such a sharding cuts each dimension, and the ids of the devices in their order."""
+    """Return the number of pieces of each dimension in such a sharding, and the device ids in order."""
     hlo = hlo_sharding(sharding)
     assigned = tuple(device.id for device in _find(sharding, "_device_assignment"))
     if hlo is None:
@@ -113,7 +114,7 @@ def tiles(sharding: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 
 
 def default_memory(device: Any) -> str | None:
-    """The kind of memory that arrays of a device lie in, unless told otherwise."""
+    """Return the kind of memory in which a device places arrays by default."""
     try:
         return str(device.default_memory().kind)
     except Exception:  # backends without memory spaces
@@ -121,48 +122,51 @@ def default_memory(device: Any) -> str | None:
 
 
 def local_devices(owner: Any) -> list[Any]:
-    """The devices of this process that a client, or a program, has."""
+    """Return the devices of a client or a program that belong to this process."""
     return list(_find(owner, "local_devices")())
 
 
 def live_executables() -> list[Any]:
-    """Every loaded program, of each client the newest first. To be dropped soon, as `live_arrays`."""
+    """Return every loaded program, newest first per client. Drop the list soon, as for `live_arrays`."""
     return [executable for client in clients() for executable in _find(client, "live_executables")()]
 
 
 def fingerprint(executable: Any) -> Any | None:
-    """What tells a program from others, the same in all processes that compiled the same."""
+    """Return the compiler's identification of a program, equal in all processes that compiled the same."""
     return getattr(executable, "fingerprint", None)
 
 
 def module_name(executable: Any) -> str:
-    """The name of a program: that of its function, with a prefix."""
+    """Return the name of a program: its function's name with a prefix."""
     return str(_find(executable, "hlo_modules")()[0].name)
 
 
 def module(executable: Any) -> Any:
-    """What a program was compiled from, as its compiler left it."""
+    """Return the optimized module of a program, as the compiler left it."""
     return _find(executable, "hlo_modules")()[0]
 
 
 def parts(module: Any) -> list[Any]:
-    """The computations of a module, each with a name."""
+    """Return the computations of a module, each with a name."""
     return list(module.computations())
 
 
 def instructions(computation: Any) -> list[Any]:
-    """Those of a computation, with opcode and text; `Missing` on versions that only print a whole module."""
+    """Return a computation's instructions, with opcode and text.
+
+    Raise `Missing` on versions that can only print a whole module.
+    """
     return list(_find(computation, "instructions")())
 
 
 def module_number(module: Any) -> int | None:
-    """The number that the compiler gave a module, as in traces; the GIL is held while it is serialised."""
+    """Return the compiler's number of a module, as in traces; serialising the module holds the GIL."""
     found: bytes = _find(module, "as_serialized_hlo_module_proto")()
     at = 0
     while at < len(found):
         tag, at = _varint(found, at)
         field, kind = tag >> 3, tag & 7
-        if kind not in {0, 2}:  # a message of XLA has no others here
+        if kind not in {0, 2}:  # XLA's message uses no other kinds here
             return None
         value, at = _varint(found, at)
         if field == 5 and kind == 0:
@@ -182,7 +186,7 @@ def _varint(found: bytes, at: int) -> tuple[int, int]:
 
 
 def module_text(module: Any, *, brief: bool) -> str:
-    """The text of a whole module, written with the GIL held: 15 µs a computation, 6 µs if brief."""
+    """Return the text of a module; printing holds the GIL for 15 µs per computation, 6 µs if brief."""
     if not brief:
         return str(module.to_string())
     printer = next(
@@ -201,35 +205,35 @@ def module_text(module: Any, *, brief: bool) -> str:
 
 
 def platform(executable: Any) -> str:
-    """The platform of a program's client."""
+    """Return the platform of a program's client."""
     return str(_find(executable, "client").platform)
 
 
 def device_count(executable: Any) -> int:
-    """How many devices all processes of a program's client have together."""
+    """Return the number of devices of a program's client, over all processes."""
     return len(_find(executable, "client").devices())
 
 
 def code_bytes(executable: Any) -> int | None:
-    """The size of the machine code, where the compiler says it."""
+    """Return the size of the machine code, if the compiler reports it."""
     size = getattr(executable, "size_of_generated_code_in_bytes", None)
     return None if size is None else int(size())
 
 
 def compiled_memory(executable: Any) -> Any:
-    """What a program needs of one device, by the compiler; asked without the GIL."""
+    """Return the compiler's figures for a program's memory on one device; the call releases the GIL."""
     return _find(executable, "get_compiled_memory_stats")()
 
 
 def program_traceback(executable: Any) -> Any | None:
-    """Where it was compiled."""
+    """Return the traceback of the place where a program was compiled."""
     return getattr(executable, "traceback", None)
 
 
 def cuts(executable: Any) -> list[int]:
-    """Over how many devices, of all processes, each input and output of a program is cut.
+    """Return the number of pieces of each input and output of a program, over all devices of the run.
 
-    Empty where the compiler had nothing to cut, as in a program of one device.
+    The list is empty if the compiler had nothing to partition, as in a program of one device.
     """
     sides = ("get_parameter_shardings", "get_output_shardings")
     shardings = [sharding for side in sides for sharding in _find(executable, side)() or ()]
@@ -237,7 +241,7 @@ def cuts(executable: Any) -> list[int]:
 
 
 def own_functions() -> frozenset[str]:
-    """The names of JAX's own operations and functions, which scripts call with arrays of any shape."""
+    """Return the names of JAX's own operations and functions, which scripts call with any shapes."""
     operations = getattr(sys.modules.get("jax._src.interpreters.mlir"), "_lowerings", ())
     names = {str(operation.name) for operation in operations}
     for name, module in sys.modules.copy().items():
@@ -248,9 +252,10 @@ def own_functions() -> frozenset[str]:
 
 
 class Compiles(NamedTuple):
-    """What is being compiled: whether JAX itself defines the function, None where nobody knows.
+    """Facts about a function that is being compiled.
 
-    `initializes`: it returns far more than it takes, as functions do that make the first values of layers.
+    `of_jax` says whether JAX itself defines it; None if that is unknown. `initializes` says that it returns
+    far more elements than it takes, like functions that create the first values of layers.
     """
 
     of_jax: bool | None = None
@@ -258,12 +263,12 @@ class Compiles(NamedTuple):
 
 
 def being_compiled(frame: FrameType | None) -> Compiles:
-    """What the compilation is of that this frame belongs to.
+    """Return the facts about the function whose compilation this frame belongs to.
 
-    It is not seen of compilations ahead of time, and on older versions.
+    They are unknown for ahead-of-time compilations, and on older versions.
     """
     for _ in range(_COMPILES_WITHIN):
-        if frame is None or frame.f_trace is not None:  # else a debugger's values would go
+        if frame is None or frame.f_trace is not None:  # reading would discard a debugger's values
             break
         if frame.f_code.co_name == "_pjit_call_impl_python":
             closed = frame.f_locals["jaxpr"]
@@ -281,10 +286,10 @@ def _elements(avals: Iterable[Any]) -> int:
 
 
 def name_of(function: Any) -> str:
-    """The name of a compiled function that was launched, the same that its program has."""
+    """Return the name of a launched function, as its program has it."""
     name = getattr(function, "__name__", None)
     if name is None and not hasattr(function, "__wrapped__"):
-        # Compiled ahead of time: no function of the script is behind it, and only this error has the name.
+        # Compiled ahead of time, it wraps no function of the script, and only this error contains the name.
         try:
             _ = function.__signature__
         except ValueError as error:
@@ -294,23 +299,23 @@ def name_of(function: Any) -> str:
 
 
 def process_index(client: Any) -> int:
-    """The index of this process in its run."""
+    """Return the index of this process in its run."""
     return int(_find(client, "process_index")())
 
 
 def process_count(client: Any) -> int:
-    """How many processes the run has."""
+    """Return the number of processes in the run."""
     return len({device.process_index for device in _find(client, "devices")()})
 
 
 def hardware_ordinal(device: Any) -> int | None:
-    """The number by which the platform's runtime knows a device in this process: CUDA's ordinal, for one."""
+    """Return the number of a device in the platform's runtime in this process, such as CUDA's ordinal."""
     ordinal = getattr(device, "local_hardware_id", None)
     return ordinal if isinstance(ordinal, int) and ordinal >= 0 else None
 
 
 def memory_stats(device: Any) -> dict[str, int] | None:
-    """What the allocator says of a local device; None where it has no allocator that counts."""
+    """Return the allocator's figures for a local device; None if its allocator does not count."""
     try:
         stats = device.memory_stats()
     except Exception:  # some backends raise where others return None
@@ -319,10 +324,10 @@ def memory_stats(device: Any) -> dict[str, int] | None:
 
 
 class Coordination:
-    """JAX's coordination service, seen from this process.
+    """This process's access to JAX's coordination service.
 
-    To be touched only once the backends are up: before that the client exists but is not connected, and
-    JAX 0.10 aborts the process, and its peers with it, when an unconnected client is used.
+    Use it only once the backends are up. Before that the client exists but is not connected, and JAX 0.10
+    aborts the process and its peers when an unconnected client is used.
     """
 
     def __init__(self) -> None:
@@ -336,24 +341,24 @@ class Coordination:
         return self._client is not None
 
     def set(self, key: str, value: str, *, overwrite: bool) -> None:
-        """Put a small value; blocks, for minutes if the coordinator does not answer."""
+        """Store a small value; block, for minutes if the coordinator does not answer."""
         self._client.key_value_set(key, value, allow_overwrite=overwrite)
 
     def get(self, key: str, seconds: float) -> str:
-        """A value, waited for so long; raises if it does not come."""
+        """Return a value; wait for it at most `seconds`, then raise."""
         return str(self._client.blocking_key_value_get(key, int(seconds * 1000)))
 
     def meet(self, name: str, seconds: float) -> None:
-        """Wait until all processes are at this place; raises if they do not come."""
+        """Wait until all processes have reached this barrier; raise if they do not within `seconds`."""
         self._client.wait_at_barrier(name, int(seconds * 1000))
 
     def entries(self, prefix: str) -> dict[str, str]:
-        """All values under a prefix; blocks likewise."""
+        """Return all values under a prefix; block like `set`."""
         return dict(self._client.key_value_dir_get(prefix))
 
 
 class LaunchHook:
-    """The slot whose function JAX calls after each launch on its fast path; `debug_nans` uses it, too."""
+    """The slot whose function JAX calls after each launch on its fast path; `debug_nans` uses it as well."""
 
     def __init__(self) -> None:
         slot = getattr(sys.modules.get("jax._src.api"), "_post_hook_state", None)
@@ -368,21 +373,21 @@ class LaunchHook:
         self._set = lambda hook: setattr(state, "post_hook", hook)
 
     def get(self) -> Any:
-        """What is in the slot."""
+        """Return the content of the slot."""
         return self._get()
 
     def set(self, hook: Any) -> None:
-        """Put it into the slot."""
+        """Set the content of the slot."""
         self._set(hook)
 
 
 class ThreadHooks:
     """Keeps a launch hook in threads that JAX itself leaves without one.
 
-    Many of JAX's own functions (`logsumexp`, `var`, ...) switch `debug_nans` off around themselves. That sets
-    the thread's own slot to None, which then hides the common slot for good: after its first loss a training
-    program would launch unseen. So where JAX leaves None in a thread's slot, the hook is put; where it leaves
-    a check of its own, that stays.
+    Many of JAX's own functions (`logsumexp`, `var`, ...) turn `debug_nans` off while they run. That sets the
+    thread's own slot to None, which then hides the common slot permanently: after its first loss, a training
+    program's launches would no longer be counted. So where JAX leaves None in a thread's slot, we set the
+    hook; where JAX leaves its own check, we keep that.
     """
 
     def __init__(self, hook: Any) -> None:
@@ -395,13 +400,13 @@ class ThreadHooks:
         self._hook = hook
 
     def install(self) -> None:
-        """Follow every thread, and take the slot of this one if JAX has left it empty already."""
+        """Follow the slots of all threads; fill that of this thread if JAX has already left it empty."""
         for state, original in zip(self._states, self._originals, strict=True):
             state._update_thread_local_hook = self._followed_by_us(original)
         self._fill()
 
     def uninstall(self) -> None:
-        """Leave JAX's functions as they were, and the slot of this thread."""
+        """Restore JAX's functions, and the slot of this thread."""
         for state, original in zip(self._states, self._originals, strict=True):
             state._update_thread_local_hook = original
         if self._get_local() is self._hook:
@@ -420,11 +425,11 @@ class ThreadHooks:
 
 
 class SlowLaunches:
-    """Tells of each launch that JAX makes outside its fast path, where the launch hook is not called.
+    """Reports each launch that JAX makes outside its fast path, where the launch hook is not called.
 
     These are first calls, and all calls of functions that take a `jax.Ref` or call back into Python. JAX
-    makes them with `ExecuteReplicated.__call__`. A descriptor takes the place of that method: looking the
-    method up tells of the launch, and returns JAX's own. No frame of ours is in the script's tracebacks.
+    makes them with `ExecuteReplicated.__call__`. A descriptor replaces that method: looking the method up
+    reports the launch and returns JAX's method, so that the script's tracebacks contain no frame of ours.
     """
 
     def __init__(self, on_launch: Callable[[str], None]) -> None:
@@ -433,17 +438,17 @@ class SlowLaunches:
         self._put = _Told(self._original, on_launch)
 
     def install(self) -> None:
-        """Follow them from now on."""
+        """Replace JAX's method with the descriptor."""
         self._owner.__call__ = self._put
 
     def uninstall(self) -> None:
-        """Put JAX's method back, unless somebody else has replaced it since."""
+        """Restore JAX's method, unless other code has replaced it since."""
         if self._owner.__dict__.get("__call__") is self._put:
             self._owner.__call__ = self._original
 
 
 class _Told:
-    """A method that tells of each look-up with the `name` of its object, as "jit(step)"."""
+    """A descriptor that reports each look-up with the `name` of the object, such as "jit(step)"."""
 
     def __init__(self, original: Any, on_launch: Callable[[str], None]) -> None:
         self._original = original
@@ -452,13 +457,13 @@ class _Told:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self._original
-        with suppress(Exception):  # the launch goes on
+        with suppress(Exception):  # an error must not stop the launch
             self._on_launch(instance.name)
         return self._original.__get__(instance, owner)
 
 
 class CompileListeners:
-    """JAX's monitoring, of which we follow compilations."""
+    """Listeners of JAX's monitoring, used to follow compilations."""
 
     def __init__(self, on_scalar: Callable[..., None], on_duration: Callable[..., None]) -> None:
         self._monitoring = _module("jax._src.monitoring")
@@ -472,16 +477,16 @@ class CompileListeners:
             register(listener)
 
     def unregister(self) -> None:
-        """Take out our own listeners, and only those; older versions call it by a private name."""
+        """Remove our own listeners only; in older versions the function has a private name."""
         for kind, (_, listener) in self._listeners.items():
             names = (f"unregister_{kind}_listener", f"_unregister_{kind}_listener_by_callback")
             _find(self._monitoring, *names)(listener)
 
 
 class Profiler:
-    """JAX's profiler, and who else uses it in this process."""
+    """JAX's profiler, with checks for other uses of it in this process."""
 
-    # What jaxlib says when somebody was faster.
+    # jaxlib's error if another session started first.
     ALREADY = "ALREADY_EXISTS"
 
     def __init__(self) -> None:
@@ -496,16 +501,16 @@ class Profiler:
 
     @property
     def is_noisy(self) -> bool:
-        """Until 0.7.2 each session prints two lines to the script's standard error."""
+        """Whether each session prints two lines to the script's standard error, as up to 0.7.2."""
         return self._version < (0, 8)
 
     @property
     def frees_the_gil(self) -> bool:
-        """Whether stopping leaves the GIL to others: seen on 0.10, not on 0.8."""
+        """Whether stopping a session releases the GIL: 0.10 does, 0.8 does not."""
         return self._version >= (0, 10)
 
     def in_use(self) -> str | None:
-        """Who uses it now, if anybody does; to be asked with the lock held."""
+        """Return what uses the profiler now, if anything; the caller holds the lock."""
         if self.state.profile_session is not None:
             return "the script's own profile is running"
         if self._lib.TraceMe.is_enabled():
@@ -516,27 +521,29 @@ class Profiler:
         return None
 
     def has_server(self) -> bool:
-        """Whether somebody may ask for a profile from outside, which takes no lock."""
+        """Whether a profile can be requested from outside the process, which takes no lock."""
         return getattr(self._jax, "_profiler_server", None) is not None
 
     def start(self) -> Any:
-        """A session: what runs from now on is traced."""
+        """Start a session, which traces everything that runs from now on."""
         options = (getattr(self._lib, "ProfileOptions", None) or _find(self._jax, "ProfileOptions"))()
         options.python_tracer_level = 0
-        options.host_tracer_level = 1 if self._version >= (0, 10) else 2  # where the operations are
+        options.host_tracer_level = (
+            1 if self._version >= (0, 10) else 2
+        )  # the level that contains the operations
         options.enable_hlo_proto = False
         options.raise_error_on_start_failure = True
         return self._lib.ProfilerSession(options)
 
     def stop(self, session: Any) -> Any:
-        """End the session; returns the trace."""
+        """End the session and return the trace."""
         if self.frees_the_gil and hasattr(session, "stop_and_get_profile_data"):
             return session.stop_and_get_profile_data()
         return _module("jax.profiler").ProfileData.from_serialized_xspace(session.stop())
 
 
 def features() -> dict[str, str]:
-    """What of this JAX works for us: name to "on", or to why not. For `doctor`; JAX must be imported."""
+    """Return for each feature "on", or why it does not work with this JAX; JAX must be imported."""
     checks: Iterable[tuple[str, Callable[[], object]]] = (
         ("backends", default_client),
         ("coordination", Coordination),

@@ -1,8 +1,8 @@
-"""The agent's modules, imported on a thread of its own, so that `agent.start()` returns at once.
+"""Imports the agent's modules on a separate thread, so that `agent.start()` returns at once.
 
-A process that forks while another thread imports leaves the child with a module that nobody will finish,
-behind a lock that nobody will open. So a fork waits until the import under way has ended, and the next one
-waits for the fork.
+If a process forks while another thread imports, the child inherits a half-imported module and an import lock
+that is never released. So a fork waits until the current import has ended, and the next import waits for the
+fork.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# In this order each brings little that those before it did not: a fork waits for one of them.
+# In this order each module adds little to those before it, so that a fork, which waits for one import, waits
+# briefly.
 MODULES = (
     "msgspec",
     "zmq.backend",
@@ -38,7 +39,7 @@ MODULES = (
     "jaxtop_agent.profiler.worker",
     "jaxtop_agent.core.publisher",
 )
-# An import may wait for the very thread that forks.
+# A fork waits no longer: the import may itself be waiting for the thread that forks.
 LONGEST_WAIT = 1.0
 
 
@@ -47,7 +48,7 @@ class Stopped(Exception):
 
 
 class Loading:
-    """What is done between two forks."""
+    """Runs work that a fork must not interrupt."""
 
     def __init__(self) -> None:
         self._busy = threading.Lock()
@@ -56,24 +57,24 @@ class Loading:
 
     @contextmanager
     def undivided(self) -> Iterator[None]:
-        """Something during which this process does not fork; `Stopped` if it is not to begin."""
+        """Keep this process from forking during the block; raise `Stopped` if the agent was stopped."""
         with self._busy:
             if self.is_stopped:
                 raise Stopped
             yield
 
     def load(self) -> None:
-        """Import what the agent is made of."""
+        """Import the agent's modules."""
         for name in MODULES:
             with self.undivided():
                 import_module(name)
 
     def hold(self) -> None:
-        """Before a fork, on the thread that forks: wait until nothing is half done."""
+        """Before a fork, on the thread that forks: wait until the current block has ended."""
         self._is_held = self._busy.acquire(timeout=LONGEST_WAIT)
 
     def go_on(self) -> None:
-        """After it, in the parent."""
+        """After a fork, in the parent: let the next block begin."""
         if self._is_held:
             self._is_held = False
             self._busy.release()

@@ -1,4 +1,4 @@
-"""What this environment's JAX offers the agent, as JSON: run by `jaxtop doctor` in a process of its own."""
+"""Prints as JSON which agent features work with this JAX; `jaxtop doctor` runs it in a separate process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 
 
 def main() -> None:
-    """Import JAX, which the command itself must not, and look; no backend is initialised."""
-    import jax  # noqa: F401 - what jaxprivate reads is what this import leaves in sys.modules
+    """Import JAX, which the command itself must not do, and check it; no backend is initialised."""
+    import jax  # noqa: F401 - jaxprivate reads the modules that this import leaves in sys.modules
 
     from jaxtop_agent import jaxprivate
     from jaxtop_agent.core.settings import POLICIES

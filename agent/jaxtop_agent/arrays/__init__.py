@@ -1,1 +1,1 @@
-"""The census of live arrays: which there are, what the script calls them, how they lie on the devices."""
+"""The census of live arrays: their kinds, their names in the script, and their shardings."""

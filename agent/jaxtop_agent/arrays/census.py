@@ -1,4 +1,4 @@
-"""Counts live arrays by what they are and where they are held; nothing here keeps an array alive."""
+"""Counts live arrays by kind and by name; nothing here keeps an array alive."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
     from jaxtop_agent.arrays.shardings import Shardings
 
 MOST_ORIGINS = 20_000
-# Kinds and groups: a program may have ever new shapes and lines without end.
+# Kinds and groups together: a program may create new shapes and lines without end.
 MOST_MADE = 200_000
-# A larger share of the bytes without a name is worth a second look.
+# If a larger share of the bytes has no name, the next census waits for generators, which may hold the arrays.
 NAMELESS_AT_MOST = 0.01
-# Objects of JAX by whose identity a kind is known: where each array has some of its own, they are of no use.
+# How many objects of JAX are used to find a kind by identity. More do not help: then each array has its own.
 MOST_HELD = 4000
 
 
 class Kind(msgspec.Struct, gc=False, eq=False):
-    """What arrays are that differ only in their values and their names. Bytes are those of one."""
+    """Arrays that differ only in their values and their names. The bytes are those of one array."""
 
     shape: tuple[int, ...]
     dtype: str
     sharding: int
     bytes_global: int
     bytes_per_device: int
-    # By what tells arrays of a kind apart: their place, or the hash of the traceback that made them.
+    # The groups of this kind, by place, or by the hash of the traceback that created the arrays.
     groups: dict[Path | int | None, Group]
-    # The same arrays where another array holds the memory already.
+    # The same kind for arrays whose memory another array already holds.
     shared: Kind | None = None
     is_on_one: bool = False
-    # There are arrays on one device that may be pieces of arrays on several.
+    # Some arrays on one device may be pieces of arrays on several devices.
     has_pieces: bool = False
 
 
 def likeness(array: Any) -> tuple[tuple[int, ...], str]:
-    """What tells the kind of an array as long as none of that kind was counted."""
+    """Return what identifies the kind of an array before any array of that kind was counted."""
     return tuple(array.shape), str(array.dtype)
 
 
 class Group(msgspec.Struct, gc=False, eq=False):
-    """Arrays of a kind with the same name, or made by the same line."""
+    """Arrays of a kind with the same name, or created by the same line."""
 
     kind: Any
     path: Path | None
@@ -54,28 +54,28 @@ class Group(msgspec.Struct, gc=False, eq=False):
     created: str | None = None
     count: int = 0
     census: int = 0
-    # The bytes of all of them on a device.
+    # The bytes of all its arrays on one device.
     size: int = 0
-    # Its place in the message, once it has one.
+    # Its index in the message, once it has one.
     place: int | None = None
 
 
 class Census:
-    """The kinds and groups that were ever met, and how many arrays each has now."""
+    """All kinds and groups seen so far, with their current numbers of arrays."""
 
     def __init__(self, shardings: Shardings) -> None:
         self._shardings = shardings
         self._kinds: dict[tuple[Any, ...], Kind] = {}
-        # By the ids of JAX's own objects, of the sharding first: most arrays share theirs with others.
+        # Kinds by the ids of the sharding and of the `aval`, which most arrays share with others.
         self._by_objects: dict[int, dict[int, Kind]] = {}
         self._held: list[Any] = []
         self._origins: dict[int, str | None] = {}
-        # By shape and type of what one device holds.
+        # Kinds by shape and dtype of the piece that one device holds.
         self._by_piece: dict[tuple[tuple[int, ...], str], list[Kind]] = {}
         self._made = 0
         self._number = 0
         self._present: list[Group] = []
-        # Hashes of the tracebacks that made arrays on several devices: of this census, and of that before.
+        # Hashes of the tracebacks that created arrays on several devices, in this and the previous census.
         self._makers: set[int] = set()
         self._makers_known: set[int] = set()
         self.must_repeat = False
@@ -83,11 +83,11 @@ class Census:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to begin anew: most of what was ever met is of the past."""
+        """Whether the tables should be rebuilt, because most of their entries no longer exist."""
         return self._made > MOST_MADE
 
     def begin(self) -> None:
-        """Count anew."""
+        """Begin a new census."""
         self._number += 1
         self._present = []
         self._makers_known, self._makers = self._makers, set()
@@ -96,13 +96,13 @@ class Census:
             self._origins.clear()
 
     def _forget_objects(self) -> None:
-        """Hold no object of JAX from one census to the next: they lead to the devices and their client."""
+        """Drop all objects of JAX between two censuses: they hold the devices and their client."""
         self._held.clear()
         self._by_objects.clear()
         self._shardings.forget_objects()
 
     def count(self, arrays: list[Any], places: dict[int, Path]) -> None:
-        """Count these; each takes its place out of the places."""
+        """Count these arrays; remove the place of each counted array from `places`."""
         known, census, present = self._by_objects, self._number, self._present
         for array in arrays:
             try:
@@ -112,7 +112,7 @@ class Census:
                     kind = self._kind(array)
                 path = places.get(id(array))
                 if path is not None and path.kind is not kind:
-                    # It took the place in memory of the one that was there a moment ago.
+                    # This array has the id of a deleted one, so the place is not its own.
                     path.aval_id, path = 0, None
                 made = hash(array.traceback)
                 group = kind.groups.get(made if path is None else path)
@@ -133,7 +133,7 @@ class Census:
                 group.count += 1
 
     def _group(self, kind: Kind, path: Path | None, array: Any, made: int) -> Group:
-        """The group of an array that is new, or made by another line than before."""
+        """Return the group of an array whose group is new, or whose creating line has changed."""
         key = made if path is None else path
         group = kind.groups.get(key)
         if group is None:
@@ -145,9 +145,10 @@ class Census:
         return group
 
     def _whole_or_piece(self, group: Group, made: int) -> Group:
-        """`addressable_shards` makes arrays of the pieces, with the traceback of the whole array.
+        """Return the group to count an array in: one without bytes if it is a piece of another array.
 
-        That the memory is the same cannot be asked: `unsafe_buffer_pointer` makes such an array as well.
+        `addressable_shards` creates arrays for the pieces, with the traceback of the whole array. Comparing
+        the memory is not possible, because `unsafe_buffer_pointer` also creates such an array.
         """
         if not group.kind.is_on_one:
             self._makers.add(made)
@@ -156,11 +157,11 @@ class Census:
         return group
 
     def end(self, left_over: dict[int, Path], breathe: Callable[[], object]) -> list[Group]:
-        """The groups that have arrays now.
+        """Return the groups that have arrays now.
 
-        A script that goes on while we look holds other arrays by then: places whose arrays were not met are
-        given to arrays of their kind that have no name. And while a step runs, the state before it and the
-        one after it are there at once: what the same line made is another generation of what has a name.
+        A script that runs during the census replaces some arrays, so places that matched no array are given
+        to arrays of their kind without a name. While a step runs, the states before and after it both exist,
+        so arrays without a name are counted with the named arrays that the same line created.
         """
         census = self._number
         nameless: dict[Kind, list[Group]] = {}
@@ -217,20 +218,21 @@ class Census:
                 if not giver.count:
                     groups.pop()
             elif (
-                array_id < 0  # only registered: nobody knows whether its array is still there
+                array_id < 0  # only registered: its array may be gone
                 or path.counted != census - 1
                 or (path.departed and path.departed >= path.variable.renewed)
             ):
                 continue
             else:
-                # Donated to a step that runs, which holds its memory, and has no array for it yet. Once
-                # until the script has put other arrays there: it may as well have deleted this one.
+                # The array may be donated to a running step, which holds its memory and has returned no new
+                # array yet. It is counted once more only, until the script assigns other arrays there: the
+                # script may instead have deleted it.
                 path.departed = census
             path.counted = census
             taker = kind.groups.get(path)
             if taker is None:
                 taker = kind.groups[path] = Group(kind, path, made, created)
-            elif created is not None:  # another generation by now, which may be made by another line
+            elif created is not None:  # the new array may come from another line
                 taker.made, taker.created = made, created
             if taker.census != census:
                 taker.census, taker.count = census, 0
@@ -238,7 +240,7 @@ class Census:
             taker.count += 1
 
     def drop(self, groups: list[Group]) -> None:
-        """Forget all groups but these."""
+        """Forget all groups except these."""
         kept = set(map(id, groups))
         for kind in self._kinds.values():
             for each in (kind, kind.shared):
@@ -246,7 +248,7 @@ class Census:
                     each.groups = {key: group for key, group in each.groups.items() if id(group) in kept}
 
     def kind_of(self, array: Any) -> Kind | None:
-        """What an array is; None of one that was deleted before any like it was met."""
+        """Return the kind of an array; None if it was deleted before its kind was known."""
         try:
             return self._kind(array)
         except RuntimeError:
@@ -263,14 +265,14 @@ class Census:
             if kind is None:
                 kind = self._kinds[key] = self._new_kind(array, number)
             if len(self._held) < MOST_HELD:
-                self._held += (aval, sharding)  # so that no others get their ids
+                self._held += (aval, sharding)  # so that their ids are not reused
                 self._by_objects.setdefault(id(sharding), {})[id(aval)] = kind
         return kind
 
     def _new_kind(self, array: Any, number: int) -> Kind:
         shape, dtype = likeness(array)
         devices = self._shardings.device_counts[number]
-        # The physical size, over all devices of the array, those of other processes included.
+        # The physical size over all devices of the array, including those of other processes.
         on_device = array.on_device_size_in_bytes() // max(1, devices)
         self._made += 1
         kind = Kind(shape, dtype, number, array.nbytes, on_device, {}, is_on_one=devices == 1)
@@ -279,13 +281,13 @@ class Census:
         alike.append(kind)
         if len({each.is_on_one for each in alike}) > 1:
             for each in alike:
-                # What was counted before was not looked at as it must be from now on.
+                # Arrays counted earlier in this census were not checked for being pieces.
                 self.must_repeat = self.must_repeat or not each.has_pieces
                 each.has_pieces = True
         return kind
 
     def _without_bytes(self, group: Group) -> Group:
-        """The like of a group for arrays whose memory another array holds."""
+        """Return the counterpart of a group for arrays whose memory another array holds."""
         kind = group.kind
         if kind.shared is None:
             kind.shared = Kind(kind.shape, kind.dtype, kind.sharding, 0, 0, {})

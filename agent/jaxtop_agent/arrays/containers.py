@@ -1,7 +1,7 @@
-"""How to look into the containers of a script without running any code of its own.
+"""Reads the containers of a script without running any of the script's code.
 
-No iterator, property, flatten function or `__getattr__` of a foreign class is called: only what the built-in
-types themselves offer, and the slots and instance dicts of objects, through Python's own descriptors.
+No iterator, property, flatten function or `__getattr__` of a foreign class is called. Only methods of the
+built-in types are used, and Python's own descriptors for the slots and instance dicts of objects.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import frames, running
 from jaxtop_agent.arrays.roles import role_of_type
 
-# How a path reads: `a['key']`, `a[0]`, `a.attribute`.
+# The forms of a step in a path: `a['key']`, `a[0]`, `a.attribute`.
 KEY, INDEX, ATTRIBUTE = range(3)
 
-# Objects of these hold no state of a training run, or hold it in their own ways, listed below.
+# Objects of these packages hold no state of a training run, or hold it in special ways, listed below.
 _CLOSED = frozenset(
     {"jax", "jaxlib", "numpy", "builtins", "jaxtop", "jaxtop_agent", "zmq"}
     | {"IPython", "ipykernel", "traitlets", "tornado"}  # they lead to the whole kernel
 )
-# Of the standard library only what people put arrays into.
+# Only these classes of the standard library usually contain arrays.
 _OPEN = frozenset({"queue.Queue", "types.SimpleNamespace", "functools.partial"})
 _HIDDEN = ("_pytree__", "_object__", "__")
 # Mappings that wrap a dict in an attribute of this name.
 _WRAPPED = {"flax.core.frozen_dict.FrozenDict": "_dict", "flax.nnx.statelib.State": "_mapping"}
-# Variables of Flax NNX, and the attributes that are their content.
+# The variable classes of Flax NNX, and the attributes that may hold their content.
 _FLAX_VARIABLES = ("Variable", "HijaxVariable", "VariableState")
 _FLAX_VALUE = ("raw_value", "_raw_value", "value", "_leaves")
 
-# Functions that are suspended, and the attribute that has their frame.
+# The types of suspended functions, with the attribute that holds their frame.
 _SUSPENDED: dict[type, str] = {
     GeneratorType: "gi_frame",
     CoroutineType: "cr_frame",
     AsyncGeneratorType: "ag_frame",
 }
-# Python's own iterators: what they go through, and what they keep, such as `cycle` what it has seen.
+# Python's own iterators. They hold what they iterate over, and some keep values, as `cycle` does.
 _ITERATORS = frozenset(
     {enumerate, zip, map, filter, reversed}
     | {type(iter(())), type(iter([])), type(iter({})), type(iter({}.values())), type(iter({}.items()))}
@@ -59,21 +59,21 @@ Part = tuple[Sequence[Any], Sequence[Any]]
 
 
 class Container(NamedTuple):
-    """How to look into objects of one type."""
+    """The functions that read objects of one type."""
 
     access: int
     size: Callable[[Any], int]
-    # The keys and the values of the children from one place up to another.
+    # The keys and the values of the children from one index up to another.
     part: Callable[[Any, int, int], Part]
     child: Callable[[Any, Any], Any]
-    # What the type itself says that its arrays are.
+    # The role of the arrays, if the type determines it.
     role: str | None = None
-    # It shows as the one thing that it holds.
+    # The object is shown as the one value that it holds.
     is_box: bool = False
 
 
 def container(kind: type) -> Container | None:
-    """How to look into objects of this type; None where there is nothing to be seen."""
+    """Return how to read objects of this type; None if they are not read."""
     if issubclass(kind, tuple):
         fields = next((vars(base)["_fields"] for base in kind.__mro__ if "_fields" in vars(base)), None)
         if isinstance(fields, tuple) and fields:
@@ -90,7 +90,7 @@ def _by_key(part: Callable[[Any, int, int], Part], value: Any, key: Any) -> Any:
 
 
 def _variables(frame_of: str, value: Any, _start: int, _stop: int) -> Part:
-    """The variables of a suspended function, and what its loops go through, which has no name of its own."""
+    """Return the variables of a suspended function, and the iterators of its loops, which have no names."""
     frame = running.suspended(value, frame_of)
     if frame is None:
         return (), ()
@@ -191,10 +191,10 @@ def _object(kind: type) -> Container | None:
 
 
 def _boxed(kind: type, package: str) -> tuple[str, ...]:
-    """The attributes that may be the content of a box; none where the type is no box."""
+    """Return the attributes that may hold the content of a box; none if the type is not a box."""
     if package == "jax":
         return jaxprivate.BOXES.get(kind.__name__, ())
-    # A script may derive its own from that of Flax.
+    # A script may derive its own variable class from Flax's.
     is_variable = any(
         base.__name__ in _FLAX_VARIABLES and base.__module__.partition(".")[0] == "flax"
         for base in kind.__mro__
@@ -215,7 +215,7 @@ def _is_closed(kind: type, package: str) -> bool:
 
 
 class _Attributes:
-    """The attributes of objects of one type, by their instance dict and slots."""
+    """Reads the attributes of objects of one type from their instance dict and slots."""
 
     def __init__(
         self, read_dict: Callable[[Any], Any] | None, slots: dict[str, Callable[[Any], Any]]
@@ -225,7 +225,7 @@ class _Attributes:
 
     @classmethod
     def of(cls, kind: type) -> _Attributes | None:
-        """None where there are none, or where the class has a way of its own to tell them."""
+        """Return the reader for a type; None if it has no attributes, or defines its own `__dict__`."""
         read_dict: Callable[[Any], Any] | None = None
         slots: dict[str, Callable[[Any], Any]] = {}
         for base in kind.__mro__:
@@ -260,7 +260,7 @@ class _Attributes:
         return None if self._read_dict is None else dict.get(self._read_dict(value), name)
 
     def content(self, names: tuple[str, ...], value: Any, _start: int, _stop: int) -> Part:
-        """The one thing in a box."""
+        """Return the one value in a box."""
         for name in names:
             child = self.child(value, name)
             if child is not None:
@@ -268,13 +268,13 @@ class _Attributes:
         return (), ()
 
     def inner(self, value: Any, name: str) -> dict[Any, Any]:
-        """The dict in an attribute."""
+        """Return the dict in an attribute; an empty one if there is none."""
         found = self.child(value, name)
         return found if isinstance(found, dict) else {}
 
 
 def is_plain(key: Any) -> bool:
-    """Whether a key is of a built-in type all through: others compare and print by the user's code."""
+    """Whether a key consists of built-in types only; comparing or printing others runs the user's code."""
     if type(key) is tuple:
         return all(map(is_plain, key))
     return type(key) in (str, int, bool, float, bytes, type(None))

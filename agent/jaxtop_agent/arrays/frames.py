@@ -1,8 +1,8 @@
-"""The variables of running functions, read without leaving a trace in them.
+"""Reads the variables of running functions without changing the functions.
 
-Each version of Python has its own trap: up to 3.12 `frame.f_locals` of a running function leaves a snapshot
-on the frame, which keeps what the script has dropped since; and clearing it empties a dict that the script
-may hold as its `locals()`.
+Each version of Python needs its own care. Up to 3.12, `frame.f_locals` of a running function leaves a
+snapshot on the frame, which keeps objects alive that the script has since dropped. Clearing the snapshot
+empties a dict that the script may hold as its `locals()`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
-# Frames of these are not the user's: their variables are Python's, JAX's or the frameworks' own.
+# Frames of these packages are not the user's: their variables belong to Python, JAX or a framework.
 _NOT_THE_USERS = LIBRARIES | {"jaxtop", "jaxtop_agent"} | (sys.stdlib_module_names - {"__main__"})
-# Functions of Python that hand out the variables of the function that calls them, or may do so.
+# Functions of Python that return the variables of their caller, or may do so.
 _SHOW_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _MODULE_OF_THESE = frozenset({"builtins", "__builtins__"})
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
@@ -33,9 +33,9 @@ MODULE = "<module>"
 
 
 class Variable(NamedTuple):
-    """Where a variable is found, without holding anything of it: thread, depth of the frame, code, name.
+    """The location of a variable: thread, depth of the frame, code, name. It holds neither frame nor value.
 
-    Variables of the main module have no code: they are there between the cells of a notebook, too.
+    Variables of the main module have no code, because they also exist between the cells of a notebook.
     """
 
     thread: int
@@ -49,14 +49,14 @@ class Variable(NamedTuple):
 
     @property
     def is_of_a_generator(self) -> bool:
-        """Whether its function is suspended again and again; then it has no frame on any stack."""
+        """Whether its function is a generator or coroutine; while suspended, that is on no thread's stack."""
         return self.code is not None and bool(self.code.co_flags & _RESUMED)
 
 
 def variables() -> list[Variable]:
-    """The variables of the main module, then of the user's running functions, outermost functions first.
+    """Return the variables of the main module, then of the user's running functions, outermost first.
 
-    Those that come first change least.
+    The first ones change least.
     """
     main = _main()
     found = [Variable(0, 0, None, name) for name in main.copy() if not _is_hidden(name)]
@@ -70,7 +70,7 @@ def variables() -> list[Variable]:
 
 
 def a_generator_runs() -> bool:
-    """Whether one of the script is not suspended at this moment."""
+    """Whether a generator of the script is running at this moment."""
     threads = running.frames()
     try:
         return any(
@@ -83,7 +83,7 @@ def a_generator_runs() -> bool:
 
 
 def _main() -> dict[str, Any]:
-    """The variables of the main module: of the script, or of an interactive session."""
+    """Return the variables of the main module: of the script, or of an interactive session."""
     module = sys.modules.get("__main__")
     return vars(module) if isinstance(module, ModuleType) else {}
 
@@ -113,21 +113,21 @@ def _names(frame: FrameType, main: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _slots(code: CodeType) -> tuple[str, ...]:
-    """The variables of a function, without `.0`, which is what a comprehension goes through."""
+    """Return the variable names of a function, without `.0`, the iterator of a comprehension."""
     slots = (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
     return tuple(name for name in slots if not name.startswith("."))
 
 
 def _is_hidden(name: object) -> bool:
-    # What an interactive session keeps as `_`, `_1`, `__` or in `_oh` has another name too, such as `Out[1]`,
-    # or is on its way out.
+    # Values that an interactive session keeps as `_`, `_1`, `__` or in `_oh` also have another name, such as
+    # `Out[1]`, or are dropped soon.
     if not isinstance(name, str):
         return True
     return name.startswith("_") and (name == "_oh" or not name.strip("_0123456789"))
 
 
 def values(frame: FrameType) -> dict[str, Any]:
-    """The variables of one function, which may be suspended; to be dropped before the script runs on."""
+    """Return the variables of one function, which may be suspended; drop them before the script continues."""
     if not frame.f_code.co_flags & _OPTIMIZED:
         return {name: value for name, value in frame.f_locals.copy().items() if not _is_hidden(name)}
     if _get_variable is None:
@@ -137,14 +137,14 @@ def values(frame: FrameType) -> dict[str, Any]:
 
 
 class Reader:
-    """Reads variables for a moment; `let_go` must come before the script may run on."""
+    """Reads variables while the script waits; call `let_go` before the script continues."""
 
     def __init__(self) -> None:
         self._stacks: dict[int, list[FrameType]] = {}
         self._values: dict[FrameType, dict[str, Any]] = {}
 
     def read(self, variable: Variable) -> Any:
-        """Its value; None where the function has ended or the variable is not bound."""
+        """Return the value of a variable; None if the function has ended or the variable is not bound."""
         if variable.code is None:
             return _main().get(variable.name)
         stack = self._stacks.get(variable.thread)
@@ -167,13 +167,13 @@ class Reader:
         return values.get(variable.name)
 
     def let_go(self) -> None:
-        """Hold nothing any more: a frame that is held keeps its variables after its function has ended."""
+        """Drop all frames and values: a held frame keeps its variables alive after its function has ended."""
         self._values.clear()
         self._stacks.clear()
 
 
 def local(frame: FrameType, name: str) -> Any:
-    """The value of a variable of a running function; None where it is not bound or cannot be read."""
+    """Return the value of a running function's variable; None if it is not bound or cannot be read."""
     if not frame.f_code.co_flags & _OPTIMIZED:
         return frame.f_locals.get(name)
     if _get_variable is not None:
@@ -182,7 +182,7 @@ def local(frame: FrameType, name: str) -> Any:
 
 
 def _snapshot(frame: FrameType) -> dict[str, Any]:
-    """Python 3.11: a copy of the snapshot, which is then emptied, unless somebody else may hold it."""
+    """On Python 3.11, copy the frame's snapshot and empty it, unless other code may hold it."""
     if frame.f_trace is not None or _may_show_its_locals(frame):
         return {}  # a debugger's variables, or the dict that the script got from `locals()`
     snapshot: dict[str, Any] = running.local_variables(frame)
@@ -192,7 +192,7 @@ def _snapshot(frame: FrameType) -> dict[str, Any]:
 
 
 def _may_show_its_locals(frame: FrameType) -> bool:
-    """Whether the function uses `locals` or the like: Python's own, no method or function of the script."""
+    """Whether the function uses Python's `locals` or similar, not a method or function of that name."""
     code = frame.f_code
     if _SHOW_LOCALS.isdisjoint(code.co_names):
         return False
@@ -202,20 +202,20 @@ def _may_show_its_locals(frame: FrameType) -> bool:
 
 @lru_cache(maxsize=1024)
 def _shows_locals(code: CodeType) -> frozenset[str]:
-    """Which of these functions it loads by name. `model.eval` loads an attribute, which is none of them."""
+    """Return which of `_SHOW_LOCALS` the code loads by name. `model.eval` is an attribute and not counted."""
     if not _MODULE_OF_THESE.isdisjoint((*code.co_names, *code.co_varnames)):
-        return _SHOW_LOCALS.intersection(code.co_names)  # `builtins.locals` is an attribute, too
+        return _SHOW_LOCALS.intersection(code.co_names)  # `builtins.locals` is an attribute as well
     loaded, upper = set(), 0
     for opcode, argument in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-        argument |= upper  # noqa: PLW2901 - the low byte of a large one
+        argument |= upper  # noqa: PLW2901 - an argument above 255 is split
         upper = argument << 8 if opcode == dis.EXTENDED_ARG else 0
         if opcode == _LOAD_GLOBAL:
-            loaded.add(code.co_names[argument >> 1])  # the lowest bit says that it is called
+            loaded.add(code.co_names[argument >> 1])  # the lowest bit marks a call
     return _SHOW_LOCALS.intersection(loaded)
 
 
 def _variable_getter() -> Callable[[FrameType, str], Any] | None:
-    if sys.version_info >= (3, 13):  # a view of the frame, no snapshot
+    if sys.version_info >= (3, 13):  # `f_locals` is a view of the frame, not a snapshot
 
         def from_view(frame: FrameType, name: str) -> Any:
             return frame.f_locals.get(name)

@@ -1,4 +1,4 @@
-"""Where in the script something was made: the innermost frame that is no library's."""
+"""Finds the line of the script that created something: the innermost frame outside libraries."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ import sysconfig
 from functools import lru_cache
 from typing import Any
 
-# Who is called by scripts to make arrays and programs; what stands inside says nothing of the script.
+# Libraries that scripts call to create arrays and programs; lines inside them do not identify the script.
 _LIBRARIES = """
 jax jaxlib numpy scipy ml_dtypes jaxtyping beartype flax optax haiku equinox chex orbax distrax rlax jraph
 diffrax lineax optimistix numpyro blackjax brax tensorflow_probability keras penzai kauldron grain jaxopt jmp
 absl clu fire click typer IPython ipykernel traitlets tornado jupyter_client nbclient marimo
 """
 LIBRARIES = frozenset(_LIBRARIES.split())
-# Code that is in no file, and yet the user's own.
+# File names of code that is in no file but belongs to the user.
 _SPOKEN = ("<string>", "<stdin>", "<ipython")
 INSTALLED = ("site-packages", "dist-packages")
 
 
 def created(traceback: Any) -> str | None:
-    """The line that made this, as "train.py:57 init"; None where only libraries had a hand in it."""
+    """Return the line that created something, as "train.py:57 init"; None if all frames are libraries'."""
     try:
         for frame in traceback.frames:  # the innermost first
             file = frame.file_name
             if not is_library(file):
                 return f"{os.path.basename(file)}:{frame.line_num} {frame.function_name}"  # noqa: PTH119 - a hot path
-    except Exception:  # an array may be deleted while it is looked at, and its traceback may be None
+    except Exception:  # an array may be deleted meanwhile, and its traceback may be None
         pass
     return None
 
 
 @lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
-    """Whether this file is one of Python's own or of a library of which only the caller matters."""
+    """Whether a file belongs to Python, or to a library of which only the caller matters."""
     if file.startswith("<"):
         return not file.startswith(_SPOKEN)
     path = file.replace("\\", "/")
@@ -47,7 +47,7 @@ def is_library(file: str) -> bool:
 
 @lru_cache(maxsize=1)
 def roots() -> tuple[str, ...]:
-    """Python's own folder, and those of libraries that are used from where they are developed."""
+    """Return Python's own folders, and those of libraries installed in development mode."""
     roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
     for name in LIBRARIES:
         file = getattr(sys.modules.get(name), "__file__", None)

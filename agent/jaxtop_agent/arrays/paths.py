@@ -1,7 +1,7 @@
-"""What the script calls its arrays: paths from variables through containers, kept from census to census.
+"""The names of arrays: paths from variables through containers, kept from one census to the next.
 
-A state that is rebuilt each step has new arrays each step, at the same paths. So names belong to paths, and
-paths stay: walking a state again makes no new objects.
+A state that is rebuilt each step has new arrays each step, at the same paths. So names belong to paths. Paths
+are kept, and walking a state again creates no new objects.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import msgspec
 from jaxtop_agent.arrays.containers import ATTRIBUTE, Container
 from jaxtop_agent.arrays.roles import GRADIENTS, OPTIMIZER, PARAMETERS, role_of
 
-# Stands for all children where there are too many for a name each.
+# The key that stands for all children if there are too many to name each one.
 ANY = ...
 LONGEST_NAME = 200
 
 
 class Path(msgspec.Struct, gc=False, eq=False):
-    """A place in the script's data. Plain facts only: nothing here keeps an array alive."""
+    """A place in the script's data. It keeps no array alive."""
 
     key: Any
     parent: Path | None
@@ -27,26 +27,25 @@ class Path(msgspec.Struct, gc=False, eq=False):
     function: str
     role: str | None
     children: dict[Any, Path] | None = None
-    # The kind of the array that was last seen here (where it was only registered: its likeness), and the id
-    # of the `aval` that told it.
+    # The kind of the array last seen here (its likeness, if it was only registered), and the id of the `aval`
+    # from which the kind was read.
     kind: Any = None
     aval_id: int = 0
-    # The census in which an array was last counted here, and in which one was counted after its end.
+    # The census in which an array was last counted here, and that in which a deleted one was last counted.
     counted: int = 0
     departed: int = 0
-    # Of a variable: weak references to the first and the last array in it, and the census in which these
-    # were others than before.
+    # For a variable: weak references to its first and last array, and the census in which they last changed.
     ends: Any = None
     renewed: int = 0
     # The same place under the name that the script has registered.
     alias: Path | None = None
-    # Where it is one of too many to have a name each: the place that stands for all of them.
+    # If there are too many such places to name each one: the place that stands for all of them.
     shown: Path | None = None
-    # Until that census nothing is looked for here: there was much, and no array among it.
+    # Up to this census the place is skipped, because it held many objects and no array.
     barren_until: int = 0
 
     def add(self, key: Any, within: Container) -> Path:
-        """A place for a child that has none yet."""
+        """Create the place of a child that has none yet."""
         name = self.name if within.is_box else (self.name + _step(key, within.access))[:LONGEST_NAME]
         added = Path(key, self, name, self.function, self._role_of(key, within))
         if self.children is None:
@@ -56,7 +55,7 @@ class Path(msgspec.Struct, gc=False, eq=False):
 
     @property
     def variable(self) -> Path:
-        """The place that it all hangs on."""
+        """The place of the variable at which this path begins."""
         path = self
         while path.parent is not None:
             path = path.parent
@@ -65,8 +64,8 @@ class Path(msgspec.Struct, gc=False, eq=False):
     def _role_of(self, key: Any, within: Container) -> str | None:
         by_name = role_of(key)
         if self.role in (GRADIENTS, OPTIMIZER):
-            # An optimizer may hold the model: `optimizer.model`. Below its state there is none: a
-            # model-shaped tree of moments, or of gradients, is no model.
+            # An optimizer object may hold the model, as `optimizer.model`. Deeper inside, a tree with the
+            # shape of the model holds moments or gradients.
             is_object = self.parent is None and within.access == ATTRIBUTE and within.role is None
             if is_object and by_name == PARAMETERS:
                 return by_name
@@ -75,12 +74,12 @@ class Path(msgspec.Struct, gc=False, eq=False):
 
 
 def root(name: str, function: str) -> Path:
-    """The place of a variable."""
+    """Create the place of a variable."""
     return Path(name, None, name, function, role_of(name))
 
 
 def dissolve(paths: list[Path]) -> None:
-    """Take trees of paths apart: they know their parents, and no garbage collector looks after them."""
+    """Break up trees of paths: they have reference cycles, and the garbage collector does not track them."""
     while paths:
         path = paths.pop()
         if path.children:

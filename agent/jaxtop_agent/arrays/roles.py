@@ -1,4 +1,4 @@
-"""What an array is to a training run, where its name or the type around it tells."""
+"""The role of an array in a training run, derived from its name or the type of its container."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 PARAMETERS, OPTIMIZER, GRADIENTS, BATCH, OTHER = "parameters", "optimizer", "gradients", "batch", "other"
 
-# By the names that JAX's frameworks and their users give.
+# The names that JAX's frameworks and their users give to each role.
 _BY_NAME = {
     PARAMETERS: ("params", "param", "parameters", "weights", "model", "net", "network",
                  "model_params", "net_params", "network_params"),
@@ -17,7 +17,7 @@ _BY_NAME = {
             "x_batch", "y_batch", "xb", "yb", "minibatch"),
     OTHER: ("batch_stats", "rng", "rngs", "key", "keys", "cache", "ema", "ema_params", "carry"),
 }  # fmt: skip
-# Words beside such a name that say which one it is, not what it is: `initial_params`, `params_replicated`.
+# Words that are ignored beside such a name, as in `initial_params` and `params_replicated`.
 _WHICH_ONE = ("init", "initial", "initialized", "new", "old", "next", "last", "prev", "previous", "current",
               "cur", "updated", "trained", "final", "best", "restored", "loaded", "replicated",
               "unreplicated", "sharded", "distributed", "local", "global", "host", "device", "stacked",
@@ -28,7 +28,7 @@ _FLAX_TYPES = {"Param": PARAMETERS, "OptState": OPTIMIZER, "OptVariable": OPTIMI
 
 
 def role_of(key: Any) -> str | None:
-    """What this name says."""
+    """Return the role that a name indicates, if any."""
     if not isinstance(key, str):
         return None
     name = key.lower().lstrip("_")
@@ -40,7 +40,7 @@ def role_of(key: Any) -> str | None:
 
 
 def role_of_type(kind: type) -> str | None:
-    """What the type of a container, or one that it is derived from, says: of Optax, Flax NNX or Equinox."""
+    """Return the role that a container's type or base type indicates: one of Optax, Flax NNX or Equinox."""
     for base in kind.__mro__:
         package = base.__module__.partition(".")[0]
         if package == "optax":

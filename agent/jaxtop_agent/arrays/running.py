@@ -1,13 +1,12 @@
-"""The frames of running threads, read so that the program takes no harm.
+"""Reads the frames of running threads safely.
 
-Whoever keeps one keeps the variables of a function that may have ended since.
+A held frame keeps alive the variables of a function that may have ended since.
 
-On Python 3.11 to make an object may be to collect garbage, there and then, which runs code of Python:
-finalizers, and `gc.callbacks`, where JAX has some. Other threads go on meanwhile. Inside of
-`sys._current_frames()` the whole process then stood still for ever if one of them began or ended (until
-3.11.8); inside of `f_back` and `f_locals` the function that was asked for ended, and where its variables had
-been was written to, which crashed the process. So no garbage is collected while one of these runs. Newer
-versions collect between instructions only.
+On Python 3.11, creating an object may start a garbage collection at once, which runs Python code: finalizers,
+and `gc.callbacks`, where JAX has some. Other threads run meanwhile. Inside `sys._current_frames()`, until
+3.11.8, the whole process then deadlocked if a thread began or ended. Inside `f_back` and `f_locals`, the
+function in question ended, the call wrote to the memory where its variables had been, and the process
+crashed. So no garbage is collected during these calls. Newer versions collect only between instructions.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ if TYPE_CHECKING:
     from types import FrameType
 
 COLLECTS_ANYWHERE = sys.version_info < (3, 12)
-# There a function that is just ending is still shown, with variables that exist no more.
+# These versions still show a function that is just ending, with variables that no longer exist.
 SHOWS_WHAT_ENDS = sys.version_info < (3, 11, 1)
 
 
 def frames() -> dict[int, FrameType]:
-    """Where each thread is, by its ident. To be cleared at once, as it is kept by a frame that it keeps."""
+    """Return the frame of each thread by ident. Clear the dict at once: it is part of a reference cycle."""
     found: dict[int, FrameType] = {} if SHOWS_WHAT_ENDS else _undisturbed(sys._current_frames)
     return found
 
 
 def stack(frame: FrameType, deepest: int | None = None) -> list[FrameType]:
-    """A frame and those that it was called by, the innermost first."""
+    """Return a frame and its callers, the innermost first."""
     outwards: Any = accumulate(repeat("f_back"), getattr, initial=frame)
     found: list[FrameType] = _undisturbed(
         partial(list, islice(takewhile(partial(operator.is_not, None), outwards), deepest))
@@ -44,31 +43,31 @@ def stack(frame: FrameType, deepest: int | None = None) -> list[FrameType]:
 
 
 def suspended(value: object, attribute: str) -> Any:
-    """The frame of a generator or coroutine, by the attribute that has it; None once it has ended."""
+    """Return the frame of a generator or coroutine from the given attribute; None once it has ended."""
     return _undisturbed(partial(getattr, value, attribute))
 
 
 def referents(value: object) -> list[Any]:
-    """What an object of one of Python's own types holds."""
+    """Return the objects that an object of one of Python's own types holds."""
     found: list[Any] = _undisturbed(partial(gc.get_referents, value))
     return found
 
 
 def local_variables(frame: FrameType) -> Any:
-    """What `f_locals` is on this version of Python."""
+    """Return `f_locals` of a frame, which is a dict or a view, depending on the version of Python."""
     return _undisturbed(partial(getattr, frame, "f_locals"))
 
 
 def _undisturbed(read: Callable[[], Any]) -> Any:
-    """What this function returns, which is made in C, with no garbage collected meanwhile."""
+    """Call a function that is written in C and return its result, with no garbage collection meanwhile."""
     if not COLLECTS_ANYWHERE:
         return read()
-    # One call, of functions made in C only: no other thread runs in between. So none finds the collection off
-    # that it had on, or on that it has just switched off. Where it is off, this ends after the first step.
+    # One call runs only C functions, so no other thread runs in between: none finds the collection off that
+    # it had turned on, or on that it had turned off. If it is already off, this ends after the first step.
     steps = map(operator.call, (gc.isenabled, gc.disable, read, gc.enable))
     try:
         done = list(takewhile(partial(operator.is_not, False), steps))
-    except BaseException:  # no memory, or a hook of the script's that audits
+    except BaseException:  # no memory, or an audit hook of the script
         gc.enable()
         raise
     return done[2] if done else read()

@@ -1,4 +1,4 @@
-"""Shardings and meshes as values: told apart by what they are, numbered in the order in which they came."""
+"""Shardings and meshes as values: compared by content, and numbered in the order of their appearance."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from jaxtop_agent import jaxprivate
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# A program that makes shardings without end must not make the census grow without end.
+# A program may create shardings without end, but the census must not grow without end.
 MOST = 1000
-# `device_put` makes a sharding for each array. So many are known by identity, others by what they are.
+# `device_put` creates a sharding for each array. This many are found by identity, the others by content.
 MOST_MET = 2000
 
 
 class Shardings:
-    """The tables of meshes and shardings; they only grow, so that what was sent stays valid."""
+    """The tables of meshes and shardings. They only grow, so that numbers already sent stay valid."""
 
     def __init__(self, local_ids: frozenset[int]) -> None:
         self._local_ids = local_ids
-        # By identity for as long as we hold them; equal ones of different arrays become one by value.
+        # Found by identity while we hold them. Equal shardings of different arrays get one number by value.
         self._met: dict[int, Any] = {}
         self.by_id: dict[int, int] = {}
         self._mesh_by_id: dict[int, int] = {}
-        # Of arrays on one device: by its id and the kind of memory.
+        # Numbers for arrays on one device, by the device's id and the kind of memory.
         self._by_device: dict[tuple[int, Any], int] = {}
         self._numbers: dict[wire.Sharding, int] = {}
         self.meshes: list[wire.Mesh] = []
@@ -35,11 +35,11 @@ class Shardings:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to begin anew: most of these will be of the past."""
+        """Whether the tables should be rebuilt, because most entries are probably no longer used."""
         return len(self.described) > MOST
 
     def number(self, sharding: Any) -> int:
-        """The number of a sharding."""
+        """Return the number of a sharding."""
         number = self.by_id.get(id(sharding))
         if number is None:
             device = _only_device(sharding)
@@ -54,7 +54,7 @@ class Shardings:
         return number
 
     def _number(self, sharding: Any) -> int:
-        """The number of the value that a sharding has."""
+        """Return the number of a sharding's value."""
         described, ids = self._describe(sharding)
         number = self._numbers.get(described)
         if number is None:
@@ -65,7 +65,7 @@ class Shardings:
         return number
 
     def forget_objects(self) -> None:
-        """Hold no sharding of JAX any more: ids are of no use from here on."""
+        """Drop all shardings of JAX; their ids are no longer valid keys."""
         self._met.clear()
         self.by_id.clear()
         self._mesh_by_id.clear()
@@ -94,7 +94,7 @@ class Shardings:
 
 
 def _only_device(sharding: Any) -> tuple[int, Any] | None:
-    """The device of a sharding that has no mesh and one device, with the kind of memory."""
+    """Return the device id and the kind of memory of a `SingleDeviceSharding`; None for other shardings."""
     if type(sharding).__name__ != "SingleDeviceSharding":
         return None
     (device,) = sharding.device_set
@@ -116,10 +116,10 @@ def _describe_other(sharding: Any) -> tuple[wire.Sharding, tuple[int, ...]]:
 
 
 def _tiles(sharding: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """How the compiler's own shardings cut: pieces along each dimension, and the devices in their order."""
+    """Return the pieces along each dimension and the device ids in order, for the compiler's shardings."""
     try:
         return jaxprivate.tiles(sharding)
-    except Exception:  # nobody knows then
+    except Exception:  # the tiling is unknown
         return None
 
 
@@ -138,13 +138,13 @@ def _parts(spec: Any) -> tuple[tuple[str, ...], ...] | None:
 
 
 def _entries(spec: Any) -> Iterable[Any]:
-    # Newer JAX does not let iterate over specs with unreduced axes: what is forgotten then may matter.
+    # Newer JAX forbids iterating over specs with unreduced axes, since that would lose those axes.
     entries: Iterable[Any] = getattr(spec, "partitions", spec)
     return entries
 
 
 def spec_text(spec: Any) -> str:
-    """A PartitionSpec in one spelling, whatever the version of JAX prints."""
+    """Return a PartitionSpec as text that is the same for all versions of JAX."""
     shown = [repr(entry) for entry in _entries(spec)]
     for what in ("unreduced", "reduced"):
         axes = getattr(spec, what, None)

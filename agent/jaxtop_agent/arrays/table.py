@@ -1,4 +1,4 @@
-"""The census as messages: whole at first, then only what is different."""
+"""Writes the census as messages: first in full, then only the changes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from jaxtop_agent.arrays.census import Group
     from jaxtop_agent.arrays.shardings import Shardings
 
-# The largest groups are listed one by one, the rest as sums; a message stays below MAX_TELEMETRY.
+# The largest groups are listed individually, the rest as sums, so that a message stays below MAX_TELEMETRY.
 MOST_LISTED = 1000
 MOST_SUMS = 200
 MOST_BYTES_AT_FIRST = 120 * 1024
 MOST_BYTES = 200 * 1024
-# What a listed group takes beside its words.
+# The size of a listed group without its text.
 BYTES_EACH = 48
 
 
 class _Sum(msgspec.Struct, gc=False):
-    """Groups too small to be listed, that lie alike and hang on the same variable."""
+    """The sum of groups too small to be listed, with the same variable, role and sharding."""
 
     place: int | None = None
     groups: int = 0
@@ -36,7 +36,7 @@ class _Sum(msgspec.Struct, gc=False):
 
 
 class Table:
-    """What was sent: an entry keeps its place, so that changes can name it by a number."""
+    """The entries that were sent. An entry keeps its index, so that changes can refer to it by number."""
 
     def __init__(self, shardings: Shardings) -> None:
         self._shardings = shardings
@@ -47,13 +47,13 @@ class Table:
         self._entries: list[wire.ArrayGroup] = []
         self._counts: list[int] = []
         self._size = 0
-        self._sent = (0, 0)  # how many meshes and shardings
+        self._sent = (0, 0)  # numbers of meshes and shardings
         self._breathe: Callable[[], object] = bool
 
     def take(
         self, present: list[Group], breathe: Callable[[], object]
     ) -> wire.Arrays | wire.ArraysChange | None:
-        """The message that says what is there now; None if that was said already."""
+        """Return the message that brings viewers up to date; None if nothing has changed."""
         present.sort(key=attrgetter("size"), reverse=True)
         self._breathe = breathe
         newly = [group for group in present[:MOST_LISTED] if group.place is None]
@@ -63,11 +63,11 @@ class Table:
         return self._change(present, newly)
 
     def begin_anew(self) -> None:
-        """Say all again the next time: what was said is under other names now."""
+        """Send the full table next time, because the names in the current one have changed."""
         self._serial = 0
 
     def whole(self) -> wire.Arrays:
-        """All that was said, for who comes new."""
+        """Return the full state as sent so far, for new viewers."""
         return wire.Arrays(
             at_ms=now_ms(),
             serial=self._serial,
@@ -79,7 +79,7 @@ class Table:
         )
 
     def _whole(self, present: list[Group]) -> wire.Arrays:
-        """Begin a new table: with room to grow, and without what is no longer there."""
+        """Begin a new table, with room to grow, and without groups that no longer exist."""
         for group in self._listed:
             group.place = None
         self._serial = self._last_serial = max(self._last_serial + 1, now_ms())
@@ -127,7 +127,7 @@ class Table:
         )
 
     def _list(self, group: Group) -> None:
-        """Give a group a place of its own."""
+        """Add a group as an entry."""
         self._size += _length(group)
         self._listed.append(group)
         group.place = self._add(_entry(group))
@@ -138,14 +138,14 @@ class Table:
         return len(self._entries) - 1
 
     def _sum_up(self, present: list[Group]) -> None:
-        """Fill in the counts of what is listed; the rest as sums by variable, role and sharding."""
+        """Set the counts of the listed groups, and sum the rest by variable, role and sharding."""
         for each in self._sums.values():
             each.groups = each.count = each.bytes_global = each.bytes_per_device = 0
         for group in present:
             self._breathe()
             if group.place is not None:
                 self._counts[group.place] = group.count
-                if self._entries[group.place].created is not group.created:  # made by another line by now
+                if self._entries[group.place].created is not group.created:  # another line created it
                     self._entries[group.place] = _entry(group)
             else:
                 self._add_to_sum(group)

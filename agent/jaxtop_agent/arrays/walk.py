@@ -1,4 +1,4 @@
-"""Walks from the variables of running functions to the arrays that the script holds in them."""
+"""Walks from the variables of running functions to the arrays that they hold."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from jaxtop_agent.arrays.paths import ANY, Path, dissolve, root
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# More arrays side by side than these, or containers, share one name.
+# If a container holds more arrays than this, or more containers, they share one name.
 MOST_ARRAYS, MOST_CONTAINERS = 64, 256
-# A container is looked into so many children at a time.
+# The number of children that are read from a container at a time.
 AT_ONCE = 256
-# Of a large container so many children are looked at, and of theirs, to see whether it is worth it.
+# In a large container this many children, and of each as many children, are sampled for arrays first.
 LARGE, SAMPLES, SAMPLED_DEPTH = 512, 16, 3
 DEEPEST = 40
-# In place of a function, where the script has registered the name.
+# Shown instead of a function if the script has registered the name.
 REGISTERED = "agent.watch"
-# More places than these are forgotten, and the walk begins anew.
+# Above this number all places are forgotten, and the next walk starts from nothing.
 MOST_PATHS = 30_000
-# After so much of one variable the walk goes on with the next.
+# After this many objects of one variable the walk continues with the next.
 MOST_VISITED = 300_000
-# A variable with so much in it and no array is left alone for so many censuses.
+# A variable with more than BARREN objects and no array is skipped for BARREN_FOR censuses.
 BARREN, BARREN_FOR = 500, 10
-# So many arrays of generators are remembered.
+# The number of generators' arrays that are remembered.
 MOST_REMEMBERED = 1000
 
 _UNKNOWN: Any = object()
@@ -38,7 +38,7 @@ _ARRAY: Any = object()
 
 
 class Walk:
-    """Finds the place of each array. Between two breaths nothing of the script's is held."""
+    """Finds the place of each array. While it rests, it holds no object of the script."""
 
     def __init__(
         self,
@@ -55,26 +55,26 @@ class Walk:
         self._roots: dict[tuple[Any, ...], Path] = {}
         self._made = 0
         self._census = 0
-        # Of the walk under way: how to read each variable, what was read since the last breath, and by the
-        # id of each container where it was met.
+        # For the current walk: how to read each variable, the values read since the last rest, and the place
+        # at which each container was found, by id.
         self._sources: dict[Path, Callable[[], Any]] = {}
         self._values: dict[Path, Any] = {}
         self._met: dict[int, Path] = {}
         self._named: dict[int, Path] = {}
         self._most = math.inf
-        # Arrays that were seen in generators while these ran, by their ids. A loop over a generator holds it
-        # on the stack of its function, where nobody sees it once it is suspended.
+        # Arrays found in generators while these ran, by id. A loop holds its generator on the stack of its
+        # function, where it cannot be found while it is suspended.
         self._remembered: dict[int, tuple[weakref.ref[Any], Path]] = {}
         self._is_remembering = False
-        # Of the variable under way: weak references to one of its first arrays, and to its last.
+        # For the current variable: weak references to one of its first arrays, and to its last.
         self._ends: list[Any] = [None, None]
 
     def places(
         self, registered: Iterable[tuple[str, Callable[[], Any]]], most: float = math.inf
     ) -> dict[int, Path]:
-        """Where the script holds its arrays now, by the id of the array; what was registered comes first.
+        """Return the places of the script's arrays by the array's id; registered names take precedence.
 
-        Stops soon after it has found more than `most`.
+        The walk stops soon after it has found more than `most` arrays.
         """
         self._census += 1
         if self._made > MOST_PATHS:
@@ -102,7 +102,7 @@ class Walk:
         return self._end(reader)
 
     def places_in(self, name: str, value: Any) -> dict[int, Path]:
-        """Where the arrays in this value are, under this name."""
+        """Return the places of the arrays in `value`, with paths that begin with `name`."""
         variable = self._root((name,), name, REGISTERED)
         self._sources = {variable: lambda: value}
         self._named = {}
@@ -111,14 +111,14 @@ class Walk:
         return self._end(reader)
 
     def forget(self) -> None:
-        """All places, and what is known of them."""
+        """Forget all places and what was learned about them."""
         dissolve(list(self._roots.values()))
         self._roots.clear()
         self._remembered.clear()
         self._made = 0
 
     def _remember(self, generators: list[Path], reader: frames.Reader) -> None:
-        """Look at these first: they may be suspended in a moment. Names from elsewhere come before theirs."""
+        """Walk the generators first, as they may be suspended soon; names found elsewhere take precedence."""
         if generators:
             self._is_remembering = True
             for path in generators:
@@ -137,7 +137,7 @@ class Walk:
                     self._note(child, self._named[id(child)])
 
     def _recall(self) -> None:
-        """Name the arrays that were seen in generators, if they are still there and have no other name."""
+        """Name the arrays found in generators, if they still exist and have no other name."""
         for array_id, (reference, place) in list(self._remembered.items()):
             array = reference()
             if array is None or array.is_deleted():
@@ -153,7 +153,7 @@ class Walk:
         return path
 
     def _end(self, reader: frames.Reader) -> dict[int, Path]:
-        """What was found; nothing else of this walk is kept."""
+        """End the walk and return the places; drop everything else."""
         self._let_go(reader)
         self._sources, self._met = {}, {}
         return self._named
@@ -163,18 +163,21 @@ class Walk:
         self._values.clear()
 
     def _walk(self, variable: Path, reader: frames.Reader) -> int:
-        """Go through everything under one variable; returns how much there was."""
+        """Walk everything below one variable; return the number of objects visited."""
         visited = 0
         pending = [(variable, 0, 0)]
         while pending and visited < MOST_VISITED and len(self._named) <= self._most:
             if self._is_time_to_breathe():
-                self._let_go(reader)  # before, not after: what the script drops meanwhile shall be gone
+                self._let_go(reader)  # before the rest, so that what the script drops meanwhile is freed
                 self._breathe()
             visited += self._visit(pending)
         return visited
 
     def _visit(self, pending: list[tuple[Path, int, int]]) -> int:
-        """Look at what is next, or at a part of it. What it holds of the script's ends with this function."""
+        """Visit the next object, or a part of it; return the number of objects visited.
+
+        The references to the script's objects end with this function.
+        """
         path, start, depth = pending.pop()
         try:
             value = self._value(path)
@@ -194,7 +197,7 @@ class Walk:
                 pending.append((path, stop, depth))
             keys, children = within.part(value, start, stop)
             inner = self._sort_out(path, within, size, keys, children)
-        except Exception:  # the script changes it at this moment: there is no name in here this time
+        except Exception:  # the script is changing it: it gets no names this time
             return 1
         if depth < DEEPEST:
             pending += [(each, 0, depth + 1) for each in reversed(inner)]
@@ -203,7 +206,7 @@ class Walk:
     def _sort_out(
         self, path: Path, within: Container, size: int, keys: Iterable[Any], children: Iterable[Any]
     ) -> list[Path]:
-        """Name the arrays among the children of a container; returns the places of the containers."""
+        """Name the arrays among the children of a container; return the places of the containers."""
         kinds, named, array_type = self._kinds, self._named, self._array_type
         shown = path.shown or path
         places = shown.children or {}
@@ -214,8 +217,8 @@ class Walk:
             if kind is not array_type and kinds.get(kind, _UNKNOWN) is None:
                 continue
             if not are_plain and type(key) is not str and not is_plain(key):
-                key = ANY  # noqa: PLW2901 - nothing of the user's may be hashed or printed
-            if kind is array_type:  # all in line: this is done for each array, and it is most of the work
+                key = ANY  # noqa: PLW2901 - hashing or printing the key would run the user's code
+            if kind is array_type:  # inlined: this runs for each array and is most of the work
                 if is_crowded:
                     key = ANY  # noqa: PLW2901 - one name for all of them
                 array_id = id(child)
@@ -233,13 +236,13 @@ class Walk:
                 inner.append(self._inner(path, within, size, key))
                 self._values[inner[-1]] = child
         self._note_arrays(children)
-        if last is not None:  # there is one weak reference to an object, so that these can be compared
+        if last is not None:  # Python reuses an object's weak reference, so `is` compares them
             self._ends[1] = weakref.ref(last)
             self._ends[0] = self._ends[0] or self._ends[1]
         return inner
 
     def _inner(self, path: Path, within: Container, size: int, key: Any) -> Path:
-        """The place of a container in another."""
+        """Return the place of a container inside another."""
         shown = path.shown or path
         if shown is path and size <= MOST_CONTAINERS and key is not ANY:
             return self._child(path, key, within)
@@ -258,12 +261,12 @@ class Walk:
         if kind not in self._kinds:
             try:
                 self._kinds[kind] = container(kind)
-            except Exception:  # a class that is not like others
+            except Exception:  # an unusual class
                 self._kinds[kind] = None
         return self._kinds[kind]
 
     def _is_worth_it(self, value: Any, within: Container, depth: int) -> bool:
-        """Whether there is an array among the first children of a container, or among theirs."""
+        """Whether the first children of a container, or their first children, include an array."""
         _, children = within.part(value, 0, min(SAMPLES, within.size(value)))
         for child in children:
             inside = self._kind(child)
@@ -274,7 +277,7 @@ class Walk:
         return False
 
     def _is_new(self, path: Path, value: Any) -> bool:
-        """Whether this container was not met before; ids that were met may be another's by now."""
+        """Whether this container was not visited before; a known id may now belong to another object."""
         before = self._met.setdefault(id(value), path)
         if before is path:
             return True
@@ -284,7 +287,7 @@ class Walk:
         return True
 
     def _value(self, path: Path) -> Any:
-        """What is at this place now: as it was just read, or read anew from the variable on."""
+        """Return the value at a place: as read since the last rest, or read again from the variable."""
         value = self._values.get(path, _UNKNOWN)
         if value is _UNKNOWN:
             source = self._sources.get(path)

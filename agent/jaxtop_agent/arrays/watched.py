@@ -1,4 +1,4 @@
-"""What the script has registered with `agent.watch()`: names of its own choice for its arrays."""
+"""The names for arrays that the script has registered with `agent.watch()`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Watched:
-    """Functions are called at each census. Of anything else the paths are kept, and no array is.
+    """The registered names. Functions are called at each census; of a pytree only the paths are kept.
 
-    The arrays that were registered lead to the places where the script holds them: from then on these places
-    have the registered names, whatever arrays they hold.
+    The registered arrays identify the places where the script holds them. From then on these places have the
+    registered names, whatever arrays they hold.
     """
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class Watched:
         self.changes = 0
 
     def watch(self, names: dict[str, Any]) -> None:
-        """Take over the names; on the thread of the script. A name that is given again is another's now."""
-        from jaxtop_agent import jaxprivate  # a script that registers nothing need not load these
+        """Register names, on the script's thread; a name given again replaces the earlier registration."""
+        from jaxtop_agent import jaxprivate  # only scripts that register names need these
         from jaxtop_agent.arrays.census import likeness
         from jaxtop_agent.arrays.walk import Walk
 
         for name, value in names.items():
-            if type(value) in (FunctionType, MethodType, partial):  # no pytree that can be called
+            if type(value) in (FunctionType, MethodType, partial):  # other callables may be pytrees
                 self.callables[name] = value
                 continue
             walk = Walk(jaxprivate.array_type(), likeness, bool, bool)
@@ -44,7 +44,7 @@ class Watched:
                 for array in jaxprivate.live_arrays()
                 if id(array) in places
             ]
-            self._walks[name] = walk  # as long as its places are of use
+            self._walks[name] = walk  # keeps its places alive
         self.changes += 1
 
     def rename(self, places: dict[int, Path]) -> None:
@@ -63,12 +63,15 @@ class Watched:
             seen = {place.alias for place in places.values()}
             for registered in successors:
                 if registered not in seen:
-                    # The script holds it where we do not see it: by its kind it is found.
+                    # The walk does not reach its array, so the census assigns one by kind.
                     places[-id(registered)] = registered
 
 
 def _match(successors: list[Path], places: dict[int, Path]) -> None:
-    """Places that lead the same way to the same sort of array hold what came after the registered ones."""
+    """Give a registered name to the one place with the same kind of array and the same end of the path.
+
+    Such a place holds the array that replaced the registered one.
+    """
     by_end: dict[tuple[Any, ...], set[Path]] = {}
     for place in places.values():
         if place.kind is not None and place.alias is None and not isinstance(place.kind, tuple):
@@ -83,7 +86,7 @@ def _match(successors: list[Path], places: dict[int, Path]) -> None:
 
 
 def _ends_as(place: Path | None, registered: Path) -> bool:
-    """Whether the way to a place ends as that to the registered one goes on from its name."""
+    """Whether the path of a place ends like the registered path without its first part, the name."""
     end: Path | None = registered
     while end is not None and end.parent is not None:
         if place is None or place.key != end.key:

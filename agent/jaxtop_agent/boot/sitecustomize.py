@@ -1,6 +1,6 @@
-"""Found first on the path of an interpreter that `jaxtop run` started: starts the agent, and is gone.
+"""Starts the agent in an interpreter that `jaxtop run` started, where this file is first on the path.
 
-What the script sees afterwards is as without it: its path, its environment, its own sitecustomize.
+Afterwards the script sees its own path, environment and sitecustomize, as it would without this file.
 """
 
 
@@ -10,7 +10,7 @@ def _boot() -> None:
 
     mark = os.environ.pop("JAXTOP_BOOT", "")
     pid, _, settings = mark.partition(":")
-    # The mark: pid, whether there was a PYTHONPATH, what it was, and then the settings.
+    # The mark holds the pid, whether PYTHONPATH was set, its value, and the settings.
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
     sys.path_importer_cache.pop(here, None)
@@ -30,7 +30,7 @@ def _boot() -> None:
     try:
         import sitecustomize  # type: ignore[import-not-found]  # noqa: F401 - the user's own, hidden by ours
     except ImportError as error:
-        # What Python makes of a name that is known not to be there; it insists on finding something.
+        # None marks a module as absent. Python requires an entry here after the import of this module.
         sys.modules["sitecustomize"] = None  # type: ignore[assignment]
         if error.name != "sitecustomize":
             raise

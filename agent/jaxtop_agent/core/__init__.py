@@ -1,1 +1,1 @@
-"""The agent's frame: its threads, the board between them, the publisher, settings and budgets."""
+"""The agent's core: its threads, the board that they share, the publisher, settings and budgets."""

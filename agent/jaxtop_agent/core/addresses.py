@@ -1,4 +1,4 @@
-"""Which address to serve on."""
+"""Chooses the address to serve on."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import ipaddress
 import socket
 
 LOOPBACK = "127.0.0.1"
-# Documentation addresses (RFC 5737): connecting a datagram socket sends nothing, and tells our way out.
+# A documentation address (RFC 5737). Connecting a datagram socket to it sends nothing, but selects the
+# interface of the default route.
 ANYWHERE = "192.0.2.1"
 
 
 def first_address(bind: str) -> str:
-    """Where to serve before anything is known of the run: loopback, or what the user said."""
+    """Return the address to serve on before the run is known: loopback, or the one that the user gave."""
     return LOOPBACK if bind == "auto" else socket.gethostbyname(bind)
 
 
 def address_towards(coordinator: str | None) -> str | None:
-    """The address of the interface that leads to the coordinator; None if the run stays on this machine.
+    """Return the address of the interface that leads to the coordinator; None if it is on this machine.
 
-    Never the wildcard: what is opened is also what is advertised.
+    The result is never the wildcard address, because the address served on is also the one advertised.
     """
     if not coordinator:
         return None
@@ -28,7 +29,7 @@ def address_towards(coordinator: str | None) -> str | None:
     own = _way_to(host)
     if own is None or not _is_loopback(own):
         return own
-    # The host's own name often stands for 127.0.1.1 on the host itself, though others reach it elsewhere.
+    # A host often resolves its own name to 127.0.1.1, although other hosts reach it at another address.
     way_out = _way_to(ANYWHERE)
     return None if way_out is None or _is_loopback(way_out) else way_out
 

@@ -1,4 +1,4 @@
-"""The agent: its threads around a board, wired here and nowhere else."""
+"""The agent: creates the board, the threads and the hooks, and connects them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.settings import Settings
     from jaxtop_agent.profiler.worker import Windows
 
-# The longest a script's exit may be held up; each call into jaxlib is far shorter.
+# The longest that the agent may delay a script's exit; each call into jaxlib is far shorter.
 PATIENCE = 2.0
 START_RETURNS_WITHIN = 0.01
-# Ours and ZeroMQ's, and as many for the script.
+# Enough for the agent's and ZeroMQ's threads, and as many again for the script.
 THREADS = 16
 
 
@@ -53,18 +53,18 @@ class Agent:
         self.watched = Watched()
 
     def start(self) -> None:
-        """Start once JAX has been imported; until then there is no thread and no socket."""
+        """Start once JAX has been imported; until then the agent has no thread and no socket."""
         self._call_off = when_imported("jax", self._begin)
 
     def _begin(self) -> None:
-        # On the user's thread, inside `import jax` or `agent.start()`: nothing may come out of it.
+        # This runs on the user's thread, inside `import jax` or `agent.start()`: no exception may leave it.
         try:
             hooks = self._hooks = Hooks()
             hooks.install()
-            import psutil  # on a thread that `threading` does not know, this would make it known  # noqa: F401
+            import psutil  # imported on our own thread, it would register that thread with `threading`  # noqa: F401
 
-            # Registered now, after JAX's own exit hooks, and so called before them: JAX takes its clients
-            # down at exit, and none of our threads may be inside one by then.
+            # Registered after JAX's own exit hooks, and so called before them: JAX destroys its clients at
+            # exit, and none of our threads may be inside one then.
             atexit.register(self._end)
             loader = Worker("loader", self._load, self._not_loaded)
             loader.start()
@@ -73,7 +73,7 @@ class Agent:
             self._not_loaded(error)
 
     def _load(self) -> None:
-        time.sleep(START_RETURNS_WITHIN)  # or `start` would wait for the GIL, on its last lines
+        time.sleep(START_RETURNS_WITHIN)  # otherwise `start` would wait for the GIL in its last lines
         with self.loading.undivided():
             room.require_threads(THREADS)
         self.loading.load()
@@ -81,7 +81,7 @@ class Agent:
             self._assemble()
 
     def _not_loaded(self, error: BaseException) -> None:
-        """What could not be loaded is not there."""
+        """Stop the agent after a failure to load it, and report the reason."""
         with suppress(Exception):
             self._take_down("failed")
         if not isinstance(error, Stopped):
@@ -89,17 +89,17 @@ class Agent:
 
     def _explain(self, error: BaseException) -> None:
         with suppress(Exception):
-            from jaxtop import runfiles  # takes long to load, and is hardly ever needed here
+            from jaxtop import runfiles  # slow to import, and rarely needed here
 
             runfiles.explain(self._settings.name, error)
 
     def watch(self, names: dict[str, object]) -> None:
-        """Take over names; whatever is wrong with them is no reason to end a training run."""
+        """Register names for arrays; an error in them must not end a training run."""
         with suppress(Exception):
             self.watched.watch(names)
 
     def _assemble(self) -> None:
-        from jaxtop import runfiles  # these were loaded by now
+        from jaxtop import runfiles  # `loading` has imported all of these before
         from jaxtop_agent import collectors
         from jaxtop_agent.core.board import Board
         from jaxtop_agent.core.identity import identify
@@ -153,13 +153,13 @@ class Agent:
             worker.start()
 
     def _recorder(self, board: Board) -> BlackBox | None:
-        """What keeps the last minutes in files, if that is wanted; a wish that cannot be read is off."""
+        """Return the black box if one is requested; None if it is not, or cannot be created."""
         from jaxtop_agent.core.board import reason
 
         if self._settings.record is None:
             return None
         try:
-            import mcap.data_stream  # here, where no fork comes between
+            import mcap.data_stream  # here, where no fork can interrupt it
             import mcap.records  # noqa: F401
             import zstandard  # noqa: F401
 
@@ -178,7 +178,7 @@ class Agent:
             if board is None:
                 return
             board.sources[name] = reason(error)
-            if name == "publisher":  # nobody will ever ask again: keep nothing, and do nothing more
+            if name == "publisher":  # no viewer can connect any more: stop everything
                 self._explain(error)
                 self.progress.close()
                 board.stopping = True
@@ -188,7 +188,7 @@ class Agent:
         return note
 
     def _own_threads(self) -> dict[int, str]:
-        """What each of our threads is called, by its native id; those of ZeroMQ are the network."""
+        """Return the names of the agent's threads by native id; ZeroMQ's threads are named "network"."""
         server = self._publisher.server if self._publisher else None
         ours = dict.fromkeys(server.own_threads if server else (), "network")
         ours.update((each.native_id, each.name) for each in self._workers if each.native_id is not None)
@@ -198,13 +198,13 @@ class Agent:
         return frozenset(worker.ident for worker in self._workers if worker.ident is not None)
 
     def _end(self) -> None:
-        """The script is over. What its signal handlers raise now must not keep our threads alive."""
+        """Stop at the script's exit, even if one of its signal handlers raises meanwhile."""
         while not self._is_over and os.getpid() == self._pid:
-            with suppress(BaseException):  # a second Ctrl-C: the script's own end is on its way already
+            with suppress(BaseException):  # a second Ctrl-C: the script is already exiting
                 self.stop("ended")
 
     def stop(self, reason: str) -> None:
-        """Stop and join the threads, and take our hooks out again; once, and only in our own process."""
+        """Stop and join the threads and remove the hooks; once, and only in the process that started them."""
         self._call_off()
         if self._is_over or os.getpid() != self._pid:
             return
@@ -226,8 +226,8 @@ class Agent:
             if self._deadline is None:
                 self._deadline = time.monotonic() + PATIENCE
             ended = [worker.join(self._deadline - time.monotonic()) for worker in self._workers]
-            self._board = None  # from here on nothing is done twice
-            if all(ended):  # else a late thread would ring a descriptor that is somebody else's by then
+            self._board = None  # a second call does none of this again
+            if all(ended):  # a late thread would otherwise write to a descriptor that may have been reused
                 for bell in board.bells():
                     bell.close()
         self._is_over = True
@@ -238,7 +238,7 @@ class Agent:
             self._hooks.uninstall()
 
     def forsake(self) -> None:
-        """In a forked child: the agent stays with the parent, the child keeps none of its connections."""
+        """In a forked child, drop the agent: it stays with the parent, and the child keeps no connection."""
         self._call_off()
         self._board = None
         self._workers = []

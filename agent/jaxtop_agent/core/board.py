@@ -1,4 +1,7 @@
-"""What the agent's threads tell each other: one writer a field, replaced whole, read without locks."""
+"""The state that the agent's threads share.
+
+Each field has one writer, which replaces it whole, so that readers need no lock.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Topology:
-    """What this process is to JAX."""
+    """How JAX sees this process: its index, its devices and the coordinator."""
 
     process_index: int
     process_count: int
@@ -31,7 +34,7 @@ class Topology:
 
 
 class Outbox:
-    """Messages for the publisher; when it does not come to fetch them, the oldest give way."""
+    """Messages for the publisher; if it does not fetch them in time, the oldest are dropped and counted."""
 
     def __init__(self, size: int = 64) -> None:
         self._messages: deque[Message] = deque(maxlen=size)
@@ -51,7 +54,7 @@ class Outbox:
 
 @dataclass
 class Board:
-    """The agent's blackboard."""
+    """The shared state of one agent."""
 
     identity: Identity
 
@@ -59,52 +62,53 @@ class Board:
     topology: Topology | None = None
     sampled_ms: int | None = None
     memory_source: str | None = None
-    # The whole census, for viewers that come new; changes go out as messages.
+    # The full census, for new viewers; changes are sent as messages.
     arrays: Arrays | None = None
     counted_ms: int | None = None
     programs: Programs | None = None
     rhythm: Rhythm | None = None
-    # Of the loaded programs, while somebody watches: their collectives, by name and fingerprint; what waits
-    # for each that was started; the names of those that call into Python.
+    # Of the loaded programs, while a viewer is connected or the agent records, by name and fingerprint: their
+    # collectives, and for each operation that waits for a started collective the name of that collective.
+    # Then the names of the programs that call into Python.
     inventories: Mapping[tuple[str, str | None], Inventory] = field(default_factory=dict)
     ends: Mapping[tuple[str, str | None], Mapping[str, str]] = field(default_factory=dict)
     calls_back: frozenset[str] = frozenset()
-    # All of them in the order in which they were compiled; empty while some were not read.
+    # All loaded programs in the order in which they were compiled; empty until all have been read.
     loaded: tuple[Loaded, ...] = ()
-    # How many events of a trace a launch of each program makes in this process, by name; None where nobody
-    # knows. None altogether before all programs are read.
+    # How many trace events one launch of each program produces in this process, by name; None where that is
+    # unknown. The whole mapping is None until all programs have been read.
     recorded: Mapping[str, int | None] | None = None
     devices: DeviceSample = field(default_factory=DeviceSample)
     host: HostSample = field(default_factory=HostSample)
-    costs: dict[str, float] = field(default_factory=dict)  # seconds of CPU that each collector took
-    # Written by JAX's threads as they compile, by the name of the program.
+    costs: dict[str, float] = field(default_factory=dict)  # CPU seconds that each collector used
+    # Written by JAX's threads while they compile, by program name.
     compiled: dict[str, Compiled] = field(default_factory=dict)
-    # Written by the sampler: those of them that are compiled over and over now.
+    # Written by the sampler: the programs that are currently compiled again and again.
     recompiling: frozenset[str] = frozenset()
-    # Written by the registrar: who is there, and what to add to our clock to have that of process 0.
+    # Written by the registrar: the processes of the run, and the offset from our clock to that of process 0.
     roster: Roster | None = None
     clock_offset: float = 0.0
-    clock_error: float | None = None  # None: it was not compared
-    # Set by whoever has something that cannot wait; taken back by the publisher.
+    clock_error: float | None = None  # None: the clocks were not compared
+    # Set by any thread whose change must be sent at once; reset by the publisher.
     pulse_now: bool = False
     # Written by the publisher.
     viewers: int = 0
     is_recording: bool = False
     telemetry: str = ""
     requests: str = ""
-    is_placed: bool = False  # the two addresses are final: until then others could not reach them
+    is_placed: bool = False  # the two addresses are final; earlier ones may be unreachable from other hosts
     interval: float = 1.0
     peak_flops: int | None = None
-    captures_asked: int = 0  # how often somebody asked for a window of the profiler now
-    # Written by the thread that takes windows.
+    captures_asked: int = 0  # how many profiler windows viewers have requested
+    # Written by the thread that takes profiler windows.
     can_capture: bool = True
-    windows: tuple[Window, ...] = ()  # the last ones, for viewers that come new
-    # Written by the thread that asks drivers: what it read, the devices by the drivers' names, and since when
-    # a driver has not answered, by the monotonic clock.
+    windows: tuple[Window, ...] = ()  # the latest, for new viewers
+    # Written by the thread that reads the drivers: its readings, the drivers' names of the devices, and since
+    # when, on the monotonic clock, a driver has not answered.
     hardware: Readings = NOTHING
     uuids: tuple[str | None, ...] = ()
     hardware_asked: float | None = None
-    # A key a source of figures: "on", "off: why", "waiting: for what". Each has one writer.
+    # The state of each source of figures: "on", "off: why", "waiting: for what". Each key has one writer.
     sources: dict[str, str] = field(default_factory=dict)
 
     outbox: Outbox = field(default_factory=Outbox)
@@ -117,11 +121,11 @@ class Board:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody looks, or will look at what is recorded: costly figures are only read then."""
+        """Whether a viewer is connected or the agent records; expensive figures are read only then."""
         return self.viewers > 0 or self.is_recording
 
     def tell(self, message: Message) -> None:
-        """Give the publisher something to send."""
+        """Queue a message for the publisher to send."""
         self.outbox.put(message)
         self.publisher_bell.ring()
 
@@ -136,6 +140,6 @@ class Board:
 
 
 def reason(error: BaseException) -> str:
-    """Why a source is off, in one line."""
+    """Return in one line why a source is off."""
     first_line = str(error).strip().split("\n", 1)[0][:200]
     return f"off: {type(error).__name__}: {first_line}" if first_line else f"off: {type(error).__name__}"

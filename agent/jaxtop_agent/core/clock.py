@@ -1,11 +1,11 @@
-"""The time of day, as the messages carry it."""
+"""The wall time that the messages carry."""
 
 from __future__ import annotations
 
 from time import monotonic_ns, time_ns
 
-# The clock of the machine may be set while we run. Viewers take differences of our times, so ours does not
-# step: it begins with the time of day when the agent was loaded, and runs on from there.
+# The machine's clock may be set while we run. Viewers subtract our times from each other, so our clock must
+# not step: it starts at the wall time at which the agent was loaded, and then follows the monotonic clock.
 _DAY_NS = time_ns() - monotonic_ns()
 
 

@@ -1,4 +1,4 @@
-"""What each part of the agent has cost so far."""
+"""The CPU time that each part of the agent has used so far."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read(collectors: Mapping[str, float], threads: Mapping[int, str], since_s: float) -> wire.Costs:
-    """Of collectors by the seconds that they took, of threads by their clocks, while they run."""
+    """Return the cost of collectors from their measured seconds, and of running threads from their clocks."""
     used: dict[str, float] = {}
     for native_id, name in threads.items():
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Who this agent is: fixed at its start."""
+"""The identity of an agent, fixed at its start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxtop_agent.core.clock import now_ms
 
 @dataclass(frozen=True)
 class Identity:
-    """An agent in its process on its machine."""
+    """One agent, with its process and its machine."""
 
     agent: str
     name: str
@@ -29,7 +29,7 @@ class Identity:
     python: str
 
     def peer(self, process_index: int | None, telemetry: str, requests: str) -> Peer:
-        """This agent as a line of the roster."""
+        """Return this agent's entry in the roster."""
         return Peer(
             agent=self.agent,
             process_index=process_index,
@@ -44,7 +44,7 @@ class Identity:
 
 
 def identify(name: str | None) -> Identity:
-    """The identity of an agent that starts now."""
+    """Create the identity of an agent that starts now."""
     pid = os.getpid()
     return Identity(
         agent=os.urandom(8).hex(),  # not `random`, whose state belongs to the script
@@ -64,5 +64,5 @@ def _script_name() -> str:
     if first in {"", "-c", "-m"}:
         return "python"
     path = Path(first)
-    # A package run with -m is known by its folder: "__main__" would say nothing.
+    # A package run with -m is named after its folder, because "__main__" identifies nothing.
     return path.parent.name if path.stem == "__main__" else path.stem

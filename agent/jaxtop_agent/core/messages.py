@@ -1,4 +1,4 @@
-"""The messages that say how the agent's process stands: put together from what is on the board."""
+"""Builds the messages that describe the state of the agent's process from the board."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Messages:
-    """Belongs to the publisher's thread."""
+    """Builds the messages; used on the publisher's thread only."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Messages:
         self._ppm: int | None = None
 
     def forget_launches(self) -> None:
-        """Have the next pulse list every counter again."""
+        """Make the next pulse list every launch counter again."""
         self._launches = {}
 
     def hello(self) -> wire.Hello:
-        """Who this is, and how its parts stand."""
+        """Return the identity of this agent and the state of its sources."""
         board, identity = self._board, self._board.identity
         topology, roster = board.topology, board.roster
         jax, jaxlib = jaxprivate.versions()
@@ -76,7 +76,7 @@ class Messages:
         )
 
     def pulse(self, dropped: int) -> wire.Pulse:
-        """The figures as they are now; so many messages could not be sent."""
+        """Return the current figures; `dropped` is the number of messages that could not be sent."""
         board = self._board
         totals = self._hooks.launches()
         moved = {name: count for name, count in totals.items() if self._launches.get(name) != count}
@@ -98,7 +98,10 @@ class Messages:
         )
 
     def _cpu_ppm(self) -> int | None:
-        """Over half an interval at least: over less, the greeting of a viewer looks like a burden."""
+        """Return the CPU use of the agent's threads in parts per million of a core.
+
+        It is measured over at least half an interval; over less, greeting a viewer would look expensive.
+        """
         now = time.monotonic()
         if self._cpu is not None and now - self._cpu[0] < self._board.interval / 2:
             return self._ppm
@@ -109,7 +112,7 @@ class Messages:
         return self._ppm
 
     def roster(self) -> wire.Roster:
-        """The processes of the run, as far as they are known."""
+        """Return the known processes of the run."""
         board = self._board
         if board.roster is not None:
             return board.roster

@@ -1,4 +1,4 @@
-"""The publisher: sockets and the pulse. It never touches JAX, so nothing there can make it late."""
+"""The publisher: the sockets and the pulse. It never calls JAX, so JAX cannot delay it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from jaxtop_agent.stalls.watch import Stalls
 
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
-# What windows of the profiler saw longer ago than this says nothing of now.
+# Older profiler windows are not sent to new viewers, because they do not describe the current state.
 WINDOWS_KEPT_MS = 600_000
 NO_WINDOWS = "no window can be taken here: "
 NO_STACKS = "the stacks cannot be read here: "
 NOT_OWNER = "only the owner of the run may do this"
-# Many viewers may come at once: they are greeted together.
+# Viewers that connect within this time are greeted together.
 GREETING_INTERVAL = 0.25
 AT_ONCE = 8
-# Of the programs' collectives, for a viewer that comes new: thousands of them fit.
+# The limit for the inventories sent to a new viewer; it holds thousands of collectives.
 MOST_INVENTORY_BYTES = 1 << 20
 IDLE_POLL = 1.0
-# A tenth of a core at most goes into answers.
+# After each round of answers the agent rests nine times as long: answers use at most a tenth of a core.
 REST_AFTER_ANSWERS = 9
 
 
 class Publisher:
-    """Runs on a thread of its own until the board says stop; all sockets live and die there."""
+    """Runs on its own thread until `board.stopping`; that thread opens, uses and closes all sockets."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Publisher:
         self._read_only = read_only
         self._black_box = black_box
         self._sequence: dict[str, int] = {}
-        self._state: dict[str, bytes] = {}  # the latest of each kind that a new viewer must have
+        self._state: dict[str, bytes] = {}  # the latest message of each kind that a new viewer needs
         self._oversized = 0
         self._greeting_due: float | None = None
         self._began = time.monotonic()
@@ -86,7 +86,7 @@ class Publisher:
             self.server = None
 
     def say_at_the_end(self, reason: str) -> None:
-        """The reason that the goodbye will give."""
+        """Set the reason that the last message gives."""
         self._farewell = reason
 
     def _open(self, server: transport.Server, host: str) -> None:
@@ -117,7 +117,7 @@ class Publisher:
             if (stacks := self._stalls.look(now)) is not None:
                 self._send(server, stacks)
             if now >= due or board.pulse_now:
-                # One out of turn begins the interval anew: the next may be due far later than this interval.
+                # An early pulse restarts the interval: `due` may be far ahead if the interval was longer.
                 due = max((now if board.pulse_now else due) + board.interval, now)
                 board.pulse_now = False
                 if board.is_watched:
@@ -128,14 +128,14 @@ class Publisher:
                 self._greet(server)
 
     def _widen(self, server: transport.Server) -> None:
-        """Once the run is known: where it spans hosts, serve on the interface that leads to the others."""
+        """In a run that spans hosts, serve on the interface that leads to the other hosts."""
         topology = self._board.topology
         wider = addresses.address_towards(topology.coordinator if topology else None)
         if wider is None:
             return
         try:
             self._open(server, wider)
-        except Exception as error:  # viewers on this machine are served all the same
+        except Exception as error:  # viewers on this machine are still served
             self._board.sources["network"] = reason(error)
 
     def _welcome(self, server: transport.Server, came: bool) -> None:
@@ -157,12 +157,12 @@ class Publisher:
         for number, (kind, payload) in enumerate(self._whole_state(), start=1):
             self._publish(server, kind, payload)
             if not number % AT_ONCE:
-                time.sleep(0.001)  # a viewer's queue holds a few, and this may be many
+                time.sleep(0.001)  # many messages at once would overflow a viewer's short queue
 
     def _whole_state(self) -> list[tuple[str, bytes]]:
-        """All that a new viewer must have. The pulse comes last: who has it has everything."""
+        """Return all messages that a new viewer needs; the pulse is last, so it marks the end."""
         state = list(self._state.items())
-        if self._board.arrays is not None:  # as it is now, all its changes included
+        if self._board.arrays is not None:  # the current table, with all changes applied
             state.append(("arrays", wire.encode(self._board.arrays)))
         inventories = telling.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
         state += [("inventory", payload) for payload in inventories]
@@ -173,14 +173,17 @@ class Publisher:
         return [*state, ("pulse", wire.encode(self._messages.pulse(self._oversized)))]
 
     def _state_aside(self) -> list[tuple[str, bytes]]:
-        """The whole state for one; the others have not heard of what moved: the next pulse lists all."""
+        """Return the full state for one recipient.
+
+        The others do not receive the counters that changed, so the next pulse lists all of them.
+        """
         self._messages.forget_launches()
         state = self._whole_state()
         self._messages.forget_launches()
         return state
 
     def _refresh_hello(self, server: transport.Server) -> None:
-        """Send and note down who we are, if it changed."""
+        """Send the hello and write the run file, if the hello has changed."""
         hello = self._messages.hello()
         payload = wire.encode(hello)
         if payload == self._state.get("hello"):
@@ -191,7 +194,7 @@ class Publisher:
         self._publish(server, "hello", payload)
 
     def _answer_all(self, server: transport.Server, questions: list[transport.Asked]) -> None:
-        """Answer, then rest: whoever asks without end gets a share of our time, and no more."""
+        """Answer, then rest, so that endless requests use only a fixed share of the time."""
         began = time.thread_time()
         for question in questions:
             self._answer(server, question)
@@ -216,7 +219,7 @@ class Publisher:
             case "ping":
                 pass
             case "roster":
-                self._board.registrar_bell.ring()  # for the next time; this answer does not wait
+                self._board.registrar_bell.ring()  # for the next request; this answer does not wait
                 told = [("roster", wire.encode(self._messages.roster()))]
             case "state":
                 told = self._state_aside()
@@ -225,7 +228,7 @@ class Publisher:
                 told = [("costs", wire.encode(costs.read(self._board.costs, self._own_threads(), since)))]
             case "pace" | "capture":
                 error = self._command(request, is_owner)
-            case "stacks":  # no values: who may look at all may have them
+            case "stacks":  # they contain no values, so every authorized viewer may read them
                 stacks = self._stalls.stacks()
                 if stacks is None:
                     error = NO_STACKS + self._board.sources["stalls"]
@@ -236,7 +239,7 @@ class Publisher:
         return wire.Reply(request.what, error, now_ms()), told
 
     def _command(self, request: wire.Request, is_owner: bool) -> str:
-        """Do what acts on this agent; returns what stands against it."""
+        """Execute a request that changes this agent; return the reason if it is refused, else ""."""
         board = self._board
         if self._read_only or not is_owner:
             return READ_ONLY if self._read_only else NOT_OWNER
@@ -262,7 +265,7 @@ class Publisher:
         self._publish(server, kind, payload)
 
     def _publish(self, server: transport.Server, kind: str, payload: bytes) -> None:
-        """Tell all who watch, and the black box."""
+        """Send a message to all viewers, and to the black box."""
         if self._black_box is not None:
             self._black_box.take(kind, self._sequence.get(kind, 0) + 1, payload)
         if not self._board.viewers:

@@ -1,6 +1,6 @@
-"""The registrar: makes the agents of a run known to each other through JAX's coordination service.
+"""The registrar: exchanges the addresses of a run's agents through JAX's coordination service.
 
-Its calls may hang for as long as the coordinator does, so it has a thread of its own and nothing else to do.
+Its calls may block for as long as the coordinator does not answer, so it has its own thread.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 PREFIX = "jaxtop/v1/"
 RUN_KEY = PREFIX + "run"
 
-# While peers are missing it looks more and more rarely; when all are there it looks when a viewer asks.
+# While peers are missing, the pause doubles up to the longest. Once all are registered, the registrar looks
+# when a viewer asks, or after the longest pause.
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 
 
 class Registrar:
-    """Runs until the roster is known or the board says stop."""
+    """Keeps the roster on the board up to date until `board.stopping`."""
 
     def __init__(self, board: Board, agent: str, name: str | None, clock: ClockOffset) -> None:
         self._board = board
@@ -44,7 +45,7 @@ class Registrar:
             complete = False
             try:
                 complete = self._is_time() and self._look()
-                with suppress(Exception):  # unknown, the clocks count as equal
+                with suppress(Exception):  # an unknown offset counts as 0
                     self._clock.refresh(board)
             except Exception as error:
                 board.sources["roster"] = reason(error)
@@ -52,7 +53,7 @@ class Registrar:
             pause = FIRST_PAUSE if asked else min(pause * 2, LONGEST_PAUSE)
 
     def _is_time(self) -> bool:
-        # The backends must be up, and still be, before the coordination client may be touched; see
+        # The backends must exist at this moment before the coordination client may be used; see
         # jaxprivate.Coordination. A program may clear them, and only then join a run of several processes.
         if self._board.topology is None or not self._board.is_placed:
             return False
@@ -78,10 +79,10 @@ class Registrar:
         return len(peers) >= topology.process_count
 
     def _fix_run(self, coordination: jaxprivate.Coordination) -> str:
-        """Whoever is first gives the run its id: also in a run whose process 0 has no agent."""
+        """Return the id of the run, set by its first agent, since process 0 may have none."""
         try:
             coordination.set(RUN_KEY, self._agent, overwrite=False)
-        except Exception:  # ALREADY_EXISTS, in the spelling of this jaxlib
+        except Exception:  # ALREADY_EXISTS, which each jaxlib spells differently
             return coordination.entries(PREFIX)[RUN_KEY]
         return self._agent
 
@@ -102,6 +103,6 @@ def _peers(entries: dict[str, str]) -> list[Peer]:
         if key.removeprefix(PREFIX).isdecimal():
             try:
                 peers.append(msgspec.json.decode(value, type=Peer))
-            except msgspec.DecodeError:  # of another version of jaxtop: not ours to judge
+            except msgspec.DecodeError:  # written by another version of jaxtop
                 continue
     return peers

@@ -1,4 +1,4 @@
-"""The sampler: asks each collector in its turn, no oftener than its cost allows."""
+"""The sampler: calls the collectors in order, each as often as its cost allows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 STRIKES = 3
-# With nobody watching there is only this left to do: see whether the backends came up, and keep our hooks.
+# Without viewers the sampler only checks whether the backends are up, and keeps the hooks installed.
 IDLE_INTERVAL = 2.0
 
 
 class _Turn:
-    """A collector with its schedule and its record."""
+    """A collector with its schedule and its failures."""
 
     def __init__(self, collector: collectors.Collector) -> None:
         self.collector = collector
@@ -43,13 +43,13 @@ class _Turn:
 
 
 class Sampler:
-    """Runs on a thread of its own until the board says stop."""
+    """Runs on its own thread until `board.stopping`."""
 
     def __init__(
         self, board: Board, asked: Iterable[collectors.Collector], *chores: Callable[[], None]
     ) -> None:
         self._board = board
-        self._chores = chores  # what else is to be done each time, watched or not
+        self._chores = chores  # called at each tick, with or without viewers
         self._turns = [_Turn(collector) for collector in asked]
         for turn in self._turns:
             board.sources[turn.collector.name] = "on"
@@ -58,7 +58,7 @@ class Sampler:
     def run(self) -> None:
         try:
             self._sample()
-        except BaseException as error:  # no figure shall stay on the board as if it were of now
+        except BaseException as error:  # figures left on the board would pass for current ones
             for turn in self._turns:
                 self._switch_off(turn.collector, error)
             raise
@@ -72,10 +72,10 @@ class Sampler:
             now = time.monotonic()
             due = max(due + self._interval(watched), now)
             if wait(board.sampler_bell, due - now):
-                due = time.monotonic()  # a viewer came: look at once
+                due = time.monotonic()  # a viewer connected: sample at once
 
     def _interval(self, watched: bool) -> float:
-        """Until the next look; that the backends came up is seen soon, however long the interval is."""
+        """Return the seconds between ticks; at most 2 until the backends are up, to notice that soon."""
         if not watched:
             return IDLE_INTERVAL
         interval = self._board.interval
@@ -83,7 +83,7 @@ class Sampler:
 
     def _tick(self, watched: bool) -> None:
         for chore in self._chores:
-            with suppress(Exception):  # whatever became of the launch hook's slot, there is more to do
+            with suppress(Exception):  # an error at the launch hook's slot must not stop the rest
                 chore()
         client = self._client()
         topology = self._board.topology
@@ -92,14 +92,15 @@ class Sampler:
                 self._ask(turn, client, self._interval(watched))
         if watched:
             is_first = self._board.sampled_ms is None
-            # Each has its pauses: all is as old as the oldest of it, but for arrays, which say their own age.
+            # Collectors pause for different times, so the sample is as old as its oldest part. Arrays do not
+            # count here: they carry their own time.
             asked = [turn.asked_ms for turn in self._turns if not turn.is_off and turn.is_told_as_of_now]
             self._board.sampled_ms = min(filter(None, asked), default=now_ms())
             if is_first:
                 self._board.pulse_now = True
                 self._board.publisher_bell.ring()
         else:
-            self._board.sampled_ms = None  # what was sampled for the last viewer is too old for the next
+            self._board.sampled_ms = None  # samples for the last viewer are too old for the next
         if self._board.topology is not topology:
             self._board.registrar_bell.ring()
             self._board.hardware_bell.ring()
@@ -108,13 +109,13 @@ class Sampler:
     def _client(self) -> Any:
         try:
             return jaxprivate.default_client()
-        except Exception as error:  # a JAX that keeps its backends elsewhere: the machine's figures go on
+        except Exception as error:  # JAX may keep its backends elsewhere; figures of the machine still work
             self._board.sources["devices"] = reason(error)
             return None
 
     def _ask(self, turn: _Turn, client: Any, interval: float) -> None:
         started = time.monotonic()
-        # A hair early, or a collector that is due each tick would miss every second one.
+        # Slightly early, because a collector that is due at each tick would otherwise miss every second one.
         due = turn.asked_at + max(interval * 0.9, turn.pause)
         if turn.is_off or started < due or self._board.stopping:
             return

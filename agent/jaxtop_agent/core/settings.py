@@ -1,4 +1,4 @@
-"""What the user asked for: in the call, else in the environment, else the default."""
+"""The settings: from the call, else from the environment, else the default."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 import os
 from typing import NamedTuple
 
-# When windows of the profiler are taken for the timings of collectives.
+# When profiler windows are taken to measure collectives.
 POLICIES = ("auto", "sampled", "on request", "off")
 
 SHORTEST_INTERVAL, USUAL_INTERVAL, LONGEST_INTERVAL = 0.1, 1.0, 60.0
-# Of what an agent records itself so many minutes are kept; 0: all.
+# How many minutes the black box keeps; 0 keeps everything.
 MINUTES = 10
 
 
@@ -24,7 +24,7 @@ class Settings(NamedTuple):
     collectives: str = "auto"
     record: str | os.PathLike[str] | None = None
     record_minutes: int = MINUTES
-    # Operations a second that each device can do at most, where the owner knows better than our table.
+    # The peak rate of each device in operations per second, where the user overrides our table.
     peak_flops: int | None = None
 
 
@@ -35,7 +35,7 @@ def read(
     collectives: str | None = None,
     record: str | os.PathLike[str] | None = None,
 ) -> Settings:
-    """The settings in force; a value that makes no sense is as good as none."""
+    """Return the settings in force; an invalid value counts as missing."""
     return Settings(
         on=os.environ.get("JAXTOP", "1").strip().lower() not in {"0", "off", "false", "no"},
         name=name or os.environ.get("JAXTOP_NAME") or None,
@@ -49,7 +49,7 @@ def read(
 
 
 def bounded(interval: float) -> float:
-    """The nearest interval that is neither a burden nor a silence."""
+    """Return the nearest allowed interval."""
     known = float(interval) if math.isfinite(interval) else USUAL_INTERVAL
     return min(max(known, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 

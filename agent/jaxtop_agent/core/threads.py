@@ -1,4 +1,4 @@
-"""Threads that the training script cannot meet."""
+"""Threads that are invisible to the training script."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 LONGEST_NAME = 120
 
-# What a thread does wrong itself comes to that thread; blocked, it would end the process without a word.
+# A fault raises its signal in the thread that caused it. If the signal were blocked there, the process would
+# end without a message.
 OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 
 
 class Worker:
     """One thread of the agent.
 
-    Not a `threading.Thread`: scripts join every thread that `threading.enumerate()` names, and would wait
-    for ours for ever. It takes no signals, so that those of the script reach the script, and has no trace
-    or profile function, so that a debugger or coverage of the script does not stop or count here.
+    It is not a `threading.Thread`: some scripts join every thread in `threading.enumerate()`, and would wait
+    for ours for ever. It blocks signals, so that the script's signals reach the script. It has no trace or
+    profile function, so that a debugger does not stop here and a coverage tool does not count these lines.
     """
 
     def __init__(
@@ -42,12 +43,12 @@ class Worker:
         self._done.acquire()
         try:
             _thread.start_new_thread(self._run, ())
-        except BaseException:  # no room for a thread: nobody shall wait for its end
+        except BaseException:  # the thread did not start: `join` must not wait for it
             self._done.release()
             raise
 
     def join(self, timeout: float) -> bool:
-        """Wait for the end; False if it did not come in time."""
+        """Wait for the thread to end; return False if it did not end in time."""
         ended = self._done.acquire(timeout=max(0.0, timeout))
         if ended:
             self._done.release()
@@ -62,7 +63,7 @@ class Worker:
             self.native_id = threading.get_native_id()
             self.ident = threading.get_ident()
             self._target()
-        except BaseException as error:  # anything: what escapes a raw thread is printed on the user's screen
+        except BaseException as error:  # an exception that leaves a raw thread is printed to stderr
             with suppress(Exception):
                 self._failed(error)
         finally:
@@ -70,13 +71,13 @@ class Worker:
 
 
 def cpu_clock(native_id: int) -> float:
-    """The CPU time that this thread of this process has used; OSError once it has ended."""
-    # What pthread_getcpuclockid makes of a thread; ZeroMQ's have no other handle than this id.
+    """Return the CPU time that a thread of this process has used; raise OSError once it has ended."""
+    # The clock id that pthread_getcpuclockid computes. ZeroMQ's threads have no handle but the native id.
     return time.clock_gettime(~native_id << 3 | 6)
 
 
 def cpu_seconds(native_ids: Iterable[int]) -> float:
-    """The CPU time these threads of this process have used."""
+    """Return the CPU time that these threads of this process have used together."""
     total = 0.0
     for native_id in native_ids:
         with suppress(OSError):
@@ -85,13 +86,13 @@ def cpu_seconds(native_ids: Iterable[int]) -> float:
 
 
 def known() -> dict[int, Any]:
-    """Python's threads as `threading` has them, by ident; its lock is not touched."""
+    """Return the threads that `threading` knows, by ident, without taking its lock."""
     active: dict[int, Any] = getattr(sys.modules.get("threading"), "_active", {})
     return active.copy()
 
 
 def fact(thread: Any, name: str, otherwise: Any) -> Any:
-    """An attribute of one of Python's threads, whatever the script made of its class."""
+    """Return an attribute of a thread without running code that the script may have put into its class."""
     try:
         found = object.__getattribute__(thread, "__dict__").get(name, otherwise)
     except AttributeError:
@@ -100,7 +101,7 @@ def fact(thread: Any, name: str, otherwise: Any) -> Any:
 
 
 class Wake:
-    """A bell that one thread rings and another waits for: an eventfd, which ZeroMQ can poll, too."""
+    """A signal from one thread to another: an eventfd, which ZeroMQ can also poll."""
 
     def __init__(self) -> None:
         self.fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

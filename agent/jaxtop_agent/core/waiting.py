@@ -1,4 +1,4 @@
-"""Waiting for a bell or for time to pass, whichever comes first; and pauses in which others have the GIL."""
+"""Waits for a bell or a timeout, and pauses that release the GIL to other threads."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.core.threads import Wake
 
-# Not 0, after which the GIL would be ours again before anybody woke up.
+# Not 0: this thread would take the GIL back before any other thread wakes up.
 BREATH_S = 1e-5
 
 
 def wait(bell: Wake, seconds: float) -> bool:
-    """Wait at most so long; True if the bell rang."""
+    """Wait for the bell, at most this many seconds; return whether it rang."""
     poller = select.poll()  # select() fails in programs with more than 1,024 open files
     poller.register(bell.fd, select.POLLIN)
     rang = bool(poller.poll(max(0.0, seconds) * 1000))
@@ -26,21 +26,21 @@ def wait(bell: Wake, seconds: float) -> bool:
 
 
 def breathe() -> None:
-    """Let whoever waits for the GIL have it."""
+    """Release the GIL to threads that wait for it."""
     time.sleep(BREATH_S)
 
 
 # The script waits for the GIL at most for one slice.
 SLICE_S = 0.002
-# Seconds of rest for each second of work. A script that launches small operations gives the GIL up at each
-# launch: after a pause that is too short for more than one, it would do one launch in each slice.
+# Seconds of rest for each second of work. A script that launches small operations releases the GIL at each
+# launch. If a pause had room for only one launch, the script would make one launch per slice.
 REST = 4.0
-# Up to this debt a pause is as long as a slice, so that short work is soon done.
+# Up to this debt a pause is at most as long as a slice, so that short work ends soon.
 DEBT_S = 0.02
 
 
 class Slices:
-    """Divides long work in Python into slices, with a rest after each that is in proportion to the work."""
+    """Divides long work in Python into slices, each followed by a rest in proportion to the work."""
 
     def __init__(self, is_urgent: Callable[[], bool] = bool) -> None:
         self._is_urgent = is_urgent
@@ -53,11 +53,11 @@ class Slices:
 
     @property
     def is_over(self) -> bool:
-        """Whether this slice has taken its time."""
+        """Whether this slice has used up its time."""
         return time.monotonic() >= self._end
 
     def expire(self) -> None:
-        """End this slice early: what comes next is to wait for the script."""
+        """End this slice early, so that the next work yields to the script first."""
         self._end = 0.0
 
     def pause(self) -> None:
@@ -66,7 +66,7 @@ class Slices:
             self.rest()
 
     def rest(self, *, briefly: bool = False) -> None:
-        """Let others have the GIL; `briefly` if something is held meanwhile that the script may drop."""
+        """Release the GIL to others; `briefly` if the caller holds objects that the script may drop."""
         self._debt += REST * (time.thread_time() - self._cpu)
         if self._is_urgent():
             self._debt = 0.0

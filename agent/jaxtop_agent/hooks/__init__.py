@@ -1,1 +1,1 @@
-"""Hooks: what JAX and Python's import system call on the user's threads."""
+"""The hooks that JAX and Python's import system call on the user's threads."""

@@ -1,4 +1,4 @@
-"""Notice when a module has been imported, without a thread and without importing it."""
+"""Runs code when a module has been imported, without a thread and without importing the module."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def when_imported(name: str, then: Callable[[], None]) -> Callable[[], None]:
-    """Call `then` once `name` is imported, at once if it is; returns how to call that off.
+    """Call `then` once `name` has been imported, or at once if it already is; return a function that cancels.
 
-    `then` runs on the thread that imports, and must not raise.
+    `then` runs on the thread that imports the module, and must not raise.
     """
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
@@ -31,7 +31,7 @@ def _nothing() -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds nothing itself: asks the others, and wraps what they found."""
+    """A finder that asks the other finders and wraps the loader that they return."""
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self._name = name
@@ -62,7 +62,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loads as the original does, puts the original back in its place, and tells."""
+    """A loader that restores the original loader, loads with it, and then notifies the finder."""
 
     def __init__(self, original: Loader, finder: _Finder) -> None:
         self._original = original
@@ -79,7 +79,8 @@ class _Loader(Loader):
         self._finder.arrived()
 
 
-# Python leaves the import machinery out of tracebacks: where `import jax` fails, the script must not meet us.
+# Python removes the import machinery from tracebacks. With this file name it also removes our frame when
+# `import jax` fails.
 _Loader.exec_module.__code__ = _Loader.exec_module.__code__.replace(
     co_filename="<frozen importlib._bootstrap_external>"
 )

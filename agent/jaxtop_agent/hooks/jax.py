@@ -1,7 +1,7 @@
-"""What JAX calls on the user's threads: put in once, kept, and taken out at the end.
+"""The hooks that JAX calls on the user's threads: installed once, kept in place, and removed at the end.
 
-A hook that this JAX does not have is off by itself; the figures of the others go on. Hooks are put in at
-once, before the rest of the agent is loaded: processes that start together count the same launches.
+If this JAX lacks one hook, only the figures of that hook are off. Hooks are installed at once, before the
+rest of the agent is loaded, so that processes that start together count the same launches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """Their counts are read from any thread."""
+    """The installed hooks; any thread may read their counts."""
 
     def __init__(self) -> None:
         self._board: Board | None = None
@@ -27,7 +27,7 @@ class Hooks:
         self.launched: Launches | None = None
 
     def install(self) -> None:
-        """Put them into JAX; on the user's thread."""
+        """Install the hooks in JAX; called on the user's thread."""
         try:
             launches = Launches()
             self._states[Launches.name] = launches.install()
@@ -44,7 +44,7 @@ class Hooks:
 
     def attach(self, board: Board) -> None:
         """Report to this board from now on."""
-        from jaxtop_agent.core.board import reason  # loaded by whoever has a board
+        from jaxtop_agent.core.board import reason  # the caller has a board, so this module is already loaded
 
         self._board = board
         for name, state in self._states.items():
@@ -53,7 +53,7 @@ class Hooks:
             self._compiles.attach(board)
 
     def keep(self) -> None:
-        """Put back what JAX itself took out, and see whether launches are missed."""
+        """Restore hooks that JAX itself removed, and check whether launches are missed."""
         if self.launched is not None and self._board is not None:
             for window in self._board.windows[-1:]:
                 self.launched.compare(window)
@@ -62,21 +62,21 @@ class Hooks:
     def uninstall(self) -> None:
         for hook in (self.launched, self._compiles):
             if hook is not None:
-                with suppress(Exception):  # where this JAX cannot, the hook of a stopped agent only counts
+                with suppress(Exception):  # a hook that JAX cannot remove only goes on counting
                     hook.uninstall()
 
     def launches(self) -> dict[str, int]:
-        """Launches by function name since the start."""
+        """Return the number of launches by function name since the start."""
         return self.launched.totals() if self.launched else {}
 
     def last_launch(self) -> tuple[float, str]:
-        """When something was launched last, by the monotonic clock, and what."""
+        """Return the time of the last launch, on the monotonic clock, and the function's name."""
         return self.launched.last() if self.launched else (0.0, "")
 
     def compiling(self) -> tuple[Compiling, ...]:
-        """What is being compiled now."""
+        """Return the compilations that are running now."""
         return self._compiles.running() if self._compiles else ()
 
     def compiled_at(self) -> float:
-        """When a compilation last ended, by the monotonic clock."""
+        """Return when a compilation last ended, on the monotonic clock."""
         return self._compiles.last_ended if self._compiles else 0.0

@@ -1,1 +1,1 @@
-"""Whether the run stands still, and where its threads are."""
+"""Detects stalls, and reads where the threads of the process are."""

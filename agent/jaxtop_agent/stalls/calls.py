@@ -1,7 +1,7 @@
-"""What a frame has called that has no frame of its own: a compiled program, or a method of an array.
+"""Finds what a frame has called that has no frame itself: a compiled function, or a method of an array.
 
-The function's code tells where the instruction that runs stands in the source, and which name it loaded. Only
-the variable of that name is read, and no file.
+The function's code object has the source position of the running instruction, and the name that it loaded.
+Only the variable of that name is read, and no file.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from types import FrameType
 
-# Longer functions take longer to read than the script should wait.
+# Reading a longer function would make the script wait too long.
 MOST_CODE = 6_000
 WAITS = frozenset({"block_until_ready", "copy_to_host_async", "item", "tolist", "__array__", "device_get"})
 COMPILED = "PjitFunction"
 
 
 def launch(frame: FrameType, functions: Collection[str]) -> str | None:
-    """The compiled function, or the method of an array that waits, that this frame stands in, if any."""
+    """Return the compiled function, or the waiting method of an array, that this frame has called, if any."""
     name = _called(frame)
     if name is None:
         return None
@@ -33,12 +33,12 @@ def launch(frame: FrameType, functions: Collection[str]) -> str | None:
 
 
 def _compiled(value: Any) -> str | None:
-    """The name of a compiled function; None for all else, of which only the type is read."""
+    """Return the name of a compiled function; None for other values, of which only the type is read."""
     return str(value.__name__) if type(value).__name__ == COMPILED else None
 
 
 def _called(frame: FrameType) -> str | None:
-    """The last name in what is being called: `step` in `step(x)` as in `model.run.step(x)`."""
+    """Return the last name of the expression being called: `step` for `step(x)` and `model.run.step(x)`."""
     code, at = frame.f_code, frame.f_lasti // 2
     if at < 0 or len(code.co_code) > MOST_CODE:
         return None

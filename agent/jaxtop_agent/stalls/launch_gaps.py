@@ -1,4 +1,4 @@
-"""The rhythm of the run: how often something is launched, and whether that has stopped."""
+"""Measures how often the run launches programs, and detects when it stops."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Moves between two looks are one move: what is remembered are the times between these.
+# All launches between two looks count as one move. The times between moves are remembered.
 REMEMBERED = 16
 STEADY = 8
 PAUSES = 8
-# Nothing launched for so many seconds, or so many times the usual, is a standstill; and twice the longest
-# pause that there was, so that what happens now and then is not told each time.
+# A standstill is a time without launches that is longer than AT_LEAST, than TIMES the usual gap (but AT_MOST
+# seconds at most), and than twice the longest remembered pause, so that occasional pauses are not reported.
 AT_LEAST, TIMES, AT_MOST = 5.0, 6, 45.0
 TIMES_A_PAUSE = 2
-# A look that comes so late was held up like the script itself: stopped, or without the GIL.
+# A look later than this was delayed with the script itself: the process was stopped, or the GIL was held.
 LATE = 3.0
-# What lasts for less than this is no lull.
+# A shorter pause is not a lull.
 LULL = 4.0
 
 
 class Standstill(NamedTuple):
-    """Since when nothing was launched, and how long a pause usually is."""
+    """When the last launch was seen, and the usual gap between launches."""
 
     since: float
     usual: float
 
 
 class Rhythm:
-    """Fed with the launch counters every second or so; time is an argument."""
+    """Detects standstills from the launch counters, read about every second; time is an argument."""
 
     def __init__(self) -> None:
         self._counts: Mapping[str, int] = {}
@@ -40,17 +40,17 @@ class Rhythm:
         self._movers: deque[frozenset[str]] = deque(maxlen=REMEMBERED)
         self._looked: float | None = None
         self._moved = 0.0  # the look that saw the last move
-        self._moved_after = 0.0  # and the one before it
-        self._is_disturbed = True  # before the first move nothing is known
+        self._moved_after = 0.0  # the look before that
+        self._is_disturbed = True  # no gap can be measured before the first move
 
     def look(
         self, now: float, counts: Mapping[str, int], *, compiling: bool = False, compiled_at: float = 0.0
     ) -> Standstill | None:
-        """The standstill that there is now, if any; `compiled_at` is when a compilation last ended."""
+        """Return the current standstill, if any; `compiled_at` is when a compilation last ended."""
         self._forgive_lateness(now)
         movers = frozenset(name for name, count in counts.items() if count != self._counts.get(name))
         self._counts = counts
-        # The first call of a program is not counted: it may be running, for as long as it likes.
+        # The first call of a program is not counted, so it may be running, and for any time.
         if compiling or compiled_at >= self._moved_after:
             self._is_disturbed = True
         before, self._looked = self._looked, now
@@ -62,11 +62,11 @@ class Rhythm:
         return None
 
     def usual(self) -> float:
-        """The median time between two moves."""
+        """Return the median time between two moves."""
         return median(self._gaps) if self._gaps else 0.0
 
     def carrier(self, weights: Mapping[str, float]) -> str:
-        """The function that most moves have in them; of several the heaviest."""
+        """Return a function that takes part in most moves; of several, the one with the largest weight."""
         seen = Counter(name for movers in self._movers for name in movers)
         often = [name for name, times in seen.items() if times * 2 > len(self._movers)] or list(seen)
         return max(often, key=lambda name: (weights.get(name, 0), seen[name], name), default="")
@@ -94,16 +94,17 @@ class Rhythm:
 
 
 class Lull:
-    """How long nothing has been done, whether there is a rhythm or not; time is an argument."""
+    """Detects times without activity, with or without a regular rhythm; time is an argument."""
 
     def __init__(self, now: float) -> None:
         self._since = self._looked = now
         self.longest = 0.0
 
     def look(self, now: float, done_at: float, *, compiling: bool, compiled_at: float) -> float | None:
-        """Since when nothing has been launched, told or compiled; None while that is short.
+        """Return the start of a time without launches, reported steps and compilations; None if it is short.
 
-        `done_at` is when something was last launched or told, `compiled_at` when a compilation last ended.
+        `done_at` is the time of the last launch or reported step, `compiled_at` that of the end of the last
+        compilation.
         """
         before, self._looked = self._looked, now
         if compiling or now - before > LATE:

@@ -1,7 +1,7 @@
-"""Where the threads of the process stand: lines and names, no values.
+"""Reads the stacks of the process's threads: lines and names, no values.
 
-A few threads at a time, between which others may run; no frame is kept meanwhile: a frame that is held keeps
-its variables after its function has ended.
+It reads a few threads at a time and lets others run in between. Meanwhile it holds no frame, because a held
+frame keeps its variables alive after its function has ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MOST_THREADS, MOST_FRAMES = 64, 64
 AT_ONCE = 8
-# Of a deep stack the script's beginning is kept, and above all where it is now.
+# A deep stack is cut in the middle: this many outermost frames are kept, and the rest of them are innermost.
 OUTERMOST = 16
 DEEPEST = 5_000
 MOST_BYTES = 60_000
@@ -32,7 +32,10 @@ LONGEST = 120
 
 
 def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thread, ...]:
-    """The threads of Python but these; the main thread first, and whether it is in one of these functions."""
+    """Return the stacks of all Python threads except `own`, the main thread first.
+
+    If the main thread has called a compiled function, or one of `functions`, that call is the last frame.
+    """
     names, main = _names()
     frames = running.frames()
     there = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
@@ -70,19 +73,19 @@ def _thread(name: str, is_main: bool, frame: FrameType) -> wire.Thread:
 
 def _place(frame: FrameType) -> wire.Place:
     code = frame.f_code
-    # The line is None where the compiler made instructions that belong to none.
+    # The line is None for instructions that the compiler assigned to no line.
     return wire.Place(short(code.co_filename), frame.f_lineno or 0, shorten(code.co_name, LONGEST))
 
 
 def _names() -> tuple[dict[int, str], int | None]:
-    """The names of threads, and which is the main one."""
+    """Return the names of the threads by ident, and the ident of the main thread."""
     names = {ident: threads.fact(each, "_name", "without a name") for ident, each in threads.known().items()}
     main = getattr(sys.modules.get("threading"), "_main_thread", None)
     return names, threads.fact(main, "_ident", None)
 
 
 def _bounded(threads: list[wire.Thread]) -> tuple[wire.Thread, ...]:
-    """With fewer frames a thread, and then fewer threads, until a message holds them."""
+    """Reduce the frames per thread, and then the threads, until they fit into one message."""
     most = MOST_FRAMES
     while len(wire.encode(wire.Stacks(0, False, tuple(threads)))) > MOST_BYTES:
         if most > 4:
@@ -100,7 +103,7 @@ def _cut(thread: wire.Thread, most: int) -> wire.Thread:
 
 @lru_cache(maxsize=4096)
 def short(file: str) -> str:
-    """The bare name of a file of the script's own; what is imported from elsewhere keeps the folder there."""
+    """Shorten a path: the script's own files to the bare name, libraries to the path inside their folder."""
     if file.startswith("<"):
         return shorten(file, LONGEST)
     for installed in origins.INSTALLED:

@@ -1,4 +1,4 @@
-"""Whether the run stands still, and where: told with the pulse, and by stacks for whoever watches."""
+"""Detects stalls and reports them in the pulse, and sends the threads' stacks to viewers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.hooks.jax import Hooks
     from jaxtop_agent.steps.progress import Progress
 
-# Looks that follow each other faster would take every second launch for a rhythm of its own.
+# Looks at shorter intervals would take every second launch for a separate rhythm.
 EVERY = 0.9
 AGAIN_EVERY = 10.0
 NAME = "stalls"
@@ -30,7 +30,7 @@ INTERACTIVE = "off: a person may be typing (interactive interpreter)"
 
 
 class Stalls:
-    """Belongs to the publisher's thread. Whatever fails here switches itself off, and nothing else."""
+    """Detects stalls; used on the publisher's thread only. A failure here turns off only this source."""
 
     def __init__(
         self, board: Board, hooks: Hooks, progress: Progress, own_threads: Callable[[], frozenset[int]]
@@ -50,7 +50,7 @@ class Stalls:
         board.sources[NAME] = "on"
 
     def look(self, now: float) -> wire.Stacks | None:
-        """Look whether anything moves; returns the stacks if those that watch should have them now."""
+        """Check whether the process makes progress; return the stacks if they should be sent now."""
         if self._is_broken or now < self._due:
             return None
         self._due = now + EVERY
@@ -62,11 +62,11 @@ class Stalls:
 
     @property
     def is_still(self) -> bool:
-        """Whether nothing has been done for some seconds."""
+        """Whether the process has done nothing for some seconds."""
         return self.stall is not None or self.lull is not None
 
     def stacks(self) -> wire.Stacks | None:
-        """Where all threads stand; None if that cannot be told, and the source says why."""
+        """Return the stacks of all threads; None if they cannot be read, and the source then says why."""
         try:
             threads = stacks.read(self._own_threads(), self._functions())
             return wire.Stacks(now_ms(), self.stall is not None, threads)
@@ -104,7 +104,7 @@ class Stalls:
         return found
 
     def _can_tell(self) -> bool:
-        """Whether a pause means anything here."""
+        """Whether a pause without launches can mean a stall in this process."""
         if hasattr(sys, "ps1") or "ipykernel" in sys.modules:
             state = INTERACTIVE
         elif self._board.sources.get("launches") != "on":
@@ -125,7 +125,7 @@ class Stalls:
             self._board.pulse_now = True
 
     def _carrier(self) -> str:
-        """What was launched last: of what belongs to the rhythm, what took longest to compile."""
+        """Return the function that stands for the rhythm: of those in it, the one that compiled longest."""
         names = self._hooks.launches()
         compiled = self._board.compiled.copy()
         known = {name: compiled.get(program_of(name)) for name in names}
@@ -139,5 +139,5 @@ class Stalls:
 
 
 def _wall_ms(at: float, now: float) -> int:
-    """The time of day at a moment of the monotonic clock, which reads `now`."""
+    """Return the wall time of the monotonic time `at`; `now` is the current monotonic time."""
     return now_ms() - round((now - at) * 1000)
