@@ -86,7 +86,7 @@ def array_type() -> type:
 BOXES: dict[str, tuple[str, ...]] = {
     "PRNGKeyArray": ("_base_array",),
     "Ref": ("_refs",),
-    "ArrayRef": ("_refs", "_buf"),  # the same before 0.8
+    "ArrayRef": ("_refs", "_buf"),  # its name before 0.8
     "ArrayRefImpl": ("_buf",),
     "MutableArray": ("_buf",),
 }

@@ -28,7 +28,7 @@ _SHOW_LOCALS = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _MODULE_OF_THESE = frozenset({"builtins", "__builtins__"})
 _LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: the variables are slots, not the entries of a dict
-_RESUMED = 0x20 | 0x80 | 0x200  # of generators, coroutines and asynchronous generators
+_RESUMED = 0x20 | 0x80 | 0x200  # the flags of generators, coroutines and asynchronous generators
 MODULE = "<module>"
 
 
