@@ -1,4 +1,4 @@
-"""Who calls which computation how often, and so how often a launch comes by."""
+"""The calls between the computations of a program, and how often a launch runs each computation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_TIMES = 1 << 53
 
 
 class Call(NamedTuple):
-    """A call of a computation, by an instruction of another; `times` is None where nobody knows."""
+    """A call of a computation by an instruction of another; `times` is None if it is unknown."""
 
     caller: str
     by: Instruction
@@ -31,7 +31,7 @@ class Call(NamedTuple):
 
 
 def made_by(instruction: Instruction) -> list[tuple[str, int | None]]:
-    """The computations that an instruction calls, and how often each time it runs."""
+    """Return the computations that an instruction calls, and how many times it calls each per run."""
     match instruction.opcode:
         case "while":
             trips = instruction.trips
@@ -49,7 +49,7 @@ def made_by(instruction: Instruction) -> list[tuple[str, int | None]]:
 
 
 def applied_by(instruction: Instruction) -> list[str]:
-    """The computations that an instruction applies to the elements of its operands."""
+    """Return the computations that an instruction applies to the elements of its operands."""
     return _APPLIED.findall(instruction.attributes)
 
 
@@ -65,11 +65,11 @@ class Calls:
             self._of.setdefault(name, {})[caller, by.name] = Call(caller, by, times)
 
     def to(self, computation: str) -> list[Call]:
-        """The calls of a computation."""
+        """Return the calls of a computation."""
         return list(self._of.get(computation, {}).values())
 
     def roots(self, computations: set[str], pause: Callable[[], None]) -> set[str]:
-        """Those that lead to these computations, and that nobody calls."""
+        """Return the computations that lead to the given ones and that no other computation calls."""
         found: set[str] = set()
         seen, ahead = set(computations), list(computations)
         while ahead:
@@ -83,11 +83,13 @@ class Calls:
         return found
 
     def times(self, computation: str, entries: set[str], depth: int = 0) -> int | None:
-        """How often a launch runs a computation; None where a loop or a condition does not tell."""
+        """Return how often a launch runs a computation; None if a loop or a condition leaves it unknown."""
         if computation in entries:
             return 1
         if computation not in self._times:
-            self._times[computation] = None  # while it is looked for: what calls itself has no number
+            self._times[computation] = (
+                None  # ends a recursion: the count of a computation that calls itself is unknown
+            )
             self._times[computation] = self._sum(computation, entries, depth)
         return self._times[computation]
 

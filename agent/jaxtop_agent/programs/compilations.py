@@ -1,32 +1,34 @@
-"""How often a function was compiled, and whether that goes on and on."""
+"""How often a function was compiled, and whether it is compiled again and again."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 
-# So often within a minute, over so long, is a storm: the program compiles instead of computing. What
-# initializes the layers of a model may be compiled for each of them, which takes longer.
+# This many compilations within a minute, spread over at least this time, are a storm: the program compiles
+# instead of computing. A function that initializes layers may be compiled once for each layer of a model, so
+# its compilations must be spread over a longer time.
 STORM_COMPILES, STORM_MS, STORM_LASTS_MS, INITIALIZING_LASTS_MS = 5, 60_000, 8_000, 40_000
-# It is over after so long without a compilation.
+# A storm ends after this time without a compilation.
 STORM_OVER_MS = 30_000
 MOST_REMEMBERED = 50
-# Functions without a name of their own: many different ones share it.
+# Names that many different functions share, because these have no name of their own.
 _NAMELESS = ("<", "_fun", "call_wrapped", "_multi_slice")
 
 
 def steady_ms() -> int:
-    """The time by which compilations are compared: the wall clock may be set back."""
+    """Return the monotonic time in milliseconds: the wall clock may be set back between compilations."""
     return round(time.monotonic() * 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The compilations of one function: how many so far, how long the last one took.
+    """The compilations of one function: their number so far, and the duration of the last one.
 
-    `ended` is when the last ones ended that were not of a function of JAX itself. JAX compiles these for each
-    new shape, as a matter of course. `is_the_scripts`: one of them is known to be of another function.
-    `initializes`: the last one makes values out of nearly nothing.
+    `ended` has the times at which the latest ones ended. It leaves out compilations of JAX's own functions,
+    because JAX compiles those for each new shape. `is_the_scripts` is true if at least one compilation is
+    known to be of a function that is not JAX's own. `initializes` is true if the last compiled program makes
+    values out of nearly nothing.
     """
 
     function: str
@@ -39,17 +41,17 @@ class Compiled:
     def again(
         self, at_ms: int, took_ms: int, *, of_jax: bool | None = None, initializes: bool = False
     ) -> Compiled:
-        """After one more, of a function of JAX or not; None where nobody knows."""
+        """Return the state after one more compilation; `of_jax` is None if the owner is unknown."""
         ended = self.ended if of_jax else (*self.ended, at_ms)[-MOST_REMEMBERED:]
         is_the_scripts = self.is_the_scripts or of_jax is False
         return Compiled(self.function, self.count + 1, took_ms, ended, is_the_scripts, initializes)
 
     def lately(self, now_ms: int) -> tuple[int, ...]:
-        """When those of the last minute ended."""
+        """Return when the compilations of the last minute ended."""
         return tuple(at for at in self.ended if now_ms - at < STORM_MS)
 
     def is_storm(self, now_ms: int) -> bool:
-        """Whether it is compiled over and over."""
+        """Return whether the function is compiled again and again."""
         if len(self.ended) < STORM_COMPILES or self.function.startswith(_NAMELESS):
             return False
         lately = self.lately(now_ms)
@@ -61,7 +63,7 @@ class Compiled:
         )
 
     def storm_text(self, now_ms: int) -> str:
-        """What a person should know."""
+        """Return the text of the event that reports this storm."""
         lately = self.lately(now_ms)
         seconds = max(1, round((lately[-1] - lately[0]) / 1000))
         return (

@@ -1,6 +1,6 @@
 """Operations and bytes of one instruction, by the rules of XLA's own cost analysis.
 
-Transcendental functions count no operations, as there. What XLA gives no cost is unknown.
+As in XLA, transcendental functions count no operations. Where XLA gives no cost, the cost is unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.programs.lines import Instruction
 
-# One operation for each element of the result.
+# Opcodes that do one operation for each element of the result.
 _ELEMENTWISE = frozenset(
     [
         "abs",
@@ -58,9 +58,9 @@ _ELEMENTWISE = frozenset(
         "all-reduce-start",
     ]
 )
-# These apply a computation of the program to their elements.
+# Opcodes that apply a computation of the program to their elements.
 APPLIES = frozenset({"map", "reduce", "reduce-window", "scatter", "select-and-scatter"})
-# These touch no memory: they name what is there already.
+# Opcodes that touch no memory: they only name existing values.
 _FREE = frozenset(
     [
         "add-dependency",
@@ -95,7 +95,7 @@ _PRODUCTS = re.compile(r"__cublas\$.*")
 _CONVOLUTIONS = re.compile(
     r"__cudnn\$conv(Forward|ForwardGraph|BiasActivationForward|BackwardInput|BackwardFilter)"
 )
-# Calls in which the device itself computes nothing: into Python, and notes between the compiler's own passes.
+# Calls in which the device computes nothing: calls into Python, and annotations between compiler passes.
 _NO_WORK = re.compile(
     r".*python\w*callback\w*|.*[Ss]harding.*|annotate_device_placement|AllocateBuffer|AssumeGatherIndicesInBound"
     r"|MoveTo(Host|Device)|Pin|Unpin|LayoutConstraint|xla\.sdy\..*|SliceToDynamic|PadToStatic"
@@ -103,7 +103,7 @@ _NO_WORK = re.compile(
 
 
 class Extent(NamedTuple):
-    """An array's dimensions and bytes."""
+    """The dimensions and bytes of an array."""
 
     dimensions: tuple[int, ...]
     bytes: int
@@ -114,7 +114,7 @@ class Extent(NamedTuple):
 
 
 class _Along(NamedTuple):
-    """A window along one dimension: size, stride, padding before it, its dilation and that of its base."""
+    """A window along one dimension: size, stride, padding before it, window dilation, base dilation."""
 
     size: int
     stride: int
@@ -127,7 +127,7 @@ NOTHING = Extent((0,), 0)
 
 
 class Cost(NamedTuple):
-    """What an instruction does by itself; `applied` is how often it applies the computation that it names."""
+    """The cost of an instruction alone; `applied` is how often it applies the computation that it names."""
 
     operations: int = 0
     bytes: int = 0
@@ -137,12 +137,12 @@ class Cost(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def extents(shape: str) -> tuple[Extent, ...]:
-    """The arrays of a shape."""
+    """Return the dimensions and bytes of the arrays in a shape."""
     return tuple(Extent(each.dimensions, each.bytes or 0) for each in shapes.inside(shape))
 
 
 def cost(by: Instruction, operands: Sequence[Extent]) -> Cost:
-    """The cost of an instruction whose operands are these, without that of the computations that it calls."""
+    """Return the cost of an instruction with these operands, without the computations that it calls."""
     opcode = by.opcode
     if opcode in _FREE:
         return Cost()
@@ -163,7 +163,7 @@ def cost(by: Instruction, operands: Sequence[Extent]) -> Cost:
 
 
 def _bytes(opcode: str, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
-    """What is read and written; of slices only the slice."""
+    """Return the bytes read and written; a slice counts only the bytes of the slice."""
     written = sum(each.bytes for each in out)
     match opcode:
         case "slice" | "dynamic-slice" | "gather":
@@ -191,7 +191,7 @@ def _applied(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...
 
 
 def _dot(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
-    """Two operations for each element of the result and each place along the contracted dimensions."""
+    """Count two operations per element of the result and position along the contracted dimensions."""
     match = _CONTRACTED.search(by.quoted)
     if match is None:
         raise ValueError("a product of nobody knows what")
@@ -206,7 +206,7 @@ def _convolution(by: Instruction, operands: Sequence[Extent], out: tuple[Extent,
 def _convolved(
     by: Instruction, image: tuple[int, ...], kernel: tuple[int, ...], result: tuple[int, ...]
 ) -> int:
-    """Two operations for each place of the kernel that meets the image, for each element of the result."""
+    """Count two operations per element of the result and kernel position that covers the image."""
     labels = by.match(_LABELS)
     if labels is None:
         raise ValueError("a convolution along nobody knows what")
@@ -228,11 +228,11 @@ def _convolved(
 
 @lru_cache(maxsize=512)
 def _positions(image: int, kernel: int, result: int, window: _Along) -> int:
-    """How often a place of the kernel lies on an element of the image, not in its padding or dilation."""
+    """Count the pairs of kernel position and image element that meet, without padding and dilation holes."""
     _, stride, low, dilation, base = window
     found = 0
     for place in range(kernel):
-        shift = place * dilation - low  # the result's element r meets what stands at r * stride + shift
+        shift = place * dilation - low  # element r of the result uses position r * stride + shift
         if base == 1:
             first, last = -(shift // stride), (image - 1 - shift) // stride
             found += max(0, min(last, result - 1) - max(first, 0) + 1)
@@ -287,7 +287,7 @@ _COMPUTED = {
 
 
 def _of_library(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> Cost:
-    """What a call into a library does, where its name and attributes tell."""
+    """Return the cost of a library call; it is unknown unless the name and attributes determine it."""
     match = _TARGET.search(by.quoted)
     target = match[1] if match else ""
     if _NO_WORK.fullmatch(target):

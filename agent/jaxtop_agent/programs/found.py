@@ -1,4 +1,4 @@
-"""A collective as it stands in the text, and what follows from it: whose ids its groups have, its bytes."""
+"""A collective as written in the compiler's text, with the meaning of the ids in its groups, and its bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PERMUTE, SCATTER, REDUCE = "collective-permute", "reduce-scatter", "all-reduce"
 KINDS = (REDUCE, "all-gather", SCATTER, "all-to-all", "ragged-all-to-all", PERMUTE, "collective-broadcast")
-# Of these the compiler says itself whether their ids are those of replicas or of all devices.
+# For these kinds the text says whether the ids are those of replicas or of all devices.
 _SAY_WHOSE_IDS = frozenset({REDUCE, "all-gather", SCATTER})
 _CHANNEL = re.compile(r"\b(channel_id)=\d")
 _GLOBAL_IDS = re.compile(r"\b(use_global_device_ids)=true")
@@ -23,7 +23,7 @@ Arrays = tuple[shapes.Array, ...]
 
 
 class Found(NamedTuple):
-    """A collective: in which computation, of what kind, and whether it only starts there."""
+    """A collective: its computation, its kind, and whether this instruction only starts it."""
 
     computation: str
     kind: str
@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
     @property
     def mode(self) -> str | None:
-        """What the ids in its groups are; None where the text contradicts itself."""
+        """What the ids in its groups refer to; None if the text contradicts itself."""
         has_channel = self.by.attribute(_CHANNEL) is not None
         if self.by.attribute(_GLOBAL_IDS):
             return groups.FLAT if has_channel else None
@@ -42,11 +42,11 @@ class Found(NamedTuple):
 
     @property
     def written(self) -> str | None:
-        """Its groups, or its pairs of source and target, as they are written."""
+        """The text of its groups, or of its pairs of source and target."""
         return self.by.attribute(groups.PAIRS if self.kind == PERMUTE else groups.PATTERN)
 
     def sides(self) -> tuple[Arrays, Arrays]:
-        """The arrays that go in, where the text says so, and those that come out."""
+        """Return the input arrays, as far as the text has them, and the output arrays."""
         shape = shapes.read(self.by.shape)
         if shape is None:
             return (), ()
@@ -55,9 +55,9 @@ class Found(NamedTuple):
         return shapes.inside(self.by.operands), shapes.arrays(shape)
 
     def bytes(self, sides: tuple[Arrays, Arrays], group_size: int | None) -> int | None:
-        """S, by the definitions of nccl-tests."""
+        """Return the size S as nccl-tests defines it."""
         operands, result = sides
-        if not result or self.by.attribute(_SLICES):  # of a permutation of parts no shape tells their size
+        if not result or self.by.attribute(_SLICES):  # the shapes do not give the size of permuted slices
             return None
         if self.kind != SCATTER:
             return shapes.size(result)
@@ -68,7 +68,7 @@ class Found(NamedTuple):
 
 
 class Table:
-    """The replica groups of a program, each kind of them once."""
+    """The distinct replica groups of a program."""
 
     def __init__(self, places: groups.Places | None) -> None:
         self._places = places
@@ -77,7 +77,7 @@ class Table:
         self.packed: list[wire.ReplicaGroups] = []
 
     def place(self, found: Found) -> int | None:
-        """Where the groups of a collective are in `packed`; None if they cannot be read."""
+        """Return the index in `packed` of a collective's groups; None if they cannot be read."""
         written, mode = found.written, found.mode
         if written is None or mode is None or self._places is None:
             return None
@@ -87,7 +87,7 @@ class Table:
         return self._known[key]
 
     def size(self, place: int | None) -> int | None:
-        """How many members each group has, where they all have as many."""
+        """Return the number of members of each group; None if the groups differ in size."""
         sizes = () if place is None else self.packed[place].sizes
         return sizes[0] if len(sizes) == 1 else None
 
@@ -106,9 +106,10 @@ class Table:
 
 
 def places(listed: list[Found], total: int | None) -> groups.Places | None:
-    """The device assignment, by the ids in the groups and by how many devices there are.
+    """Infer the device assignment from the ids in the groups and the number of devices.
 
-    For where the text of the module as a whole is not at hand, which has it in its first line.
+    This is for programs that are read instruction by instruction: the first line of a module's text states
+    the assignment, but that line is not available there.
     """
     most = dict.fromkeys((groups.REPLICA, groups.BOTH, groups.PARTITION, groups.FLAT), 0)
     least = 0
@@ -119,7 +120,7 @@ def places(listed: list[Found], total: int | None) -> groups.Places | None:
             continue
         modes.add(mode)
         least = max(least, groups.span(ids))
-        if not is_permute:  # everybody takes part in the others
+        if not is_permute:  # all other kinds list every member
             most[mode] = max(most[mode], groups.span(ids))
     replicas = max(most[groups.REPLICA], most[groups.BOTH], 1)
     if any(most.values()):

@@ -1,7 +1,8 @@
-"""Who takes part with whom: replica groups in their three spellings, as places in the device assignment.
+"""The members of each collective: replica groups in their three notations, as places in the device assignment.
 
-`{{0,2},{1,3}}` lists them; `[2,4]<=[4,2]T(1,0)` counts up, reshapes, transposes, and has a group in each row;
-`mesh['a'=4,'b'=2] {'b'}` groups along axes of a mesh, or along parts of them, as in `'a':(1)2`.
+`{{0,2},{1,3}}` lists the groups. `[2,4]<=[4,2]T(1,0)` numbers the devices, reshapes, transposes, and has one
+group in each row. `mesh['a'=4,'b'=2] {'b'}` groups along axes of a mesh, or along parts of axes, as in
+`'a':(1)2`.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _MESH = re.compile(
 _AXIS = re.compile(r"\s*('[^']*'|[^',=\s]+)=(\d+)\s*(?:,|$)")
 _PART = re.compile(r"\s*('[^']*'|[^',:\s]+)(?::\((\d+)\)(\d+))?\s*(?:,|$)")
 
-# What the ids in the groups are, and who else takes part.
+# What the ids in the groups refer to, and which other devices take part.
 REPLICA, PARTITION, BOTH, FLAT = "replica", "partition", "replica and partition", "flattened"
 
 
 class Places(NamedTuple):
-    """The device assignment: so many replicas of so many partitions each, the partitions side by side."""
+    """The device assignment: the number of replicas, and of partitions in each; partitions are adjacent."""
 
     replicas: int
     partitions: int
@@ -45,7 +46,7 @@ class Places(NamedTuple):
 
 
 def read(text: str) -> Groups | None:
-    """The groups as they are written; none at all stand for one of everybody. None if they cannot be read."""
+    """Parse the groups; an empty result is one group of all devices. None if the text cannot be read."""
     try:
         if text.startswith("{"):
             return _listed(text)
@@ -108,7 +109,7 @@ def _divided(whole: int, by: int) -> int:
 
 
 def _whole(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
-    """The matches, side by side, of which all of the text consists."""
+    """Return consecutive matches that together cover the whole text."""
     found, at = [], 0
     while at < len(text):
         match = pattern.match(text, at)
@@ -124,7 +125,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _transposed(dimensions: tuple[int, ...], order: tuple[int, ...] | None) -> list[int]:
-    """0, 1, 2, … in an array of these dimensions, read after its axes were put into this order."""
+    """Number an array of these dimensions 0, 1, 2, …, and read it with its axes in this order."""
     if prod(dimensions) > wire.MAX_DEVICES or len(dimensions) > 64:
         raise ValueError("more places than any program has")
     order = tuple(range(len(dimensions))) if order is None else order
@@ -142,12 +143,12 @@ def _rows(ids: list[int], size: int) -> Groups:
 
 
 def span(listed: Groups) -> int:
-    """How many ids there must be, for these to be among them."""
+    """Return how many ids there are at least, given these."""
     return max(chain.from_iterable(listed), default=-1) + 1
 
 
 def linked(pairs: Groups) -> Groups | None:
-    """Those that send to each other, directly or through others, in ascending order."""
+    """Group the ids that send to each other, directly or through others, in ascending order."""
     if any(len(pair) != 2 for pair in pairs):
         return None
     leader: dict[int, int] = {}
@@ -166,7 +167,7 @@ def linked(pairs: Groups) -> Groups | None:
 
 
 def flattened(listed: Groups, mode: str, places: Places) -> Groups | None:
-    """The groups as places in the assignment; None where they do not fit it."""
+    """Return the groups as places in the assignment; None if they do not fit it."""
     replicas, partitions = places
     limit = {REPLICA: replicas, PARTITION: partitions, BOTH: replicas, FLAT: places.total}[mode]
     listed = listed or (tuple(range(limit)),)
@@ -185,7 +186,7 @@ def flattened(listed: Groups, mode: str, places: Places) -> Groups | None:
 
 
 def packed(listed: Groups) -> wire.ReplicaGroups:
-    """The groups as they travel."""
+    """Return the groups in the form that messages have."""
     sizes = tuple(map(len, listed))
     members = wire.pack_runs(tuple(chain.from_iterable(listed)))
     return wire.ReplicaGroups(sizes[:1] if len(set(sizes)) == 1 else sizes, members)

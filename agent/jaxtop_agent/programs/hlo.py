@@ -1,6 +1,6 @@
-"""Collectives from the compiler's text of a program: a whole module, or the instructions that matter of it.
+"""Collectives from the compiler's text of a program: a whole module, or only its relevant instructions.
 
-What cannot be read is counted, a field that cannot be read is None: nothing is guessed.
+A collective that cannot be read is counted, and a field that cannot be read is None. Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _KIND = re.compile(rf"({'|'.join(KINDS)})(-start|-done|-update)?")
 _GOES_ON = frozenset({"async-done", "async-update"})
-# The profiler shows these, and not the collective within.
+# The profiler shows these instructions instead of the collective inside them.
 _WRAPPERS = frozenset({"fusion", "async-start"})
 _SPEAKS_TO_HOST = frozenset({"custom-call", "send", "recv"})
 _CALLBACK = re.compile(r'\bcustom_call_target="[^"]*python\w*callback')
@@ -33,10 +33,10 @@ _COUNTS = re.compile(r"\b(replica_count|num_partitions)=(\d{1,7})\b")
 
 
 class Reading(NamedTuple):
-    """What a program's text tells of its collectives, and who takes part in them.
+    """The collectives of a program and their members, read from its text.
 
-    `ends` leads from the operation that waits for one to the name of that one. `devices` is None where
-    nothing tells how many there are.
+    `ends` maps the operation that waits for a collective to the name of the collective. `devices` is None if
+    the number of devices is unknown.
     """
 
     collectives: tuple[wire.Collective, ...] = ()
@@ -48,7 +48,7 @@ class Reading(NamedTuple):
 
 
 def read(module_text: str, pause: Callable[[], None] = lambda: None) -> Reading:
-    """All collectives of a module; `pause` is called often."""
+    """Return all collectives of a module; `pause` is called often."""
     first_line = module_text[: max(0, module_text.find("\n"))]
     counts = {name: int(count) for name, count in _COUNTS.findall(first_line)}
     places = groups.Places(counts.get("replica_count", 1), counts.get("num_partitions", 1))
@@ -60,22 +60,24 @@ def read(module_text: str, pause: Callable[[], None] = lambda: None) -> Reading:
                 entries.add(line.computation)
             pause()
         if not module.uncalled(pause) - entries:
-            break  # that the others are called by fusions need not be looked for
+            break  # all callers are found: the search for fusions can be skipped
     return module.finish(places, pause, entries)
 
 
 class Module:
-    """Takes the instructions of a module that matter, in any order, and makes a reading of them."""
+    """A reading in progress: it takes the relevant instructions of a module, in any order."""
 
     def __init__(self) -> None:
         self._found: list[Found] = []
         self._calls = Calls()
-        self._before: dict[str, str] = {}  # of what goes on with an operation: the instruction before it
+        self._before: dict[
+            str, str
+        ] = {}  # from each continuation of an operation to the instruction it continues
         self._unread = 0
         self._calls_back = False
 
     def add(self, computation: str, line: str) -> Instruction | None:
-        """Take one instruction and return it; what is no collective, and leads to none, is passed over."""
+        """Parse one instruction, note it if it matters for collectives, and return it."""
         by = lines.read(line)
         if by is None:
             self._unread += _UNREAD.match(line) is not None
@@ -98,17 +100,17 @@ class Module:
         return bool(self._found or self._unread)
 
     def uncalled(self, pause: Callable[[], None] = lambda: None) -> set[str]:
-        """The computations that lead to a collective and that nobody is known to call."""
+        """Return the computations that lead to a collective and have no known caller."""
         return self._calls.roots({each.computation for each in self._found}, pause)
 
     def places(self, total: int | None) -> Places | None:
-        """The device assignment, of so many devices if that is known, by what the groups say of it."""
+        """Infer the device assignment from the groups, and from the number of devices if it is known."""
         return found.places(self._found, total)
 
     def finish(
         self, places: Places | None, pause: Callable[[], None], entries: set[str] | None = None
     ) -> Reading:
-        """The reading, once. Without `entries`, what nobody calls is where the program begins."""
+        """Return the reading; call it only once. The default `entries` are the computations without a caller."""
         entries = self.uncalled(pause) if entries is None else entries
         table = Table(places)
         counted = Counter(each.computation for each in self._found)
@@ -116,7 +118,7 @@ class Module:
         told: list[wire.Collective] = []
         shown: dict[str, str] = {}
         ahead, self._found = self._found[::-1], []
-        while ahead:  # one by one, for thousands that are dropped together hold the GIL for milliseconds
+        while ahead:  # one by one: freeing thousands at once holds the GIL for milliseconds
             each = ahead.pop()
             op, is_async = self._shown_as(each, alone)
             shown[each.by.name] = shown[op] = op
@@ -144,7 +146,10 @@ class Module:
         )
 
     def _shown_as(self, each: Found, alone: set[str]) -> tuple[str, bool]:
-        """Its name in the profiler, that of what wraps it if it is alone there; whether it only starts."""
+        """Return the name that the profiler shows, and whether the collective is asynchronous.
+
+        A collective that is alone in a wrapper is shown under the name of the wrapper.
+        """
         op, is_async = each.by.name, each.is_start and not _is_sync(each.by)
         computation, outer = each.computation, {each.computation}
         while computation in alone or computation != each.computation:
@@ -169,5 +174,5 @@ class Module:
 
 
 def _is_sync(by: Instruction) -> bool:
-    """Whether the compiler has it waited for at once."""
+    """Return whether the compiler marked this start as synchronous: the wait follows at once."""
     return _IS_SYNC.search(by.quoted) is not None

@@ -1,4 +1,4 @@
-"""What each loaded program contains, read once: its collectives, and the operations of a launch."""
+"""The inventory of each loaded program, read once: its collectives, and the operations of a launch."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ if TYPE_CHECKING:
 
     Key = tuple[int, Any]
 
-# Where JAX only prints all of a module at once, it holds the GIL meanwhile: some milliseconds for so many.
+# Older versions of JAX only print a whole module at once, and hold the GIL meanwhile: some milliseconds for a
+# module of this many computations, in full and in brief.
 MOST_WHOLE, MOST_BRIEF = 250, 600
 TOO_LARGE = "this version of JAX would hold the script up while it prints a program of this size"
-# To number a program holds the GIL as well: 30 µs a computation, and 300 in older versions.
+# Reading a program's number holds the GIL too: 30 µs per computation, and 300 µs in older versions.
 MOST_NUMBERED, MOST_NUMBERED_SLOWLY = 128, 12
 AT_ONCE_S = 0.002
 BETWEEN_LOOKS = 32
 
 
 class _Kept(NamedTuple):
-    """What stays of a program that was read."""
+    """The parts of a program's reading that are kept."""
 
     loaded: Loaded
     inventory: wire.Inventory | None
@@ -44,7 +45,7 @@ class _Kept(NamedTuple):
 
 
 class Inventories:
-    """What was read of the programs that are there now."""
+    """The readings of the programs that are loaded now."""
 
     def __init__(self) -> None:
         self._kept: dict[Key, _Kept] = {}
@@ -52,7 +53,7 @@ class Inventories:
     def read(
         self, board: Board, key: Key, executable: Any, program: wire.Program, *, alone: bool
     ) -> Work | None:
-        """Read a program and tell of its collectives; returns what a launch does on one device, if known."""
+        """Read a program and send its inventory; return the work of a launch on one device, if known."""
         inventory, reading, work = _inventory(executable, program, alone=alone)
         ops = frozenset(each.op for each in reading.collectives)
         is_read = not inventory.unread and not inventory.why_not
@@ -68,7 +69,7 @@ class Inventories:
         return work
 
     def keep(self, board: Board, keys: Iterable[Key], *, are_all: bool = True) -> None:
-        """Forget the programs that are not among these, the newest first; some may still have to be read."""
+        """Forget all programs but these, newest first; `are_all` is false while some are not read yet."""
         kept = {key: self._kept[key] for key in keys if key in self._kept}
         has_lost = len(kept) < len(self._kept)
         self._kept = kept
@@ -77,7 +78,7 @@ class Inventories:
             self._put_on(board)
 
     def forget(self, board: Board) -> None:
-        """Take everything off the board."""
+        """Remove everything from the board."""
         self.keep(board, ())
 
     def _put_on(self, board: Board) -> None:
@@ -90,7 +91,7 @@ class Inventories:
 def _inventory(
     executable: Any, program: wire.Program, *, alone: bool
 ) -> tuple[wire.Inventory, Reading, Work | None]:
-    """The collectives as they go over the wire, all that was read of them, and what a launch does."""
+    """Return the collectives as a message, the full reading, and the work of a launch."""
     local_ids: tuple[int, ...] = ()
     reading, work, why_not = Reading(), None, ""
     try:
@@ -113,7 +114,7 @@ def _inventory(
 
 
 def _number(executable: Any) -> int | None:
-    """The compiler's number for a program, which traces of CPUs name; unknown for large ones."""
+    """Return the compiler's number for a program, which CPU traces contain; None for large programs."""
     try:
         module = jaxprivate.module(executable)
         listed = jaxprivate.parts(module)
@@ -130,7 +131,7 @@ class _TooLarge(Exception):
 
 
 class ReadingBudget:
-    """Lets others have the GIL every two milliseconds."""
+    """Release the GIL for other threads every two milliseconds."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
@@ -142,7 +143,7 @@ class ReadingBudget:
 
 
 def _reading(executable: Any, total: int | None) -> tuple[Reading, Work | None]:
-    """From single instructions where JAX has them; so no text of many megabytes is ever made."""
+    """Read single instructions where JAX offers them, so that no text of many megabytes is made."""
     compiled = jaxprivate.module(executable)
     computations = jaxprivate.parts(compiled)
     pace = ReadingBudget()
@@ -174,7 +175,7 @@ def _reading_of_text(compiled: Any, computations: int, pace: ReadingBudget) -> t
 
 
 def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
-    """What a launch of a program does, by the text of its module."""
+    """Return the work of a launch, from the text of the program's module."""
     operations, entry = Operations(), None
     for name, is_entry, instructions in text.computations(printed):
         listed = []
@@ -189,7 +190,7 @@ def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
 
 
 def _places(module: Module, executable: Any, total: int | None) -> Places | None:
-    """By the groups; where they do not tell how many devices there are, by what the program cuts."""
+    """Infer the device assignment from the groups, else from how the program shards its arrays."""
     if total is None and (places := module.places(None)) is not None:
         return places
     return module.places(total or max(jaxprivate.cuts(executable), default=1)) or module.places(

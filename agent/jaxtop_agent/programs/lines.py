@@ -1,4 +1,4 @@
-"""One instruction as the compiler writes it, taken apart: `%name = shape opcode(operands), attributes`."""
+"""A parser for one instruction in the compiler's text: `%name = shape opcode(operands), attributes`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_SOURCE = 40
 
 
 class Instruction(NamedTuple):
-    """The parts of an instruction, as text; `quoted` are its attributes, with their quoted parts."""
+    """The parts of an instruction, as text; `quoted` has the attributes with their quoted parts."""
 
     name: str
     opcode: str
@@ -35,47 +35,47 @@ class Instruction(NamedTuple):
         return _QUOTED.sub('""', self.quoted)
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Where the pattern stands among the attributes."""
+        """Return the first match of the pattern in the attributes."""
         return pattern.search(self.attributes)
 
     def attribute(self, pattern: re.Pattern[str]) -> str | None:
-        """What the pattern's group finds among the attributes."""
+        """Return the first group of the pattern's first match in the attributes."""
         match = self.match(pattern)
         return match[1] if match else None
 
     @property
     def operand_names(self) -> list[str]:
-        """The names of its operands, in their order."""
+        """The names of the operands, in order."""
         if "%" in self.operands:
             return _NAMED.findall(self.operands)
         return [name for each in _COMMENT.sub("", self.operands).split(",") if (name := each.strip())]
 
     @property
     def operand(self) -> str:
-        """The name of its operand, where it has just one."""
+        """The name of the operand of an instruction that has one."""
         match = _LAST_NAME.search(self.operands)
         return match[1] if match else ""
 
     @property
     def source(self) -> str:
-        """What the script called it: the last part of the path that JAX wrote down."""
+        """The script's name for it: the last part of the path that JAX recorded."""
         match = _OP_NAME.search(self.quoted)
         if match is None:
             return ""
         last = match[1].split("[", 1)[0].rsplit("/", 1)[-1]
-        if last.count(")") > last.count("("):  # "transpose(jvp(f))/while/g" and the like are cut in between
+        if last.count(")") > last.count("("):  # a split in "transpose(jvp(f/while/g))" leaves these unmatched
             last = last.rstrip(")")
         return shorten(last, LONGEST_SOURCE)
 
     @property
     def trips(self) -> int | None:
-        """How often a loop goes round, where the compiler knows."""
+        """The number of rounds of a loop; None if the compiler does not state it."""
         match = _TRIPS.search(self.quoted)
         return int(match[1]) if match else None
 
 
 def read(line: str) -> Instruction | None:
-    """The instruction in a line; None if it is none, or not all of one."""
+    """Parse the instruction in a line; None if the line holds no complete instruction."""
     head = _HEAD.match(line)
     if head is None or len(line) > LONGEST:
         return None
@@ -97,7 +97,7 @@ def read(line: str) -> Instruction | None:
 
 
 def _closing(line: str, start: int) -> int:
-    """Where the bracket that opens at `start` has been closed; -1 if it is not."""
+    """Return the position after the bracket that closes the one at `start`; -1 if it is not closed."""
     depth = 0
     for bracket in _BRACKET.finditer(line, start):
         depth += 1 if bracket[0] == "(" else -1

@@ -1,4 +1,4 @@
-"""Which of the loaded programs of one name a launch is of, by what a trace says of it."""
+"""The match of a launch in a trace with one of several loaded programs of the same name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Loaded(NamedTuple):
-    """A loaded program: `number` is the compiler's for its module, `ops` its collectives; None if unknown."""
+    """A loaded program: `number` is the compiler's module number, `ops` are its collectives; None if unknown."""
 
     name: str
     fingerprint: str | None
@@ -19,13 +19,13 @@ class Loaded(NamedTuple):
 
 
 def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: set[str]) -> Loaded | None:
-    """The program that was launched; None if it may be one or another.
+    """Return the program that was launched; None if several are possible, or none.
 
     Args:
         loaded: All loaded programs, in the order in which they were compiled.
-        name: The name of the launched one.
-        number: The compiler's number for it, where the trace has it.
-        ops: The collectives that the trace shows in it.
+        name: The name of the launched program.
+        number: The compiler's number for it, if the trace has one.
+        ops: Its collectives in the trace.
     """
     named = [each for each in loaded if each.name == name]
     if number is not None:
@@ -38,9 +38,9 @@ def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: set[str]
 
 
 def _between(loaded: Sequence[Loaded], name: str, number: int) -> list[Loaded]:
-    """The unnumbered programs of this name that were compiled when the compiler gave this number.
+    """Return the unnumbered programs of this name that the compiler may have given this number.
 
-    It counts up: a program's number lies between those of the programs compiled before and after it.
+    Numbers ascend: a program's number is between those of the programs compiled before and after it.
     """
     known = [each.number for each in loaded if each.number is not None]
     if any(one >= other for one, other in pairwise(known)):

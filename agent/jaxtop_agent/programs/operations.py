@@ -1,8 +1,8 @@
-"""Operations and bytes of one launch of a program: each computation counted as often as it runs.
+"""Operations and bytes of one launch of a program: each computation counts as often as it runs.
 
-XLA's own sum counts the body of a loop once. Here a loop counts its rounds, a conditional its larger branch.
-What is not known in full is a lower bound: loops that do not tell their rounds count one, library calls of
-unknown cost count none.
+XLA's own sum counts the body of a loop once. Here a loop body counts once per round, and a conditional counts
+its largest branch. A sum that is not fully known is a lower bound: a loop with an unknown number of rounds
+counts one, and a library call of unknown cost counts no operations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.programs.lines import Instruction
 
-# A program of more instructions takes too long to read and has no figure.
+# A program with more instructions takes too long to read, so it has no figure.
 MOST_INSTRUCTIONS = 200_000
 _CALLS = frozenset({"while", "call", "fusion", "conditional", "async-start"})
 
@@ -30,7 +30,7 @@ _IDLE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitca
 class Work(NamedTuple):
     """Operations and bytes of a launch on one device; a lower bound if `at_least`.
 
-    `executed` is the number of instructions that run one by one; None where a loop does not tell its rounds.
+    `executed` is the number of instructions that run one by one; None if a loop's rounds are unknown.
     """
 
     operations: int = 0
@@ -43,9 +43,9 @@ _UNKNOWN = Work(at_least=True, executed=None)
 
 
 class _Called(NamedTuple):
-    """Computations that an instruction runs, of several the largest.
+    """The computations that an instruction may run; the largest of them counts.
 
-    `touches` if they run on their own, so that their bytes count, too.
+    `touches` is true if they run on their own, so that their bytes count too.
     """
 
     names: tuple[str, ...]
@@ -56,7 +56,7 @@ class _Called(NamedTuple):
 
 @dataclass(slots=True)
 class _Reads:
-    """What is read of a parameter: all of it, or so many bytes of slices."""
+    """The bytes read from a parameter: the whole of it, or slices."""
 
     whole: int = 0
     slices: int = 0
@@ -64,10 +64,10 @@ class _Reads:
 
 @dataclass(slots=True)
 class _Summary:
-    """What is kept of a computation: its own work, what it calls, and what it touches as a fusion.
+    """The figures of a computation: its own work, its calls, and the bytes that it touches as a fusion.
 
-    `reads` are the bytes that are read of each parameter, whole or as slices; `writes` those of results that
-    are written only in part, by their place.
+    `reads` has the bytes read from each parameter, whole or as slices. `writes` has the bytes of results that
+    are written only in part, by their position.
     """
 
     operations: int = 0
@@ -81,7 +81,7 @@ class _Summary:
 
 
 class Operations:
-    """Takes the computations of a module one by one, in any order."""
+    """The sum over the computations of a module, which may be added in any order."""
 
     def __init__(self) -> None:
         self._summaries: dict[str, _Summary] = {}
@@ -89,7 +89,7 @@ class Operations:
         self._works: dict[str, Work] = {}
 
     def add(self, computation: str, listed: list[Instruction], pause: Callable[[], None]) -> None:
-        """Take all instructions of a computation."""
+        """Add a computation with all of its instructions."""
         self._instructions += len(listed)
         if self.is_too_large:
             self._summaries.clear()
@@ -110,7 +110,7 @@ class Operations:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether the program has more instructions than are read."""
+        """Whether the program has too many instructions to be read."""
         return self._instructions > MOST_INSTRUCTIONS
 
     def _take(
@@ -149,7 +149,7 @@ class Operations:
             ]
 
     def _find_parts(self, summary: _Summary, listed: list[Instruction], shapes: dict[str, str]) -> None:
-        """The results of a fusion that are slices put into what is there already."""
+        """Note the results of a fusion that update a slice of an existing array."""
         by_name = {each.name: each for each in listed if each.opcode == "dynamic-update-slice"}
         if not by_name:
             return
@@ -164,14 +164,14 @@ class Operations:
                 summary.writes[place] = _whole(shapes.get(update[1], "")).bytes
 
     def work(self, entry: str | None, pause: Callable[[], None]) -> Work | None:
-        """That of a launch; None if nobody knows where the program begins, or if it is too large."""
+        """Return the work of a launch; None if the entry is unknown or the program is too large."""
         entry = self._entry() if entry is None else entry
         if self.is_too_large or entry not in self._summaries:
             return None
         return self._work(entry, pause, 0)
 
     def _entry(self) -> str | None:
-        """The computation that nobody calls: of several the one with the name that JAX gives."""
+        """Return the computation without a caller; of several, the one that has JAX's name for the entry."""
         used = {name for each in self._summaries.values() for call in each.calls for name in call.names}
         found = [name for name in self._summaries if name not in used]
         named = [name for name in found if name.startswith("main")]
@@ -184,7 +184,9 @@ class Operations:
         summary = self._summaries.get(computation)
         if summary is None or depth > DEEPEST:
             return _UNKNOWN
-        self._works[computation] = _UNKNOWN  # while it is summed up: what calls itself has no number
+        self._works[computation] = (
+            _UNKNOWN  # ends a recursion: the work of a computation that calls itself is unknown
+        )
         operations, touched, at_least = summary.operations, summary.bytes, summary.at_least
         executed: int | None = summary.executed
         for call in summary.calls:
@@ -204,22 +206,22 @@ class Operations:
         return found
 
     def _touched(self, name: str, results: Iterable[Extent]) -> int:
-        """What a fusion reads of its operands and writes as its results."""
+        """Return the bytes that a fusion reads from its operands and writes to its results."""
         inside = self._summaries.get(name, _Summary())
         written = sum(inside.writes.get(place, each.bytes) for place, each in enumerate(results))
         return written + sum(each.whole or each.slices for each in inside.reads.values())
 
 
 def _whole(shape: str) -> Extent:
-    """The array of this shape; of a tuple nothing, for it is passed on by its address."""
+    """Return the array of this shape; a tuple counts nothing, because its address is passed."""
     listed = extents(shape)
     return listed[0] if len(listed) == 1 and not shape.startswith("(") else NOTHING
 
 
 def _note(reads: _Reads, by: Instruction, place: int, operands: list[Extent]) -> None:
-    """How much of a parameter an instruction of a fusion reads; those that read all of it share the read."""
+    """Note how much of a parameter an instruction reads; instructions that read all of it share one read."""
     if by.opcode == "dynamic-update-slice" and place == 0:
-        return  # the result takes its place
+        return  # the result overwrites it in place
     if by.opcode in {"slice", "dynamic-slice", "gather"} and place == 0:
         reads.slices += sum(each.bytes for each in extents(by.shape))
     else:

@@ -1,4 +1,4 @@
-"""Shapes as the compiler writes them, and their bytes: `(f32[8,128]{1,0:T(8,128)S(1)}, u32[])`."""
+"""Shapes in the compiler's notation, and their bytes: `(f32[8,128]{1,0:T(8,128)S(1)}, u32[])`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MOST_SHOWN = 3
 
 
 class Array(NamedTuple):
-    """An array of a shape; None where the text does not say how many bytes it has."""
+    """An array of a shape; `bytes` is None if the text does not determine it."""
 
     text: str
     bytes: int | None
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """Its sizes; 1 stands for one that the text does not tell."""
+        """The size of each dimension; 1 for a dimension whose size the text does not state."""
         inside = self.text[self.text.index("[") + 1 : -1]
         sizes = [_DIMENSION.fullmatch(each) for each in inside.split(",")] if inside else []
         return tuple(int(size[1][:18]) if size else 1 for size in sizes)
@@ -35,7 +35,7 @@ Shape = Array | tuple["Shape", ...]
 
 
 def read(text: str) -> Shape | None:
-    """The shape that this text is, and nothing besides it; None if it is no shape."""
+    """Parse a text that holds exactly one shape; None if it does not."""
     text = _COMMENT.sub("", text).strip()
     found, end = _read(text, 0, 0)
     return found if end == len(text) else None
@@ -77,7 +77,7 @@ def _bytes(dtype: str, dimensions: str, layout: str) -> int | None:
 
 
 def element_bits(dtype: str) -> int | None:
-    """What one element takes on the wire: four bits of an s4, although memory may give it a byte."""
+    """Return the bits of one element in transfer: four for an s4, although memory may use a byte."""
     if dtype in _OTHER_BITS:
         return _OTHER_BITS[dtype]
     match = _FLOAT.fullmatch(dtype) or _INTEGER.fullmatch(dtype)
@@ -85,26 +85,26 @@ def element_bits(dtype: str) -> int | None:
 
 
 def inside(text: str) -> tuple[Array, ...]:
-    """The arrays whose shapes stand in a text, as before the operands of older versions."""
+    """Return the arrays whose shapes a text contains; older versions write them before each operand."""
     return tuple(_array(match) for match in _ARRAY.finditer(text))
 
 
 def arrays(shape: Shape) -> tuple[Array, ...]:
-    """All arrays of a shape."""
+    """Return all arrays of a shape."""
     if isinstance(shape, Array):
         return (shape,)
     return tuple(array for part in shape for array in arrays(part))
 
 
 def size(listed: tuple[Array, ...]) -> int | None:
-    """The bytes of all these arrays together; None if one of them is not known."""
+    """Return the total bytes of these arrays; None if the bytes of one are unknown."""
     sizes = [array.bytes for array in listed]
     total = sum(each or 0 for each in sizes)
     return None if None in sizes or total >= 1 << 63 else total
 
 
 def words(listed: tuple[Array, ...]) -> str:
-    """The arrays for a person to read; of many only the first."""
+    """Return the arrays as text for display; of many, only the first ones."""
     if len(listed) == 1:
         return listed[0].text[:80]
     shown = [array.text[:40] for array in listed[:MOST_SHOWN]]

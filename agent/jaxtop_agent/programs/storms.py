@@ -1,4 +1,4 @@
-"""Functions that are compiled over and over: told once each, and no longer shown when it is over."""
+"""Functions that are compiled again and again: each storm is reported once, and shown until it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Storms:
-    """Looks at each tick of the sampler: the programs may be read minutes apart."""
+    """The current storms. The sampler checks them at each tick: programs may be read minutes apart."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -25,9 +25,9 @@ class Storms:
         self._told: set[str] = set()
 
     def look(self) -> None:
-        """Put the storms of this moment onto the board; tell those who watch of new ones.
+        """Put the current storms onto the board, and send an event for each new one to the viewers.
 
-        Watched or not: the next viewer is greeted with what was on the board last.
+        The board is updated also without viewers, because the next viewer first receives what is on it.
         """
         board, now = self._board, steady_ms()
         compiled = board.compiled.copy().items()
@@ -51,7 +51,7 @@ class Storms:
             board.tell(msgspec.structs.replace(board.programs, at_ms=now_ms()))
 
     def _is_jaxs(self, name: str, compiled: Compiled) -> bool:
-        """Whether it is one of JAX's own functions, by its name if nothing better is known."""
+        """Return whether it is one of JAX's own functions, by its name if nothing better is known."""
         if compiled.is_the_scripts:
             return False
         if name not in self._is_own:

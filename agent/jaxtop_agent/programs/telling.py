@@ -1,4 +1,4 @@
-"""Inventories as messages: bounded, with what moves most bytes first."""
+"""Inventories as messages of bounded size; collectives that move the most bytes take precedence."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 MOST_COLLECTIVES = 2000
 LIMIT = wire.MAX_TELEMETRY * 3 // 4
-# Replica groups without any order in them, of thousands of devices, would leave no room for anything else.
+# Irregular replica groups of thousands of devices would leave no room for anything else.
 LONGEST_GROUPS = LIMIT // 4
 
 
 def fitted(blank: wire.Inventory, reading: Reading) -> wire.Inventory:
-    """The collectives that move most, as many as a message may have, in the order of the program."""
+    """Return the collectives that move the most bytes, as many as fit a message, in program order."""
     sizes = [len(wire.encode(each)) for each in reading.groups]
     by_weight = sorted(
         range(len(reading.collectives)), key=lambda i: weight(reading.collectives[i]), reverse=True
@@ -50,7 +50,7 @@ def _listing(blank: wire.Inventory, reading: Reading, sizes: list[int], listed: 
 
 
 def most_important(inventories: Mapping[Any, wire.Inventory], room: int) -> list[bytes]:
-    """Encoded, those that move most bytes first, as many as there is room for."""
+    """Return as many encoded inventories as fit, those that move the most bytes first."""
     encoded: list[bytes] = []
     for each in sorted(inventories.values(), key=lambda each: -sum(map(weight, each.collectives))):
         payload = wire.encode(each)
@@ -62,5 +62,5 @@ def most_important(inventories: Mapping[Any, wire.Inventory], room: int) -> list
 
 
 def weight(collective: wire.Collective) -> int:
-    """The bytes of a launch; of a loop that does not tell how long it is, those of one round."""
+    """Return the bytes that a launch moves; a loop with an unknown number of rounds counts one."""
     return (collective.bytes or 0) * (1 if collective.times is None else collective.times)
