@@ -1,7 +1,8 @@
-"""Collectors: each reads one thing of JAX or the machine, and knows nothing of the others.
+"""Collectors: each reads one part of JAX or the machine, independently of the others.
 
-Those of `sampled()` are asked in turn by the sampler's thread; a new one is a file here and a line there.
-Launches and compilations are hooks that JAX calls on the user's threads; the publisher reads their counts.
+The sampler's thread runs the collectors of `sampled()` in order. A new collector is a file here and a line
+there. Launches and compilations are hooks that JAX calls on the user's threads; the publisher reads their
+counts.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
 
 
 class Collector(Protocol):
-    """What the sampler asks of a collector."""
+    """The interface between the sampler and a collector."""
 
     name: str
-    # What it may take of a core, on average.
+    # The share of a core that it may use on average.
     share: Share
-    # Whether it runs also while nobody watches: what the roster needs, and rates that need a reading before.
+    # Whether it also runs without viewers: for figures of the roster, and rates that need an earlier reading.
     also_unwatched: bool
 
     def collect(self, board: Board, client: Any) -> None:
-        """Read, and put what was read onto the board; `client` is the default backend's, or None."""
+        """Read the figures and put them onto the board; `client` is the default backend's, or None."""
 
     def forget(self, board: Board) -> None:
-        """Take the figures off the board again: the collector is off, and they are unknown from now on."""
+        """Remove the figures from the board: the collector is off, and they are unknown from now on."""
 
 
 def sampled(
@@ -40,8 +41,8 @@ def sampled(
     progress: Progress,
     own_threads: Callable[[], Collection[int]],
 ) -> tuple[Collector, ...]:
-    """The sampler's collectors, in the order in which they run."""
-    # Here, because the hooks beside them are loaded on the user's thread, and must not bring these along.
+    """Return the sampler's collectors, in the order in which they run."""
+    # Imported here: the hooks in this package load on the user's thread, and must not load these modules too.
     from jaxtop_agent.collectors.arrays import ArrayCensus
     from jaxtop_agent.collectors.host import HostFigures
     from jaxtop_agent.collectors.memory import AllocatorMemory

@@ -1,4 +1,4 @@
-"""The census: every live array of the process, by name, shape, dtype and sharding, and what it takes."""
+"""The census: every live array of the process by name, shape, dtype and sharding, with its bytes."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
 
 LOOKS_AT_ONCE = 100
-# The list of arrays keeps them alive: it is dropped after so long, and asked for again. A pause lasts until
-# the script's threads give the GIL back: before one that may exceed the limit the list is dropped, too. A
-# list is used for a while in any case, in proportion to what it took to make: else a busy script would see
-# one list after another.
+# The list of arrays keeps them alive, so it is dropped after HOLD_S and made again. A pause lasts until the
+# script's threads release the GIL, so the list is also dropped before a pause that may exceed the limit. Each
+# list is used for a minimum time, in proportion to the time it took to make: otherwise we would make one list
+# after another beside a busy script.
 HOLD_S, LEAST_HOLD_S, LISTINGS_HELD = 0.018, 0.008, 2
-# So many censuses wait for a generator to run, for so many short looks.
+# This many censuses wait for a generator to run, each for this many short looks.
 MOST_WAITS, GLANCES, BETWEEN_GLANCES_S = 60, 30, 0.003
-# A script may make arrays as fast as we look at them.
+# The bound is needed because a script may make arrays as fast as we count them.
 MOST_PASSES = 100
 
 
 class ArrayCensus:
-    """Sent when it changed. Where no allocator counts, its sums are the devices' memory figures."""
+    """The array census, sent when it changes. Without an allocator, its sums are the device memory figures."""
 
     name = "arrays"
     share = budget.CENSUS
@@ -95,7 +95,7 @@ class ArrayCensus:
         board.arrays = board.counted_ms = self._client = None
 
     def _begin(self, client: Any) -> None:
-        """The backends came up, or others did."""
+        """Start with a new client, after its backends were created."""
         devices = jaxprivate.local_devices(client)
         self._client = client
         self._waits_left = MOST_WAITS
@@ -115,7 +115,7 @@ class ArrayCensus:
         self._slices.rest()
 
     def _count(self) -> list[Group] | None:
-        """Find out what the script calls its arrays, then look at each once; None if they are too many."""
+        """Find the script's names for its arrays, then count each once; None if there are too many."""
         census, crowd = self._census, self._crowd
         for _ in range(2):
             census.begin()
@@ -137,7 +137,7 @@ class ArrayCensus:
         return census.end(places, self._slices.pause)
 
     def _wait_for_a_generator(self) -> None:
-        """Where arrays have no names, a suspended generator may hold them: look at a moment when one runs."""
+        """Wait for a running generator if arrays lack names: a suspended one may hold them out of sight."""
         if self._census.is_short_of_names and self._waits_left:
             self._waits_left -= 1
             for _ in range(GLANCES):
@@ -146,9 +146,9 @@ class ArrayCensus:
                 time.sleep(BETWEEN_GLANCES_S)
 
     def _count_some(self, places: dict[int, Any], counted: int) -> tuple[int, bool]:
-        """Count more arrays, for as long as they may be held; how many were counted, and whether all."""
+        """Count more arrays while they may be held; return the number so far, and whether these are all."""
         slices = self._slices
-        slices.rest(briefly=not counted)  # the first time at once, while the walk is still fresh
+        slices.rest(briefly=not counted)  # the first pass starts soon, while the walk is current
         drop_at, cpu = time.monotonic() + HOLD_S, time.thread_time()
         arrays = jaxprivate.live_arrays()
         took = time.thread_time() - cpu
@@ -157,7 +157,7 @@ class ArrayCensus:
             return counted, False
         drop_at = max(drop_at, time.monotonic() + max(LEAST_HOLD_S, LISTINGS_HELD * took))
         slices.expire()  # that call was one long hold of the GIL
-        # JAX lists the newest first: at the end are those that were counted before, but for a few.
+        # JAX lists the newest arrays first: nearly all arrays that were counted before are at the end.
         del arrays[max(0, len(arrays) - counted) :]
         while arrays:
             if slices.is_over:
@@ -173,7 +173,7 @@ class ArrayCensus:
         return counted, True
 
     def _held(self, present: list[Group]) -> Counter[int]:
-        """Bytes on each local device; arrays offloaded to the host's memory do not count."""
+        """Return the bytes on each local device, without arrays offloaded to the host's memory."""
         by_sharding: Counter[int] = Counter()
         for group in present:
             by_sharding[group.kind.sharding] += group.size

@@ -1,4 +1,4 @@
-"""Which compilations run, and how long finished ones took, from JAX's monitoring events."""
+"""The running compilations, and the durations of finished ones, from JAX's monitoring events."""
 
 from __future__ import annotations
 
@@ -18,53 +18,54 @@ if TYPE_CHECKING:
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
 
-# A program that makes new functions for ever must not make the agent grow for ever.
+# The bound keeps the agent from growing with a program that makes new functions forever.
 MOST_NAMES = 500
 EVENT = "/jax/core/compile/backend_compile_duration"
-# What goes before it: tracing and lowering, which of large functions take as long.
+# The stages up to that event: tracing and lowering, which take as long for large functions.
 STAGES = {
     "/jax/core/compile/jaxpr_trace_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
     EVENT,
 }
-# The next stage of the same function goes on with its compilation if it begins within this time, or within as
-# long as the stages before it took: between two stages JAX works on what they made.
+# A stage belongs to the same compilation as the stage before it if it begins within this time, or within the
+# time that the earlier stages took: JAX works on their results between two stages.
 NEXT_STAGE_WITHIN_MS = 1000
 MOST_THREADS = 64
-# What ends while the agent is still being loaded, and is reported then.
+# The compilations that end while the agent is still loading are stored, and reported afterwards.
 MOST_EARLY = 64
 
 
 class Running(NamedTuple):
-    """A compilation that runs: of which function, since when."""
+    """A running compilation: its function and its start."""
 
     function: str
     since_ms: int
 
 
 class Compiles:
-    """The listeners run on the user's threads; a thread compiles one program at a time.
+    """The compilations of the process. A thread compiles one program at a time.
 
-    They are put in before the agent is loaded: this module imports nothing that takes long.
+    The listeners run on the user's threads. They are installed before the agent is loaded, so this module
+    imports nothing that takes long.
     """
 
     name = "compiles"
 
     def __init__(self) -> None:
         self._board: Board | None = None
-        self.compiled: dict[str, Compiled] = {}  # by the name of the program; the board's, too
+        self.compiled: dict[str, Compiled] = {}  # by program name; the board shares it
         self._finished: deque[tuple[int, str, int]] = deque(maxlen=MOST_EARLY)
         self._running: dict[int, Running] = {}
         self._depth: dict[int, int] = {}  # functions are traced within functions
-        # The last stage of each thread, and when that ended.
+        # The last stage of each thread, and its end.
         self._last: dict[int, tuple[Running, int]] = {}
         self._compiles: dict[int, jaxprivate.Compiles] = {}
         self._listeners = jaxprivate.CompileListeners(self._started, self._ended)
-        # When a compilation last ended, by the monotonic clock.
+        # The monotonic time at which a compilation last ended.
         self.last_ended = 0.0
 
     def attach(self, board: Board) -> None:
-        """Report to this board from now on, first what has ended already."""
+        """Report to this board from now on, beginning with the compilations that have ended already."""
         board.compiled = self.compiled
         self._board = board
         self._report()
@@ -83,14 +84,14 @@ class Compiles:
         self._listeners.unregister()
 
     def running(self) -> tuple[Compiling, ...]:
-        """What is being compiled now: traced, lowered or compiled."""
+        """Return the functions that are being traced, lowered or compiled now."""
         from jaxtop.wire import Compiling  # as above
 
         return tuple(Compiling(*each) for each in self._running.copy().values())
 
     def _started(self, event: str, value: object, **facts: object) -> None:  # noqa: ARG002 - JAX's signature
         if event in STAGES:
-            with suppress(Exception):  # the user's compilation goes on
+            with suppress(Exception):  # an error here must not stop the user's compilation
                 self._begin(threading.get_ident(), _function(facts))
                 if event == EVENT:
                     self._compiles[threading.get_ident()] = jaxprivate.being_compiled(sys._getframe())
@@ -110,7 +111,9 @@ class Compiles:
             with suppress(Exception):  # as above
                 self._end(threading.get_ident())
                 if event == EVENT:
-                    self._last.pop(threading.get_ident(), None)  # what comes next is another compilation
+                    self._last.pop(
+                        threading.get_ident(), None
+                    )  # the next stage belongs to another compilation
                     self.last_ended = time.monotonic()
                     function, took = _function(facts), round(duration * 1000)
                     self._note(function, took)
@@ -128,7 +131,7 @@ class Compiles:
             self._last[thread] = done, now_ms()
 
     def _note(self, function: str, took: int) -> None:
-        """By the name of the program, so that two functions of one name are one entry."""
+        """Note a compilation under its program's name, so that functions of one name share an entry."""
         what = self._compiles.pop(threading.get_ident(), jaxprivate.Compiles())
         noted, name = self.compiled, program_of(function)
         if name in noted or len(noted) < MOST_NAMES:

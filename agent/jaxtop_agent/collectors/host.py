@@ -1,4 +1,4 @@
-"""The process and the machine, or the container, that it runs in."""
+"""Figures of the process, and of the machine or container in which it runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
 
 
-# Limits change seldom: as often as that they are looked up again, and which CPUs the process may use.
+# Seconds between two reads of the limits and of the CPUs that the process may use: these rarely change.
 LIMITS_EVERY = 10.0
 
 
@@ -34,7 +34,7 @@ class _Reading(NamedTuple):
 
 
 class HostFigures:
-    """Rates are taken between two readings, so the first has none."""
+    """The host figures. Rates are computed between two readings, so the first sample has none."""
 
     name = "host"
     share = budget.COLLECTOR
@@ -106,7 +106,7 @@ def _cores(root: str) -> int | None:
 
 
 def _usable(cores: int | None, root: str) -> int | None:
-    """What the process's own choice of CPUs leaves of those of the machine."""
+    """Return how many of the machine's CPUs the process's affinity mask permits."""
     status = files.text(f"{root}/proc/self/status") or ""
     _, _, allowed = status.partition("\nCpus_allowed_list:")
     chosen = files.count(allowed.partition("\n")[0])
@@ -121,7 +121,7 @@ def _least_milli(*cores: float | None) -> int | None:
 def _moved(
     before: _Reading | None, now: _Reading, figure: Callable[[_Reading], float | None]
 ) -> float | None:
-    """By how much a counter rose a second; None where it is not known twice, or began anew."""
+    """Return the increase of a counter per second; None if a reading is missing or the counter was reset."""
     if before is None or now.at <= before.at or before.limits.places != now.limits.places:
         return None
     first, second = figure(before), figure(now)
@@ -143,7 +143,7 @@ def _share(before: _Reading | None, now: _Reading, figure: Callable[[_Reading], 
 
 
 def _busy_share(before: _Reading | None, now: _Reading) -> int | None:
-    """Of what the container may use, if that is less than the machine."""
+    """Return the CPU use as a share of the container's limit if it has one, else of the machine."""
     if now.limits.cores is not None:
         used = _moved(before, now, lambda each: each.limits.used_s)
         return None if used is None else min(1000, round(used * 1000 / now.limits.cores))
@@ -155,7 +155,7 @@ def _busy_share(before: _Reading | None, now: _Reading) -> int | None:
 
 
 def _held_back(before: _Reading | None, now: _Reading) -> int | None:
-    """The kernel adds up all cores that it held back at once, so this is never more than the periods say."""
+    """Return the throttled share, at most the share of throttled periods: the kernel's time sums all cores."""
     share = _share(before, now, lambda each: each.limits.held_s)
     periods = _moved(before, now, lambda each: each.limits.periods)
     held = _moved(before, now, lambda each: each.limits.held_periods)

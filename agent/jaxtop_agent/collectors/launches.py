@@ -1,4 +1,4 @@
-"""Which function was launched when: by JAX's launch hook, and by a method where JAX does not call it."""
+"""The launches of functions and their times, from JAX's launch hook, and from a method it does not cover."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ if TYPE_CHECKING:
 
     from jaxtop.wire import Window
 
-# A program that makes new functions for ever must not make the agent grow for ever.
+# The bound keeps the agent from growing with a program that makes new functions forever.
 MOST_NAMES = 500
 THE_REST = "(other functions)"
-# All functions of `jax.pmap` have one of these names. Each has a number of its own, or a step of two such
-# functions would look like two steps.
+# All functions of `jax.pmap` have one of these names. Each function has its own number: otherwise a step of
+# two such functions would look like two steps.
 OF_PMAP = frozenset({"_fun", "call_wrapped", "_multi_slice"})
 MANY, MOST_OF_PMAP = "\0", 16
-# So many launches are remembered, a number each: the seconds since we began, and for each function before it
-# so many more. That is exact to 2 µs.
+# Each remembered launch is one float: the seconds since the start, plus SPAN times the number of the function.
+# That is exact to 2 µs.
 REMEMBERED = 1024
 SPAN = 2.0**24
 
 FAST_ONLY = "at least: not counted are first calls, and functions that take refs or call back into Python"
-# What runs now was launched no more seconds ago than this.
+# Seconds: the programs that run now were launched within this time.
 AHEAD = 120.0
 UNSEEN = "off: this process computes, but none of its launches is seen"
 TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
 
 
 class Launches:
-    """The hook runs on the user's thread after each launch: a lookup, an addition, nothing that raises.
+    """The launches of the process. Functions with the same name count as one function.
 
-    Functions of one name are one function here.
+    The hook runs on the user's thread after each launch: it does a lookup and an addition, and never raises.
     """
 
     name = "launches"
 
     def __init__(self) -> None:
-        # Each name has a number, and each function, by its id, that of its name.
+        # Each name has a number. Each function, by its id, has the number of its name.
         self._named: dict[str, int] = {THE_REST: 0}
         self._next, self._of_pmap = count(1), count()
         self._counts = [0] * MOST_NAMES
         self._numbers: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
-        # A window of the profiler saw programs run that nobody launched here.
+        # True after a window of the profiler saw programs run whose launches the hook did not see.
         self.is_blind = False
-        # Numbers, not pairs: pairs would have Python look for garbage so much more often.
+        # Floats instead of pairs: pairs would make Python's garbage collector run more often.
         self._recent: deque[float] = deque(maxlen=REMEMBERED)
         self._began = monotonic()
         self._slot = jaxprivate.LaunchHook()
@@ -94,9 +94,9 @@ class Launches:
         return self._named.setdefault(name, new) if new < MOST_NAMES else 0
 
     def _first_sight(self, fun: Any) -> int:
-        """The number of a function; a launch that is counted among others harms nobody.
+        """Return the number of a function; 0, the number of all other functions, if this fails.
 
-        Nothing here can be waited for, and each step is atomic: other threads launch meanwhile.
+        No lock may be taken here, because other threads launch meanwhile. So each operation is atomic.
         """
         try:
             name, key = jaxprivate.name_of(fun), id(fun)
@@ -117,18 +117,18 @@ class Launches:
         return number
 
     def install(self) -> str:
-        """Count from now on; on the user's thread. Returns how the source stands."""
+        """Count from now on, and return the state of the source; call it on the user's thread."""
         for each in (self._in_threads, self._slow):
             if each is not None:
                 each.install()
         return self.keep()
 
     def keep(self) -> str:
-        """Take the slot if it is free, as `debug_nans` leaves it again; returns how the source stands."""
+        """Take the slot if it is free, as after `debug_nans` is off again; return the source's state."""
         current = self._slot.get()
         if current is None:
             self._slot.set(self._hook)
-        # Not in front of another hook: those of JAX raise on purpose, and the user's traceback would show us.
+        # We do not wrap another hook: JAX's hooks raise on purpose, and the user's traceback would show ours.
         if current not in (None, self._hook):
             return TAKEN
         if self.is_blind:
@@ -136,7 +136,7 @@ class Launches:
         return FAST_ONLY if self._slow is None else "on"
 
     def uninstall(self) -> None:
-        """Give the slot back, unless somebody else has taken it since."""
+        """Release the slot, unless another hook has replaced ours."""
         if self._slot.get() is self._hook:
             self._slot.set(None)
         for each in (self._in_threads, self._slow):
@@ -144,7 +144,7 @@ class Launches:
                 each.uninstall()
 
     def totals(self) -> dict[str, int]:
-        """Launches by function name since the start."""
+        """Return the number of launches since the start, by function name."""
         found: dict[str, int] = {}
         for number, name in self.names().items():
             if self._counts[number]:
@@ -152,24 +152,24 @@ class Launches:
         return found
 
     def names(self) -> dict[int, str]:
-        """The functions by their numbers."""
+        """Return the names of the functions by number."""
         return {number: name.partition(MANY)[0] for name, number in self._named.copy().items()}
 
     def last(self) -> tuple[float, str]:
-        """The last launch: when, by the monotonic clock, and of which function; 0 before the first one."""
+        """Return the monotonic time and the function of the last launch; time 0 before the first one."""
         if not self._recent:
             return 0.0, ""
         function, since = divmod(self._recent[-1], SPAN)
         return self._began + since, self.names()[int(function)]
 
     def compare(self, window: Window) -> None:
-        """Check against a window of the profiler, which sees programs run whoever launched them."""
+        """Compare with a window of the profiler, which shows programs whether or not the hook saw them."""
         if window.launches:
             began = monotonic() - (now_ms() - window.at_ms) / 1000 - AHEAD
             self.is_blind = not self.since(round(began * 1e9))
 
     def since(self, at: int) -> list[Launch]:
-        """What is remembered of the launches after a time, in nanoseconds of the monotonic clock."""
+        """Return the remembered launches after a time, in nanoseconds of the monotonic clock."""
         newest_first = map(self._launch, reversed(self._recent.copy()))
         return list(takewhile(lambda launch: launch.at > at, newest_first))[::-1]
 

@@ -1,4 +1,4 @@
-"""Device memory as the allocator counts it."""
+"""Device memory figures of the allocator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AllocatorMemory:
-    """Bytes in use, their peak and their limit, of devices that have a counting allocator (not the CPU)."""
+    """The allocator's bytes in use, peak and limit per device; the CPU's allocator does not count."""
 
     name = "memory"
     share = budget.COLLECTOR
@@ -25,7 +25,7 @@ class AllocatorMemory:
         devices = [] if client is None else jaxprivate.local_devices(client)
         stats = [jaxprivate.memory_stats(device) for device in devices]
         if not any(stats):
-            self.forget(board)  # what there was before may be gone: backends can be cleared
+            self.forget(board)  # earlier figures may be outdated, because backends can be cleared
             return
         board.devices = msgspec.structs.replace(
             board.devices,

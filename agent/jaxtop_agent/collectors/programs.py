@@ -1,4 +1,4 @@
-"""The loaded programs: who they are and what their compiler says of them, each read once."""
+"""The loaded programs: their identity and the compiler's figures, read once per program."""
 
 from __future__ import annotations
 
@@ -23,30 +23,31 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.compilations import Compiled
     from jaxtop_agent.programs.operations import Work
 
-# Those that need the most memory go over the wire, the rest as a count: a message stays below MAX_TELEMETRY.
+# The programs that need the most memory are sent, and the rest as a count: this keeps a message below
+# MAX_TELEMETRY.
 MOST_PROGRAMS = 300
 LONGEST_NAME = 120
-# CPU that one turn may spend on programs that are new; the others have their turn later.
+# CPU seconds that one turn may spend on new programs; the remaining ones are read in later turns.
 TURN_S = 0.01
-# The CPU backend records the start of an instruction with its length, and its end.
+# The CPU backend records two events: the start of an instruction with its duration, and its end.
 EVENTS_AN_INSTRUCTION = 2
-# Where the program lives in a plugin, its modules are copied: not those of a giant.
+# Programs of a plugin have their modules copied, so we skip programs with more code than this.
 MOST_CODE_BYTES = 256 << 20
 
-# JAX tells of the end of a compilation a moment after its program is there.
+# JAX reports the end of a compilation shortly after its program appears.
 LISTENER_LATE_MS = 10_000
 
-# An executable takes no weak reference and must not be kept: its place in memory, with what was compiled.
+# An executable supports no weak references and must not be held. So the key is its id and its fingerprint.
 Key = tuple[int, Any]
 
 
 class _Read(msgspec.Struct):
-    """What was read of one program; None of one that cannot be read."""
+    """The reading of one program; `program` is None if it cannot be read."""
 
     program: wire.Program | None
     seen_ms: int
     compile_ms: int | None = None
-    # The events of the profiler that a launch makes in this process.
+    # The profiler events that a launch makes in this process.
     recorded: int | None = None
 
     @property
@@ -59,7 +60,7 @@ class _Read(msgspec.Struct):
 
 
 class LoadedPrograms:
-    """Sent when it changed. Nothing of JAX is kept between two looks."""
+    """The loaded programs, sent when they change. No object of JAX is held between two looks."""
 
     name = "programs"
     share = budget.PROGRAMS
@@ -86,7 +87,7 @@ class LoadedPrograms:
         self._compiles = total
         self._time(compiles)
         programs = self._message(compiles, board.recompiling)
-        # Values compare without the time, so that what did not change is not sent.
+        # The compared messages have no time, so that an unchanged one is not sent.
         if programs != self._last:
             self._last = board.programs = programs
             board.tell(msgspec.structs.replace(programs, at_ms=now_ms()))
@@ -97,14 +98,14 @@ class LoadedPrograms:
         board.tell(wire.Programs(now_ms()))
 
     def _look(self, board: Board, *, alone: bool) -> bool:
-        """Read the programs that are new, as far as this turn's time goes; False if there was no news."""
+        """Read new programs as far as this turn's time permits; return False if nothing changed."""
         listed = jaxprivate.live_executables()
         keys = [(id(each), jaxprivate.fingerprint(each)) for each in listed]
         if keys == self._keys and not self._unread:
             return False
         read = self._read
         new = [(key, each) for key, each in zip(keys, listed, strict=True) if key not in read]
-        del listed  # from here on only the new ones are held, and each only until it was read
+        del listed  # from here on only new programs are held, each until it is read
         new.sort(key=lambda each: -(_local_devices(each[1]) or 0))
         new.reverse()
         until = time.thread_time() + TURN_S
@@ -126,7 +127,10 @@ class LoadedPrograms:
         return True
 
     def _tell_recorded(self, board: Board) -> None:
-        """What a trace would hold of a launch; of several programs of one name, of the largest."""
+        """Put the number of events that a launch adds to a trace onto the board, by program name.
+
+        If several programs have one name, the largest number counts.
+        """
         found: dict[str, int | None] = {}
         for each in self._read.values():
             if each.program is not None:
@@ -136,7 +140,7 @@ class LoadedPrograms:
         board.recorded = found if is_all else None
 
     def _time(self, compiles: dict[str, Compiled]) -> None:
-        """Of each name, the newest new program is the one whose compilation ended last."""
+        """Note compile times: for each name, the compilation that ended last made the newest program."""
         timed: set[str] = set()
         untimed, self._untimed = self._untimed, set()
         for key, read in self._read.items():
@@ -169,7 +173,7 @@ class LoadedPrograms:
 
 
 def _describe(executable: Any, *, alone: bool) -> wire.Program | None:
-    """None of a program that does not even tell its name."""
+    """Describe a program; None if its name cannot be read or its code is too large."""
     try:
         if (code := jaxprivate.code_bytes(executable)) and code > MOST_CODE_BYTES:
             return None
@@ -219,7 +223,7 @@ def _local_devices(executable: Any) -> int | None:
 
 
 def _devices(executable: Any, name: str, local: int | None) -> int | None:
-    """Of all processes together; unknown where a program of several devices is cut nowhere."""
+    """Return the number of devices in all processes; None if a program of several devices shards nothing."""
     with suppress(Exception):
         cuts = jaxprivate.cuts(executable)
         if cuts:

@@ -1,4 +1,4 @@
-"""The step of the run, by its launches or by what the script tells."""
+"""The step of the run, from its launches or from the script's calls of `agent.step()`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from jaxtop_agent.steps.pattern import Launch
     from jaxtop_agent.steps.progress import Progress
 
-# A step of more functions than these is told by the first ones.
+# Of a step with more functions than this, only the first ones are sent.
 MOST_FUNCTIONS = 8
-# So many looks are waited for until the programs were read.
+# The first looks, at most this many, wait until the programs are read.
 PATIENCE = 10
 
 
 class Launched(Protocol):
-    """What is read of the launch hook."""
+    """The launch hook, as far as this collector reads it."""
 
     def names(self) -> dict[int, str]: ...
     def since(self, at: int) -> list[Launch]: ...
 
 
 class StepRhythm:
-    """Nothing of it is worked out while nobody looks; launches are remembered all the same."""
+    """The step figures. They are computed only while there are viewers, but launches are always remembered."""
 
     name = "rhythm"
     share = budget.COLLECTOR
@@ -56,7 +56,7 @@ class StepRhythm:
         names: dict[int, str] = {}
         if self._launched is not None:
             self._recent += self._launched.since(self._recent[-1].at if self._recent else 0)
-            names = self._launched.names()  # now all that was launched until then has one
+            names = self._launched.names()  # read after the launches, so that each of them has a name
         if self._patience and board.sources.get("programs") == "on" and not _is_read(board.programs):
             self._patience -= 1
             return
@@ -70,7 +70,7 @@ class StepRhythm:
         board.rhythm = None
 
     def _learn(self, names: dict[int, str], programs: Programs | None, windows: tuple[Window, ...]) -> None:
-        """What is known of the functions; of several programs with one name, the newest tells its bytes."""
+        """Update the facts about functions; of several programs with one name, the newest gives the bytes."""
         told_by = len(names), programs, windows
         if told_by == self._told_by:
             return
@@ -114,12 +114,12 @@ class StepRhythm:
 
 
 def _is_read(programs: Programs | None) -> bool:
-    """Whether all programs are known; before, an evaluation would be taken for a step."""
+    """Return whether all programs are read; before that, an evaluation would be mistaken for a step."""
     return programs is not None and not programs.rest
 
 
 def _durations(windows: tuple[Window, ...]) -> dict[str, int]:
-    """How long launches of each program took on the device, in the middle, in nanoseconds."""
+    """Return the median duration in nanoseconds of each program's launches on the device."""
     found: dict[str, list[int]] = {}
     for window in windows:
         for launch in window.launches:

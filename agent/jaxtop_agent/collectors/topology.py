@@ -1,4 +1,4 @@
-"""Which devices this process has, and its place among the processes of the run."""
+"""The devices of this process, and its place among the processes of the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TopologyOfProcess:
-    """Read once for each set of backends: a program may clear them and bring up others."""
+    """The topology, read once per set of backends: a program may clear these and create others."""
 
     name = "devices"
     share = budget.COLLECTOR
@@ -39,7 +39,7 @@ class TopologyOfProcess:
         self._seen = weakref.ref(client)  # not its id, which the next client may get
 
     def forget(self, board: Board) -> None:
-        """The devices of a process do not change while it runs."""
+        """Keep the devices: those of a process do not change while it runs."""
 
 
 def _describe(device: Any) -> Device:

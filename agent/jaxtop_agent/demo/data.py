@@ -1,4 +1,4 @@
-"""The demo's text: source code that every Python installation carries, so that it needs no network."""
+"""The demo's text: source code that every Python installation has, so that no network is needed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from jaxtop_agent.demo.model import CONTEXT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LENGTH = CONTEXT + 1  # what each byte is followed by is what the model learns
+LENGTH = CONTEXT + 1  # one more: the model learns the byte that follows each byte
 BOOKS = (argparse, ast, dataclasses, inspect, logging, pathlib, subprocess, textwrap)
 
 
 class Corpus(NamedTuple):
-    """Bytes to learn from, and bytes the model never trains on."""
+    """The bytes to train on, and bytes that the model never trains on."""
 
     train: NDArray[np.uint8]
     held_out: NDArray[np.uint8]
 
 
 def corpus() -> Corpus:
-    """The text as bytes, its last tenth held out."""
+    """Return the text as bytes, with its last tenth held out."""
     text = "\n".join(inspect.getsource(book) for book in BOOKS)
     codes = np.frombuffer(text.encode(), np.uint8)
     cut = len(codes) * 9 // 10
@@ -40,10 +40,10 @@ def corpus() -> Corpus:
 
 
 def batch(text: NDArray[np.uint8], draw: tuple[int, ...], rows: int, sharding: Any) -> Any:
-    """`rows` excerpts: one global array, of which each process cuts its own shards only.
+    """Return `rows` excerpts as one global array, of which each process makes only its own shards.
 
-    Every process draws all the places, which costs nothing, so the whole depends on `draw` alone and
-    not on how many processes share it.
+    Every process draws all positions, which costs nothing. So the batch depends on `draw` alone, and not on
+    the number of processes.
     """
     starts = np.random.default_rng(draw).integers(len(text) - LENGTH, size=rows)
     offsets = np.arange(LENGTH)

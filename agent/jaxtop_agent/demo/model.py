@@ -1,4 +1,4 @@
-"""A decoder-only transformer over bytes, split the Megatron way: heads, hidden units and vocabulary."""
+"""A decoder-only transformer over bytes, sharded as in Megatron: heads, hidden units and vocabulary."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LAYERS = 2
 HEADS = 4
 HIDDEN = 4 * WIDTH
 
-# By the key of a weight. Adam's moments carry the keys of their weights, so this lays them out too;
-# what is not named here (positions, counters) is whole on every device. Layers come first.
+# The layout by the key of a weight. Adam's moments have the keys of their weights, so it applies to them too.
+# Arrays that are not named here (positions, counters) are whole on every device. The first axis is the layer.
 LAYOUT = {
     "embed": ("model", None),
     "qkv": (None, None, None, "model", None),
@@ -34,7 +34,7 @@ LAYOUT = {
 
 
 class TrainState(NamedTuple):
-    """Everything that a step reads and replaces."""
+    """The state that a step reads and replaces."""
 
     params: Any
     opt_state: Any
@@ -42,7 +42,7 @@ class TrainState(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The compiled parts, and how a batch has to lie for them."""
+    """The jitted functions, and the sharding that they expect of a batch."""
 
     init: Callable[[], TrainState]
     train_step: Callable[[TrainState, Any], tuple[TrainState, Any]]
@@ -51,7 +51,7 @@ class Model(NamedTuple):
 
 
 def build(mesh: Any, seed: int) -> Model:
-    """The model on `mesh`, whose axes are called data and model."""
+    """Build the model on `mesh`, whose axes are called data and model."""
     optimizer = optax.chain(
         optax.clip_by_global_norm(1.0),
         optax.adamw(optax.warmup_constant_schedule(0.0, 3e-3, warmup_steps=50), weight_decay=0.01),
@@ -61,9 +61,9 @@ def build(mesh: Any, seed: int) -> Model:
         return NamedSharding(mesh, P(*axes))
 
     def train_step(state: TrainState, tokens: Any) -> tuple[TrainState, Any]:
-        # A gradient for each part of the batch first, then their mean: so the hosts exchange each kind of
-        # weight once. Otherwise every layer is sent alone, and between processes on one machine a
-        # message is dearer than its bytes.
+        # We compute a gradient for each part of the batch, then their mean: so the hosts exchange each kind
+        # of weight once. Otherwise every layer is sent alone, and between processes on one machine a message
+        # costs more than its bytes.
         parts = tokens.reshape(mesh.shape["data"], -1, tokens.shape[-1])
         on_each = jax.vmap(jax.value_and_grad(loss_of), in_axes=(None, 0), spmd_axis_name="data")
         loss, grads = jax.tree.map(lambda x: jnp.mean(x, axis=0), on_each(state.params, parts))
@@ -81,15 +81,15 @@ def build(mesh: Any, seed: int) -> Model:
         return on_mesh(*LAYOUT.get(keys[-1], ())) if keys else on_mesh()
 
     def fresh() -> TrainState:
-        # Made by NumPy: to compile random numbers would take longer than to compile the whole step.
+        # NumPy makes the numbers: to compile random numbers would take longer than to compile the whole step.
         params = _fresh_params(np.random.default_rng(seed))
         return TrainState(params, optimizer.init(params), np.zeros((), np.int32))
 
     layout = jax.tree_util.tree_map_with_path(place, jax.eval_shape(fresh))
     return Model(
         init=lambda: jax.tree.map(_own_shards, fresh(), layout),
-        # The layout is said, not inferred: a state that came back laid out otherwise would compile a
-        # second step, and its memory could not be used again.
+        # The layout is explicit: a state that came back with another layout would compile a second step, and
+        # its memory could not be reused.
         train_step=jax.jit(train_step, donate_argnums=0, out_shardings=(layout, on_mesh())),
         eval_step=jax.jit(eval_step, out_shardings=on_mesh()),
         batch_sharding=on_mesh("data", None),
@@ -105,7 +105,7 @@ def _fresh_params(rng: np.random.Generator) -> Any:
     def weight(*shape: int, scale: float = 0.02) -> Any:
         return np.float32(scale) * rng.standard_normal(shape, np.float32)
 
-    # What adds to the residual stream starts smaller, the more layers add to it.
+    # Weights that add to the residual stream start smaller, the more layers add to it.
     residual = 0.02 / (2 * LAYERS) ** 0.5
     head = WIDTH // HEADS
     return {
@@ -121,16 +121,19 @@ def _fresh_params(rng: np.random.Generator) -> Any:
 
 
 def _loss(params: Any, tokens: Any, whole: Callable[[Any], Any]) -> Any:
-    """Mean cross entropy, in nats a byte, of each byte given those before it."""
+    """Return the mean cross entropy, in nats per byte, of each byte given the bytes before it."""
     tokens = tokens.astype(jnp.int32)
     logits = _logits(params, tokens[:, :-1], whole)
-    # As a product, not a lookup: each device then needs only its own part of the vocabulary.
+    # A product instead of a lookup: each device then needs only its own part of the vocabulary.
     chosen = jnp.sum(logits * jax.nn.one_hot(tokens[:, 1:], VOCABULARY), axis=-1)
     return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - chosen)
 
 
 def _logits(params: Any, tokens: Any, whole: Callable[[Any], Any]) -> Any:
-    """`whole` gathers the residual stream, split only inside a block, on every device of the model axis."""
+    """Return the logits.
+
+    `whole` gathers the residual stream on every device of the model axis. It is split only inside a block.
+    """
 
     def block(x: Any, weights: Any) -> tuple[Any, None]:
         x = whole(x + _attention(weights, _norm(x)))

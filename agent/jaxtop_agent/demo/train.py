@@ -27,7 +27,7 @@ STAY = 60.0  # seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train until the steps or the seconds are over."""
+    """Train until the given steps or seconds have passed."""
     args = _parse(argv)
     _prepare_environment(args.devices)
     joined, leaving = threading.Event(), threading.Event()
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         train(args.duration, args.steps, args.seed)
     except Exception as error:
         if leaving.is_set():
-            # The others have gone; this is no error, and the other thread is about to end the process.
+            # The other processes have left. This is no error: the signal thread is about to end the process.
             time.sleep(2 * LEAVE_WITHIN)
         if joined.is_set():
             _stay_after(error, args.duration)
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def train(duration: float | None, steps: int | None, seed: int) -> None:
     """Train for the same number of steps in every process."""
-    import jax  # here and below: jax reads the environment when it is imported, so not before main
+    import jax  # here and below: jax reads the environment at import, and main sets it
 
     from jaxtop_agent.demo import data, model
 
@@ -78,7 +78,7 @@ def train(duration: float | None, steps: int | None, seed: int) -> None:
         state, loss = lm.train_step(state, tokens)
         agent.step(i, tokens=rows * model.CONTEXT, loss=loss)
         report.loss = loss
-        # Without this wait the main thread would run far ahead of the devices, and stop long after them.
+        # Without this wait the main thread runs far ahead of the devices, so a stop takes effect much later.
         in_flight.append(loss)
         if len(in_flight) > STEPS_IN_FLIGHT:
             in_flight.popleft().block_until_ready()
@@ -87,10 +87,10 @@ def train(duration: float | None, steps: int | None, seed: int) -> None:
 
 
 class Throttle:
-    """How many steps everyone takes before asking again.
+    """The number of steps that all processes take before they agree again whether to continue.
 
-    Clocks differ, and who stopped a step before the others would leave them in a collective for ever.
-    So process 0 alone looks at its clock, and all take its word at the same step.
+    Clocks differ, and a process that stopped one step before the others would leave them in a collective
+    forever. So only process 0 reads its clock, and all processes follow its decision at the same step.
     """
 
     def __init__(self, duration: float | None) -> None:
@@ -100,7 +100,7 @@ class Throttle:
         self._asked = (0, 0.0)
 
     def go_on(self, i: int) -> bool:
-        """Ask, at step `until`, whether there is a next step, and how many after it."""
+        """Agree, at step `until`, whether there is a next step, and on the next value of `until`."""
         import numpy as np
         from jax.experimental import multihost_utils
 
@@ -111,7 +111,7 @@ class Throttle:
         since, then = self._asked
         self._asked = (i, now)
         if i == 0:
-            return 1  # it compiles, and so says nothing about the next
+            return 1  # the first step compiles, so its duration says nothing about the next one
         if since == 0:
             self._deadline = now + (float("inf") if self._duration is None else self._duration)
             return 4
@@ -121,7 +121,7 @@ class Throttle:
 
 
 class Report:
-    """What process 0 prints. Reading a loss waits for it, so it happens every two seconds, not every step."""
+    """The lines that process 0 prints: every two seconds, because to read a loss is to wait for it."""
 
     def __init__(self, *, silent: bool) -> None:
         self.loss: Any = None
@@ -163,7 +163,7 @@ class Report:
 
 
 def _mesh() -> Any:
-    """(data, model) over all devices; the model axis stays within a host, where talking is cheap."""
+    """Return a (data, model) mesh of all devices; the model axis stays within a host, for cheap exchange."""
     import jax
     import numpy as np
 
@@ -179,23 +179,24 @@ def _join_the_others(process: int, processes: int, coordinator: str) -> None:
         coordinator,
         processes,
         process,
-        # Else the coordinator listens on every address of the machine.
+        # Otherwise the coordinator listens on every address of the machine.
         coordinator_bind_address=coordinator,
-        # Else a demo started inside a Slurm or MPI job would take that job's numbers for its own.
+        # Otherwise a demo started inside a Slurm or MPI job would use the process numbers of that job.
         cluster_detection_method="deactivate",
-        # A host that someone stops, to see it stopped, may stay so for longer than jax would wait.
+        # A user may stop a host on purpose, for longer than jax waits by default.
         heartbeat_timeout_seconds=600,
     )
 
 
 def _leave_on_signals(joined: threading.Event, leaving: threading.Event) -> None:
-    """Ctrl-C and SIGTERM end the process quietly, wherever its main thread is.
+    """Make Ctrl-C and SIGTERM end the process quietly, whatever its main thread does.
 
-    The main thread may be inside a collective that the others have left, and would never see the
-    signal; and jax takes SIGTERM for a hint about preemption, and goes on. So a thread waits for both.
+    The main thread may be inside a collective that the other processes have left, and would never handle the
+    signal. And jax treats SIGTERM as a notice of preemption, and continues. So a thread waits for both
+    signals.
     """
     signals = (signal.SIGINT, signal.SIGTERM)
-    # Before other threads start: they inherit it, and any of them might be handed the signal.
+    # This comes before other threads start: they inherit the mask, and any of them might get the signal.
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
     def leave() -> None:
@@ -203,7 +204,8 @@ def _leave_on_signals(joined: threading.Event, leaving: threading.Event) -> None
         leaving.set()
         agent.stop()
         if joined.is_set():
-            # All at once, if the others were told as well: when process 0 goes first, jax aborts the rest.
+            # The processes leave together, if all got the signal: when process 0 leaves first, jax aborts
+            # the rest.
             farewell = threading.Thread(target=_part_from_the_others, daemon=True)
             farewell.start()
             farewell.join(LEAVE_WITHIN)
@@ -220,22 +222,22 @@ def _part_from_the_others() -> None:
 
 
 def _stay_after(error: Exception, duration: float | None) -> None:
-    """When a process is lost the others stay for a while, as it is then that one looks at them."""
+    """Keep this process alive for a while after another one was lost, so that the user can inspect it."""
     import jax
 
     if not isinstance(error, jax.errors.JaxRuntimeError):
         return
     process = jax.process_index()
     print(f"process {process}: training broke off: {error}".splitlines()[0], file=sys.stderr, flush=True)
-    # Process 0 goes last, or jax would abort the rest.
+    # Process 0 exits last, because jax aborts the rest when it exits.
     time.sleep(min(STAY, duration or STAY) + (LEAVE_WITHIN if process == 0 else 0))
     agent.stop()
-    # A plain exit would wait for the lost process, and be aborted by jax after minutes.
+    # A normal exit would wait for the lost process until jax aborts it after minutes.
     os._exit(1)
 
 
 def _keep_standard_output() -> None:
-    """Gloo reports every connection there, among our lines, and cannot be told not to."""
+    """Keep standard output for our lines: Gloo prints every connection there, and no option prevents it."""
     sys.stdout = os.fdopen(os.dup(1), "w", closefd=False)
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
@@ -246,7 +248,7 @@ def _prepare_environment(devices: int) -> None:
     if "--xla_force_host_platform_device_count" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={devices}".strip()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    # The demo speaks to this machine only, and through a proxy its processes would never find one another.
+    # The demo connects only within this machine; through a proxy its processes would never find each other.
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         del os.environ[name]
 

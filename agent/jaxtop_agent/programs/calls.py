@@ -87,9 +87,7 @@ class Calls:
         if computation in entries:
             return 1
         if computation not in self._times:
-            self._times[computation] = (
-                None  # ends a recursion: the count of a computation that calls itself is unknown
-            )
+            self._times[computation] = None  # ends recursion: a computation that calls itself has no count
             self._times[computation] = self._sum(computation, entries, depth)
         return self._times[computation]
 

@@ -1,4 +1,4 @@
-"""A collective as written in the compiler's text, with the meaning of the ids in its groups, and its bytes."""
+"""A collective as the compiler writes it, with the meaning of the ids in its groups, and its bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The members of each collective: replica groups in their three notations, as places in the device assignment.
+"""Collectives' members: replica groups in their three notations, as places in the device assignment.
 
 `{{0,2},{1,3}}` lists the groups. `[2,4]<=[4,2]T(1,0)` numbers the devices, reshapes, transposes, and has one
 group in each row. `mesh['a'=4,'b'=2] {'b'}` groups along axes of a mesh, or along parts of axes, as in

@@ -70,9 +70,7 @@ class Module:
     def __init__(self) -> None:
         self._found: list[Found] = []
         self._calls = Calls()
-        self._before: dict[
-            str, str
-        ] = {}  # from each continuation of an operation to the instruction it continues
+        self._before: dict[str, str] = {}  # from a later part of an operation to the part before it
         self._unread = 0
         self._calls_back = False
 
@@ -110,7 +108,7 @@ class Module:
     def finish(
         self, places: Places | None, pause: Callable[[], None], entries: set[str] | None = None
     ) -> Reading:
-        """Return the reading; call it only once. The default `entries` are the computations without a caller."""
+        """Return the reading, once. Without `entries`, the computations without a caller are the entries."""
         entries = self.uncalled(pause) if entries is None else entries
         table = Table(places)
         counted = Counter(each.computation for each in self._found)

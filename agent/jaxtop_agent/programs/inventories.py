@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     Key = tuple[int, Any]
 
-# Older versions of JAX only print a whole module at once, and hold the GIL meanwhile: some milliseconds for a
-# module of this many computations, in full and in brief.
+# Where JAX can only print a whole module at once, it holds the GIL meanwhile: some milliseconds for a module
+# of this many computations, printed in full and in brief.
 MOST_WHOLE, MOST_BRIEF = 250, 600
 TOO_LARGE = "this version of JAX would hold the script up while it prints a program of this size"
 # Reading a program's number holds the GIL too: 30 µs per computation, and 300 µs in older versions.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Loaded(NamedTuple):
-    """A loaded program: `number` is the compiler's module number, `ops` are its collectives; None if unknown."""
+    """A loaded program: `number` is the compiler's module number, `ops` its collectives; None if unknown."""
 
     name: str
     fingerprint: str | None

@@ -184,9 +184,7 @@ class Operations:
         summary = self._summaries.get(computation)
         if summary is None or depth > DEEPEST:
             return _UNKNOWN
-        self._works[computation] = (
-            _UNKNOWN  # ends a recursion: the work of a computation that calls itself is unknown
-        )
+        self._works[computation] = _UNKNOWN  # ends recursion: a computation that calls itself has no figure
         operations, touched, at_least = summary.operations, summary.bytes, summary.at_least
         executed: int | None = summary.executed
         for call in summary.calls:

@@ -1,4 +1,5 @@
-"""The step that a run repeats, and how long it takes, by its launches or by what the script tells.
+"""The step that a run repeats, and its duration, from launches or from the script's calls of `agent.step()`.
 
-Pure: numbers in, numbers out. `collectors/steps.py` brings them in, and puts what is found on the board.
+The package is pure: numbers in, numbers out. `collectors/steps.py` supplies the numbers, and puts the result
+on the board.
 """

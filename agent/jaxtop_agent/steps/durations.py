@@ -1,4 +1,4 @@
-"""How long steps take, from the moments at which they are closed."""
+"""The durations of steps, from the times at which they end."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# A step that takes so many times the usual is no step: the script saved its state, or somebody stopped it.
-# What is shorter than this is no pause, however short the steps are.
+# A gap this many times as long as usual is a pause: the script saved its state, or somebody stopped it. A
+# shorter gap than SHORTEST_PAUSE_NS is no pause, however short the steps are.
 PAUSE, SHORTEST_PAUSE_NS = 10, 250_000_000
-# JAX launches so many programs ahead of the device, at most.
+# JAX launches at most this many programs ahead of the device.
 AHEAD = 32
-# Within so short a time scripts only launch; what they wait for shows in the few gaps that are much longer.
+# A gap this short is only the time that launching takes. The waits are in the few gaps that are much longer.
 ONLY_LAUNCHED_NS = 3_000_000
-# How often a step launches each function is counted over so many of them.
+# The gaps over which the launches of each function per step are counted.
 COUNTED = 64
-# Where steps are but one part in so many of the time, they are waited for elsewhere.
+# If steps seem to take less than one part in this many of the time, the script waits for them elsewhere.
 HARDLY_SEEN = 10
-# A gap so many times the usual ends a stretch in which launches ran ahead of the device.
+# A gap this many times as long as usual ends a stretch in which launches ran ahead of the device.
 WAITED = 3
-# Where launches run ahead, one wait for the device is so many times as long as another.
+# Where launches run ahead, waits for the device differ in length by up to this factor.
 WAITS_DIFFER = 4
 
 
 class Gap(NamedTuple):
-    """The time from the end of a step to that of the next one, and how many steps it holds.
+    """The time from the end of one step to the end of the next, and the number of steps in it.
 
-    `launched` tells how often each function was launched meanwhile, `first` how long after the beginning.
+    `launched` has the number of launches of each function in the gap, `first` the time from the beginning of
+    the gap to the function's first launch.
     """
 
     end: int
@@ -40,7 +41,7 @@ class Gap(NamedTuple):
 
 
 def launches_a_step(gaps: Sequence[Gap]) -> dict[int, float]:
-    """How often a step launches each of the functions that it launches as a rule."""
+    """Return how often a step launches each of its usual functions."""
     usual, latest = _usual(gaps), gaps[-COUNTED:]
     steps = sum(gap.steps for gap in latest)
     return {each: sum(gap.launched.get(each, 0) for gap in latest) / steps for each in usual}
@@ -51,24 +52,24 @@ def _usual(gaps: Sequence[Gap]) -> frozenset[int]:
 
 
 def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, float]]:
-    """When steps ended, and how long each took; what was done between steps is left out.
+    """Return when each step ended and how long it took, without the work between steps.
 
-    Left out is what follows the launch of another function than usual (an evaluation), and pauses. Where
-    launches ran ahead of the device, each step of such a stretch took the same share of it.
+    Left out are pauses, and the part of a gap that follows the launch of an unusual function, such as an
+    evaluation. Where launches ran ahead of the device, each step of the stretch gets an equal share of it.
 
     Args:
-        gaps: The gaps, in their order; at least one.
-        device_ns: How long a step's programs take on the device, where a profiler has told it.
+        gaps: The gaps in order, at least one.
+        device_ns: How long the programs of a step take on the device, if the profiler measured it.
     """
     launches = _usual(gaps)
     alike = [gap for gap in gaps if launches.issuperset(gap.launched)]
-    if len(alike) * 2 < len(gaps):  # there is nothing usual in it
+    if len(alike) * 2 < len(gaps):  # most gaps differ, so no set of functions is usual
         alike, launches = list(gaps), frozenset().union(*(gap.launched for gap in gaps))
     usual = median(gap.duration / gap.steps for gap in alike)
     steps, passed = sum(gap.steps for gap in gaps), sum(gap.duration for gap in gaps)
     if device_ns is not None and device_ns * steps > passed:
-        device_ns = None  # it was told of slower steps than these
-    # What was waited for before something else was launched may still be that of the steps.
+        device_ns = None  # it was measured on slower steps than these
+    # A wait before the launch of an unusual function may still be a wait for the steps.
     cut = [_until_other(gap, launches) for gap in gaps]
     if _is_hidden(gaps, alike, cut, usual, device_ns):
         return _by_the_device(gaps, device_ns)
@@ -78,9 +79,9 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
 
 
 def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterable[tuple[int, float]]:
-    """Each step took as long as its gap, but for those that were launched ahead and waited for at once."""
+    """Yield each step with the duration of its gap; steps launched ahead of one wait share its duration."""
     stretch: list[Gap] = []
-    debt, owed_from = 0.0, 0  # of how much time the device is behind, and from which step on
+    debt, owed_from = 0.0, 0  # how far the device is behind, and since which step
     for whole, gap in zip(gaps, cut, strict=True):
         each = gap.duration / gap.steps
         is_whole = gap is whole
@@ -89,12 +90,12 @@ def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterab
             debt = min(max(0.0, debt + usual - each), usual * AHEAD)
             owed_from = owed_from if debt else len(stretch)
             continue
-        if usual * WAITED < each <= WAITED * debt:  # it waited for what was launched ahead
+        if usual * WAITED < each <= WAITED * debt:  # this gap is the wait for the steps launched ahead
             yield from _shared([*stretch, gap], each)
         else:
             yield from _taken(stretch)
         stretch, debt, owed_from = [], 0.0, 0
-    if debt > usual * WAITED:  # what was launched ahead last has still to be waited for
+    if debt > usual * WAITED:  # the last launches ran ahead, and their wait is still to come
         stretch[owed_from:] = [gap for gap in stretch[owed_from:] if gap.duration * 2 >= usual * gap.steps]
     yield from _taken(stretch)
 
@@ -104,14 +105,14 @@ def _taken(gaps: Iterable[Gap]) -> Iterable[tuple[int, float]]:
 
 
 def _until_other(gap: Gap, launches: frozenset[int]) -> Gap:
-    """The part of a gap in which no other functions than these were launched."""
+    """Return the part of a gap before the first launch of a function that is not among these."""
     if launches.issuperset(gap.launched):
         return gap
     return gap._replace(duration=min(gap.first[each] for each in gap.first.keys() - launches))
 
 
 def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> bool:
-    """Whether most gaps are only the time that launching takes."""
+    """Return whether most gaps are only the time that launching takes."""
     if device_ns is not None:
         return usual * 1.5 < device_ns
     total = sum(gap.duration for gap in gaps)
@@ -120,9 +121,10 @@ def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> boo
 
 
 def _typical_wait(gaps: Sequence[Gap]) -> float:
-    """The gap, a step, on whose either side half of the time is; a pause that outweighs all others is no gap.
+    """Return the median gap per step, weighted by duration.
 
-    Launching takes uneven times itself, so a multiple of the usual gap does not tell waits from launches.
+    A pause that is longer than all other gaps together does not count. Launching itself takes uneven times,
+    so a multiple of the usual gap does not separate waits from launches.
     """
     longest_first = sorted(((gap.duration / gap.steps, gap.duration) for gap in gaps), reverse=True)
     total = sum(duration for _, duration in longest_first)
@@ -139,7 +141,7 @@ def _typical_wait(gaps: Sequence[Gap]) -> float:
 def _is_hidden(
     gaps: Sequence[Gap], alike: Sequence[Gap], cut: Sequence[Gap], usual: float, device_ns: int | None
 ) -> bool:
-    """Whether steps are waited for only with what is done between them."""
+    """Return whether the script waits for its steps only during the work between them."""
     seen = sum(gap.duration for gap in cut)
     if device_ns is not None:
         return seen * 1.5 < device_ns * sum(gap.steps for gap in alike)
@@ -147,13 +149,13 @@ def _is_hidden(
 
 
 def _by_the_device(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, float]]:
-    """What a profiler told; else all that was done, steps or not: more is not known."""
+    """Give each step the profiler's duration, else an equal share of all the time: no more is known."""
     share = device_ns or sum(gap.duration for gap in gaps) / sum(gap.steps for gap in gaps)
     return [(gap.end, share) for gap in gaps]
 
 
 def _shared(gaps: Iterable[Gap], longer_than: float) -> Iterable[tuple[int, float]]:
-    """Each stretch up to a gap that is as long, shared out among its steps."""
+    """Divide each stretch that ends with a gap of at least this duration per step among its steps."""
     stretch: list[Gap] = []
     for gap in gaps:
         stretch.append(gap)

@@ -1,4 +1,4 @@
-"""Follows the launches of a process, and tells its step."""
+"""The step of a process, found in its launches."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, is_still
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# So many steps are remembered; figures "of now" are of the last seconds, or of so many steps at least.
+# The steps that are remembered. Current figures cover the last seconds, but at least this many steps.
 REMEMBERED = 256
 RECENT_NS, FEWEST = 10_000_000_000, 20
-# After so many launches, or so long, it is seen whether they still repeat the pattern.
+# After this many launches, or this time, the pattern is checked again.
 VERIFY_EVERY, VERIFY_EVERY_NS = 128, 5_000_000_000
-# What is seen for less may all be launched ahead of the device: it tells nothing of how long steps take.
+# Within less time than this, all launches may run ahead of the device, and say nothing about step durations.
 SHORTEST_SIGHT_NS = 100_000_000
-# Fewer steps than this have no percentiles.
+# Percentiles need at least this many steps.
 FEWEST_FOR_PERCENTILES = 5
-# Operations of JAX that the script launches one by one make a step only if so many are repeated for so long.
+# JAX's own operations, launched one by one, make a step only if this many of them repeat for this long.
 FEWEST_EAGER, EAGER_LASTS_NS = 2, 10_000_000_000
-# The script may count in larger strides, but hardly in such.
+# The script may count in strides, but a longer one than this is implausible.
 LONGEST_STRIDE = 10_000
 
 
@@ -34,7 +34,7 @@ T = TypeVar("T", Launch, "Call")
 
 
 class Call(NamedTuple):
-    """The script told of a step: when, and of which, if it told a plain number."""
+    """A call of `agent.step()`: its time, and its step if that was a plain number."""
 
     at: int
     step: int | None
@@ -42,11 +42,12 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of functions, by their numbers.
+    """The known facts about functions, by function number.
 
-    Bytes that a launch takes and returns, operations that it does on all devices of the process together,
-    and of which functions this is a lower bound; which functions are JAX's own, and whether any of the
-    script's was ever launched; and how long launches take on the device, where a profiler has told it.
+    `arguments` and `results` are the bytes that a launch takes and returns. `flops` are its operations on all
+    devices of the process together, a lower bound for the functions in `at_least`. `own` are JAX's own
+    functions, and `has_functions` is true if any function of the script was ever launched. `device_ns` is the
+    duration of a launch on the device, if the profiler measured it.
     """
 
     arguments: Mapping[int, int | None] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class Facts:
 
 
 class StepFigures(NamedTuple):
-    """The step: its functions, and how long it takes. The percentiles are of so many `samples`."""
+    """The step: its functions and its durations. The percentiles are over `samples` steps."""
 
     functions: tuple[int, ...]
     is_told: bool
@@ -75,17 +76,17 @@ class StepFigures(NamedTuple):
 
 
 class Steps:
-    """Is shown all launches that are remembered, again and again; it knows by their time which are new."""
+    """The step finder. Each look passes all remembered launches; their times show which are new."""
 
     def __init__(self) -> None:
         self.serial = 0
         self.steps = 0
         self._pattern: Pattern | None = None
         self._is_told = False
-        # Up to when the launches were compared with the pattern, and what was known of them then.
+        # The time of the last launch that was compared with the pattern, and the facts at that comparison.
         self._verified = 0
         self._facts = Facts()
-        # What may be the step of a script without functions of its own, and since when it is repeated.
+        # The candidate step of a script without functions of its own, and since when it repeats.
         self._eager: Pattern | None = None
         self._eager_since = 0
         self._start_anew()
@@ -93,7 +94,7 @@ class Steps:
     def look(
         self, launches: Sequence[Launch], calls: Sequence[Call], facts: Facts, now: int
     ) -> StepFigures | None:
-        """The step as it is now; None while nobody can tell."""
+        """Return the current step; None while it is unknown."""
         if calls:
             if not self._is_told:
                 self._pattern, self._is_told = None, True
@@ -107,14 +108,14 @@ class Steps:
         return self._tell(facts, now)
 
     def _is_due(self, launches: Sequence[Launch], facts: Facts, now: int) -> bool:
-        """Whether it is worth the while to look for the pattern again."""
+        """Return whether the pattern should be searched again."""
         at, before = self._verified, self._facts
         if self._pattern is None or facts is not before or now - at > VERIFY_EVERY_NS:
             return True
         return len(launches) > VERIFY_EVERY and launches[-VERIFY_EVERY].at > at
 
     def _find_pattern(self, launches: Sequence[Launch], facts: Facts) -> None:
-        """Find what makes a step; and another, when that is no longer repeated."""
+        """Find the pattern of a step, unless the launches still repeat the current one."""
         self._verified, self._facts = launches[-1].at if launches else 0, facts
         carrying = makers(launches, facts.arguments, facts.results, facts.own)
         if not carrying:
@@ -126,9 +127,10 @@ class Steps:
             self._change(find(sequence, weights))
 
     def _find_eager(self, launches: Sequence[Launch], facts: Facts) -> None:
-        """Find a step of nothing but JAX's own operations, which must last: initializations look alike.
+        """Find a step of only JAX's own operations. It must last, because initializations look the same.
 
-        Where functions of the script were launched before, these make the step, though they are out of sight.
+        If functions of the script were ever launched, those make the step, although they are no longer
+        remembered.
         """
         if facts.has_functions:
             return
@@ -163,7 +165,7 @@ class Steps:
 
     def _follow(self, launches: Sequence[Launch], calls: Sequence[Call], own: frozenset[int]) -> None:
         if launches and self._seen and launches[0].at > self._seen:
-            self._closed = None  # some were forgotten before they were seen
+            self._closed = None  # some launches were dropped before this look
         hidden = own if self._pattern is None or own.isdisjoint(self._pattern.group) else frozenset()
         new = _after(launches, self._seen), _after(calls, self._seen_calls)
         self._seen = launches[-1].at if launches else self._seen
@@ -238,7 +240,7 @@ def _on_device(often: Mapping[int, float], device_ns: Mapping[int, int]) -> int 
 
 
 def _flops(often: Mapping[int, float], facts: Facts) -> float | None:
-    """Unknown where those of one of the script's own functions are."""
+    """Return the operations of a step; None if those of one of the script's functions are unknown."""
     total = 0.0
     for function, times in often.items():
         flops = facts.flops.get(function)
@@ -250,11 +252,11 @@ def _flops(often: Mapping[int, float], facts: Facts) -> float | None:
 
 
 def _pace(gaps: Sequence[Gap], now: int) -> float | None:
-    """Steps a second of the last seconds, with all that happened between them."""
+    """Return the steps per second over the last seconds, including the work between steps."""
     latest = [gap for gap in gaps if gap.end > now - RECENT_NS]
     latest = latest if len(latest) >= FEWEST else list(gaps[-FEWEST:])
     longest = max(gap.duration for gap in latest)
-    # A step that is under way counts once it takes longer than all of these.
+    # The unfinished step counts once it takes longer than all of these.
     waited = now - latest[-1].end
     span = sum(gap.duration for gap in latest) + (waited if waited > longest else 0)
     return sum(gap.steps for gap in latest) * 1e9 / span if span > 0 else None

@@ -1,4 +1,4 @@
-"""Which launches make a step: the group of functions that is launched again and again in the same order."""
+"""The launches that make a step: a group of functions that is launched repeatedly in the same order."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# So many launches are compared with those that come after them; a step may have a quarter as many.
+# The launches that are compared with later ones. A step may have a quarter as many.
 COMPARED = 512
 LONGEST = COMPARED // 4
 FEWEST = 6
-# Of the launches that a step repeats so many are the same again. What is launched at every twentieth step, or
-# less often, does not hide the step; what closes each ten launches makes a step of them.
+# The share of launches that must equal the launch one step later. A function that is launched every twentieth
+# step, or less often, does not hide the step. A function that closes every ten launches makes them one step.
 SAME, HARDLY_SAME = 0.9, 0.75
-# Functions that return so much less than others, and than they take, only look at the state.
+# A function that returns this many times less than other functions, and than it takes, only reads the state.
 SMALL = 20
 
 
 class Launch(NamedTuple):
-    """A launch: when, in nanoseconds, and of which function."""
+    """A launch: its time in nanoseconds, and its function."""
 
     at: int
     function: int
 
 
 class Pattern(NamedTuple):
-    """The group of launches of a step, and the launch that closes it: one of so many of that function."""
+    """The launches of a step, the function that closes it, and how often a step launches that function."""
 
     group: tuple[int, ...]
     closer: int
@@ -42,14 +42,14 @@ def makers(
     results: Mapping[int, int | None],
     own: frozenset[int],
 ) -> frozenset[int]:
-    """The functions that carry the run forward: neither JAX's own operations nor those that only look.
+    """Return the functions that advance the run: not JAX's own operations, nor functions that only read.
 
-    Empty where the script launches nothing but JAX's own operations.
+    The result is empty if the script launches only JAX's own operations.
 
     Args:
-        launches: The launches, in their order.
-        arguments: How many bytes each function takes, where that is known.
-        results: How many bytes each returns, likewise.
+        launches: The launches in order.
+        arguments: The bytes that each function takes, if known.
+        results: The bytes that each function returns, if known.
         own: The functions that are JAX's own operations.
     """
     functions = {launch.function for launch in launches} - own
@@ -65,17 +65,17 @@ def makers(
 
 
 def is_still(pattern: Pattern, sequence: Sequence[int]) -> bool:
-    """Whether launches go on to repeat it."""
+    """Return whether the launches still repeat the pattern."""
     if not set(pattern.group).issubset(sequence):
         return False
     return _same(sequence, len(pattern.group)) >= HARDLY_SAME
 
 
 def find(sequence: Sequence[int], weights: Mapping[int, float]) -> Pattern | None:
-    """The pattern of these functions, launched in this order; None if there are too few launches.
+    """Return the pattern of functions launched in this order; None if there are too few launches.
 
-    Where nothing is repeated in order, as when threads launch side by side, a step is a launch of the one
-    that weighs most, all its launches together.
+    If no order repeats, for example because several threads launch, a step is one launch of the function
+    whose launches together weigh most.
     """
     if len(sequence) < FEWEST:
         return None
@@ -86,7 +86,8 @@ def find(sequence: Sequence[int], weights: Mapping[int, float]) -> Pattern | Non
         return Pattern((heaviest,), heaviest, 1)
     windows = Counter(tuple(sequence[i : i + length]) for i in range(len(sequence) - length + 1))
     most = max(windows.values())
-    # The same group begins anywhere: that one is taken which ends with its rarest function, the latest of it.
+    # The same group may begin at any of its launches: we take the rotation that ends with a rarest function,
+    # and where that one is launched several times in a row, with the last of these.
     group = min(
         (each for each, count in windows.items() if count * 2 >= most),
         key=lambda each: (each.count(each[-1]), _repeats(each), each),
@@ -111,5 +112,5 @@ def _same(sequence: Sequence[int], length: int) -> float:
 
 
 def _repeats(group: tuple[int, ...]) -> int:
-    """How often a function of the group is launched twice in a row, across its end."""
+    """Return 1 if the group ends with the function that it begins with, else 0."""
     return int(len(group) > 1 and group[0] == group[-1])

@@ -1,4 +1,4 @@
-"""What the script says of its own progress with `agent.step()`."""
+"""The progress that the script reports with `agent.step()`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 MOST_METRICS = 16
 LONGEST_NAME = 100
-# Calls of which the time is remembered.
+# The calls whose times are remembered.
 REMEMBERED = 1024
-# The index stands among the metrics, under a key that no metric can have: it may be an array, too.
+# The index is stored among the metrics, because it may be an array too. No metric can have this key.
 INDEX = None
 
 
 class Progress:
-    """`step` runs on the user's thread and only stores; JAX's arrays are read later, once they are ready.
+    """The latest step and metrics. `step` runs on the user's thread and only stores the values.
 
-    One array a name is held at a time, until it can be read: while JAX computes ahead of the device, the
-    newest step's would never be ready.
+    JAX's arrays are read later, when they are ready. One array per name is held until it can be read: while
+    launches run ahead of the device, the array of the newest step would never be ready.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Progress:
         self._times: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED)
 
     def step(self, index: object, metrics: dict[str, object]) -> None:
-        """Note the step."""
+        """Store the step and its metrics."""
         self._calls += 1
         if self._is_closed:
             return
@@ -43,40 +43,40 @@ class Progress:
         self._note(INDEX, index)
         for name, value in islice(metrics.items(), MOST_METRICS):
             self._note(name[:LONGEST_NAME], value)
-        while len(self._values) > MOST_METRICS + 1:  # a script may invent names for ever
+        while len(self._values) > MOST_METRICS + 1:  # a script may use new names forever
             self._values.pop(next(name for name in self._values if name is not INDEX), None)
 
     @property
     def calls(self) -> int:
-        """How often the script told of a step."""
+        """The number of steps that the script reported."""
         return self._calls
 
     @property
     def last_at(self) -> float:
-        """When the script last told of a step, by the monotonic clock; 0 before it did."""
+        """The monotonic time in seconds of the last reported step; 0 before the first one."""
         return self._times[-1][0] / 1e9 if self._times else 0.0
 
     def recent(self) -> list[Call]:
-        """The last calls, in nanoseconds of the monotonic clock."""
+        """Return the last calls, with times in nanoseconds of the monotonic clock."""
         from jaxtop_agent.steps.finder import Call  # as below
 
         return [Call(*each) for each in self._times.copy()]
 
     def _note(self, name: str | None, value: Any) -> None:
-        # By its type: no property of a foreign object is called here, and no tracer of JAX is kept.
+        # The type decides, so that no property of a foreign object runs here and no tracer of JAX is held.
         try:
             if isinstance(value, int | float):
                 self._values[name] = value if name is INDEX else float(value)
             elif type(value).__module__ in {"numpy", "ml_dtypes"}:
                 self._values[name] = float(value.item())
             elif hasattr(type(value), "is_ready") and value.size == 1 and len(self._waiting) <= MOST_METRICS:
-                self._values.setdefault(name, None)  # so that the other thread never changes the size
+                self._values.setdefault(name, None)  # so that the other thread never resizes the dict
                 self._waiting.setdefault(name, value)
-        except Exception:  # no number, or far too large a one: no reason to end a training run
+        except Exception:  # not a number, or too large: this must not end a training run
             pass
 
     def gather(self) -> None:
-        """Read the arrays that are ready, and let go of them; on the thread that may touch JAX."""
+        """Read and release the arrays that are ready; call it on the thread that may use JAX."""
         for name, value in list(self._waiting.items()):
             if _is_ready(value):
                 number = _number(value)
@@ -85,8 +85,8 @@ class Progress:
                 self._waiting.pop(name, None)
 
     def read(self) -> Step | None:
-        """The latest step and metrics."""
-        from jaxtop.wire import Step  # loaded with the agent's threads; without JAX nobody needs it
+        """Return the latest step and metrics; None if no valid step was reported."""
+        from jaxtop.wire import Step  # loaded with the agent's threads; not needed without JAX
 
         values = self._values.copy()
         index = values.pop(INDEX, None)
@@ -96,16 +96,16 @@ class Progress:
         return Step(int(index), self._calls, metrics)
 
     def close(self) -> None:
-        """Hold nothing any more: nobody will read it."""
+        """Release the held arrays: nothing will read them."""
         self._is_closed = True
         self._waiting.clear()
 
 
 def _is_ready(value: Any) -> bool:
-    """Whether nothing is to be waited for: also true of what was deleted, donated, or failed."""
+    """Return whether a read would not wait; also true for deleted, donated and failed arrays."""
     try:
-        # JAX crashes when asked whether a deleted array is ready. So both are asked in one go, inside `any`:
-        # between two calls of ours the script might delete it.
+        # `is_ready` crashes on a deleted array. Both calls are made inside `any`, because the script might
+        # delete the array between two calls from Python code.
         return any(map(operator.call, (value.is_deleted, value.is_ready)))
     except Exception:
         return True
@@ -114,5 +114,5 @@ def _is_ready(value: Any) -> bool:
 def _number(value: Any) -> float | None:
     try:
         return float(value.item())
-    except Exception:  # deleted, not one number, on another host
+    except Exception:  # deleted, not a single number, or on another host
         return None

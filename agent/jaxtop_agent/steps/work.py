@@ -1,4 +1,4 @@
-"""The operations of a launch of a function, for which several programs may be loaded."""
+"""The operations of a launch of a function; a function may have several loaded programs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Done(NamedTuple):
-    """What a launch does on all devices of this process together; a lower bound if `at_least`."""
+    """The operations of a launch on all devices of this process together; a lower bound if `at_least`."""
 
     operations: int
     at_least: bool
 
 
 def of_functions(programs: Programs, windows: Sequence[Window]) -> dict[str, Done]:
-    """By the name of the programs; without those of which it is not known."""
+    """Return the work of a launch by program name, without names whose work is unknown."""
     loaded: dict[str, list[tuple[Program, int]]] = {}
     for program, seen_ms in zip(programs.programs, programs.seen_ms, strict=False):
         loaded.setdefault(program.name, []).append((program, seen_ms))
@@ -32,7 +32,7 @@ def of_functions(programs: Programs, windows: Sequence[Window]) -> dict[str, Don
 
 
 def _launched(name: str, since_ms: int, windows: Sequence[Window]) -> Mapping[str | None, int]:
-    """How often each program of a name was launched in the last window that saw any, if that is recent."""
+    """Return the launches of each program of a name, from the last window since `since_ms` that saw any."""
     for window in reversed(windows):
         if window.at_ms >= since_ms and (counts := window.launched().get(name)):
             return counts
@@ -40,7 +40,7 @@ def _launched(name: str, since_ms: int, windows: Sequence[Window]) -> Mapping[st
 
 
 def _done(variants: list[Program], launched: Mapping[str | None, int]) -> Done | None:
-    """Of programs that differ the mean of those that were launched, else the least."""
+    """Return the mean over the launches seen; without launches, the least of the programs."""
     known = {
         each.fingerprint: each.flops * each.local_devices
         for each in variants
