@@ -39,7 +39,7 @@ MOST_PASSES = 100
 
 
 class ArrayCensus:
-    """The array census, sent when it changes. Without an allocator, its sums are the device memory figures."""
+    """The census, sent when it changes. Where no allocator counts, its sums are the device memory figures."""
 
     name = "arrays"
     share = budget.CENSUS

@@ -111,9 +111,7 @@ class Compiles:
             with suppress(Exception):  # as above
                 self._end(threading.get_ident())
                 if event == EVENT:
-                    self._last.pop(
-                        threading.get_ident(), None
-                    )  # the next stage belongs to another compilation
+                    self._last.pop(threading.get_ident(), None)  # the next stage is a new compilation's
                     self.last_ended = time.monotonic()
                     function, took = _function(facts), round(duration * 1000)
                     self._note(function, took)

@@ -155,7 +155,7 @@ def _busy_share(before: _Reading | None, now: _Reading) -> int | None:
 
 
 def _held_back(before: _Reading | None, now: _Reading) -> int | None:
-    """Return the throttled share, at most the share of throttled periods: the kernel's time sums all cores."""
+    """Return the throttled share of time, at most that of periods: the kernel's time sums all cores."""
     share = _share(before, now, lambda each: each.limits.held_s)
     periods = _moved(before, now, lambda each: each.limits.periods)
     held = _moved(before, now, lambda each: each.limits.held_periods)

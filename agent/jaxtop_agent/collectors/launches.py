@@ -25,7 +25,7 @@ THE_REST = "(other functions)"
 # two such functions would look like two steps.
 OF_PMAP = frozenset({"_fun", "call_wrapped", "_multi_slice"})
 MANY, MOST_OF_PMAP = "\0", 16
-# Each remembered launch is one float: the seconds since the start, plus SPAN times the number of the function.
+# Each remembered launch is one float: the seconds since the start, plus SPAN times the function's number.
 # That is exact to 2 µs.
 REMEMBERED = 1024
 SPAN = 2.0**24

@@ -31,7 +31,7 @@ LONGEST_NAME = 120
 TURN_S = 0.01
 # The CPU backend records two events: the start of an instruction with its duration, and its end.
 EVENTS_AN_INSTRUCTION = 2
-# Programs of a plugin have their modules copied, so we skip programs with more code than this.
+# Reading a program of a plugin copies its modules, so we skip programs with more code than this.
 MOST_CODE_BYTES = 256 << 20
 
 # JAX reports the end of a compilation shortly after its program appears.

@@ -36,7 +36,7 @@ class Launched(Protocol):
 
 
 class StepRhythm:
-    """The step figures. They are computed only while there are viewers, but launches are always remembered."""
+    """The step figures, computed only while there are viewers; launches are always remembered."""
 
     name = "rhythm"
     share = budget.COLLECTOR

@@ -1,4 +1,4 @@
-"""What a window would record: the events of the programs that are launched, known before it is opened."""
+"""The expected contents of a window: the events of the launched programs, estimated before it opens."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NOT_READ = "for programs to be read"
 
 
 class Expected(NamedTuple):
-    """The events of a second, None where nobody knows; and those of the smallest launch with collectives."""
+    """The events per second, and the events of the smallest launch with collectives; None if unknown."""
 
     per_second: float | None = None
     launch: int | None = None
 
 
 class Load:
-    """Compares how often each function was launched at two looks."""
+    """An estimate of the events, from the launches of each function between two looks."""
 
     def __init__(self, board: Board, launches: Callable[[], Mapping[str, int]]) -> None:
         self._board = board
@@ -34,7 +34,7 @@ class Load:
 
     @property
     def why_closed(self) -> str | None:
-        """Why there is nothing for a window to measure; None where there is, or may be."""
+        """Why a window has nothing to measure; None if it has, or may have, something."""
         board = self._board
         inventories = board.inventories.values()
         if any(each.collectives or each.unread or each.rest or each.why_not for each in inventories):
@@ -42,7 +42,7 @@ class Load:
         return NOT_READ if board.recorded is None else NO_COLLECTIVES
 
     def look(self, now: float, most: int) -> Expected:
-        """What is to be expected, by the launches since the last look; `most` is what a window may hold."""
+        """Estimate the events from the launches since the last look; `most` is the limit of a window."""
         passed, before, recorded = now - self._at, self._before, self._board.recorded
         self._at, self._before = now, self._by_program()
         launched = {name: count - before.get(name, 0) for name, count in self._before.items()}
@@ -60,7 +60,7 @@ class Load:
         return Expected(events / passed if seen else None, smallest)
 
     def recorder(self) -> Callable[[], int]:
-        """A function that says how many events were launched since now, of programs that are known."""
+        """Return a function that counts the events of known programs launched from now on."""
         before, sizes = self._by_program(), self._board.recorded or {}
         return lambda: sum(
             (count - before.get(name, 0)) * (sizes.get(name) or 0)

@@ -1,4 +1,4 @@
-"""The lock of the script's own profiler, held while a window is open, with a bell at the door."""
+"""The lock of the script's own profiler, held during a window, which ends early if the script wants it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class DoorLock:
-    """Stands in front of a real lock: whoever wants it rings first, then waits for the real one.
+    """A replacement for a real lock: a thread that acquires it first rings the bell, then waits for the lock.
 
-    So the script's `start_trace`, which takes this lock, waits for no longer than the window needs to close.
+    So the script's `start_trace`, which takes this lock, waits only until the window is closed.
     """
 
     def __init__(self, real: Any, ring: Callable[[], None]) -> None:
@@ -41,10 +41,10 @@ class DoorLock:
 
 
 class HeldDoor:
-    """The script's lock, taken for a window and put back after it: `with HeldDoor(...) as door`.
+    """The script's lock, taken for a window and restored after it: `with HeldDoor(...) as door`.
 
-    `door` is None if the lock was taken, which is then no time for a window. While the real lock is ours, the
-    door is in its place: so a forked child sees by the door alone that there is something to undo.
+    `door` is None if the lock was already taken; no window may open then. While we hold the real lock, the
+    door replaces it. So the presence of the door alone shows a forked child that it has to restore the lock.
     """
 
     def __init__(self, owner: Any, ring: Callable[[], None]) -> None:
@@ -69,9 +69,9 @@ class HeldDoor:
             self._owner.lock = self._door.real
 
     def forsake(self) -> None:
-        """In a forked child: put a new lock in place of the door; no thread is left to open the real one.
+        """Replace the door with a new lock in a forked child, where no thread can release the real one.
 
-        It waits for nothing: that thread may have been anywhere in here when the process forked.
+        It must not wait, because that thread may have been anywhere in this class when the process forked.
         """
         if self._owner.lock is self._door:
             self._owner.lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""How far this machine's clock is from that of process 0, asked of its agent as NTP would."""
+"""The offset between this machine's clock and that of process 0, measured with its agent as NTP does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtop import keys, transport, wire
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
 
-# Clocks that are kept by NTP drift apart by less than a millisecond in that time.
+# Clocks that NTP adjusts drift apart by less than a millisecond in this time.
 EVERY_S = 600.0
 AGAIN_S = 60.0
 TRIES = 3
@@ -21,13 +21,16 @@ PIECE_MS = 100
 
 
 class ClockOffset:
-    """Asked by the registrar's thread while somebody watches; unknown, the clocks count as equal."""
+    """The clock offset, measured on the registrar's thread while there are viewers.
+
+    While it is unknown, the clocks count as equal.
+    """
 
     def __init__(self) -> None:
         self._due = 0.0
 
     def refresh(self, board: Board) -> None:
-        """Put the offset onto the board, if it is time."""
+        """Measure the offset if it is due, and put it onto the board."""
         roster, now = board.roster, time.monotonic()
         if roster is None or not board.is_watched or now < self._due:
             return
@@ -35,7 +38,7 @@ class ClockOffset:
         first = next((peer for peer in roster.peers if peer.process_index == 0), None)
         if first is None:
             return
-        if first.boot == board.identity.place.boot:  # one machine, one clock
+        if first.boot == board.identity.place.boot:  # processes of one machine share its clock
             found: tuple[float, float] | None = 0.0, 0.0
         else:
             found = _ask(first.requests, board)
@@ -46,7 +49,7 @@ class ClockOffset:
 
 
 def _ask(endpoint: str, board: Board) -> tuple[float, float] | None:
-    """How long the way took, and the seconds to add to our clock, of the try that was answered fastest."""
+    """Return the round trip and the seconds to add to our clock, from the try with the fastest answer."""
     best: tuple[float, float] | None = None
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:
@@ -68,10 +71,10 @@ def _ask(endpoint: str, board: Board) -> tuple[float, float] | None:
 
 
 def _exchange(question: transport.Question, board: Board) -> tuple[float, float] | None:
-    """How long the way took, and the offset it shows. The handshake is over before the clock is read."""
+    """Return the round trip and the measured offset; the handshake ends before the clock is read."""
     poller = zmq.Poller()
     poller.register(question.socket, zmq.POLLIN)
-    if not _wait(poller, board):  # the first answer only says that the connection stands
+    if not _wait(poller, board):  # the first answer only shows that the connection is established
         return None
     question.answer()
     sent = time.time()

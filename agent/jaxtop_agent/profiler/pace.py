@@ -1,4 +1,4 @@
-"""How far apart launches are, by the launch hook: there is nothing else to go by before the first window."""
+"""The time between launches, from the launch hook: the only source of it before the first window."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 FEWEST = 2
-# What is launched far less often than others is an evaluation, or the like, and no step.
+# A function that is launched this many times less often than another is no step: it may be an evaluation.
 RARE = 20
 
 
 class LaunchPace:
-    """Compares the totals of two looks."""
+    """The time between launches, from the launch totals of two looks."""
 
     def __init__(self) -> None:
         self._at = 0.0
@@ -23,9 +23,10 @@ class LaunchPace:
     def seconds(
         self, now: float, totals: Mapping[str, int], with_collectives: AbstractSet[str]
     ) -> float | None:
-        """The time between two launches of the slowest function that was launched again and again.
+        """Return the time between two launches of the slowest function that is launched repeatedly.
 
-        Functions that are known to hold collectives go before others. None where nothing was launched since.
+        Functions that are known to have collectives take precedence. None if no function was launched
+        repeatedly since the last look.
         """
         passed, before = now - self._at, self._totals
         self._at, self._totals = now, dict(totals)

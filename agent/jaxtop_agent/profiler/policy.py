@@ -1,4 +1,4 @@
-"""Whether windows are taken by themselves, on request, or not at all."""
+"""The policy for windows: automatic, on request, or off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SAMPLED, ON_REQUEST, OFF = "sampled", "on request", "off"
 
 
 def why_not_sampled(policy: str, platform: str, profiler: Profiler) -> str | None:
-    """None where windows are taken by themselves; else why only on request, as the source says it."""
+    """Return why windows are taken only on request, as the source's state; None if they are automatic."""
     if policy != ON_REQUEST:
         reason = _reason(policy, platform, profiler)
         return None if reason is None else f"{ON_REQUEST}: {reason}"

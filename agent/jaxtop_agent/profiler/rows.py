@@ -1,4 +1,4 @@
-"""From what a trace holds to the message: whole launches, a row a collective, and which of them are sent."""
+"""The window message from a trace: whole launches, one row per collective, and the choice of rows to send."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.profiler.traces import Op, Seen, Span
     from jaxtop_agent.programs.loaded import Loaded
 
-# A viewer hears them from every process, and keeps up with so many in all.
+# A viewer receives rows from every process, and can process ALL_ROWS in total.
 MOST_ROWS, ALL_ROWS, FEWEST_ROWS = 512, 8192, 32
 MOST_DURATIONS = 16_384
 MOST_LAUNCHES = 256
@@ -46,7 +46,7 @@ class _Launched(NamedTuple):
 
 
 def room(process_count: int, devices: int) -> int:
-    """How many rows this process may send of one window."""
+    """Return how many rows of one window this process may send."""
     fair = max(FEWEST_ROWS, min(MOST_ROWS, ALL_ROWS // max(1, process_count)))
     return max(1, min(fair, MOST_DURATIONS // max(1, devices)))
 
@@ -54,7 +54,7 @@ def room(process_count: int, devices: int) -> int:
 def message(
     seen: Seen, devices: Sequence[int], loaded: Sequence[Loaded], limit: int, blank: Window
 ) -> Window:
-    """The window as it is sent, of what is known of it already."""
+    """Return the window message; `blank` has the fields that are already known."""
     launched = _launches(seen, devices)
     programs: dict[tuple[str, str | None], int] = {}
     ops: dict[str, int] = {}
@@ -105,7 +105,7 @@ def _note(seen: Seen, launched: list[_Launched]) -> str:
 
 
 def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
-    """Those that are whole on every local device they ran on, in the order of their starts."""
+    """Return the launches that are whole on every local device they ran on, by start time."""
     spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
     for span in seen.spans:
         spans[span.module, span.run].append(span)
@@ -138,7 +138,7 @@ def _launches(seen: Seen, devices: Sequence[int]) -> list[_Launched]:
 
 
 def _rows(of_devices: list[list[Op]]) -> list[_Row]:
-    """Row by row the same round of the same collective on all devices."""
+    """Return one row for each round of each collective, with its durations on all devices."""
     found: dict[tuple[str, int], list[Op | None]] = {}
     for place, ops in enumerate(of_devices):
         rounds: Counter[str] = Counter()
@@ -155,11 +155,11 @@ def _rows(of_devices: list[list[Op]]) -> list[_Row]:
 
 
 def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Launched, list[_Row]]]:
-    """Launches with as many of their rows as there is room for, in order of time.
+    """Return launches, in order of time, with as many of their rows as fit.
 
-    All hosts must choose the same without talking, so what decides is what they share: the run id and the
-    slot. Every program has its turn before any has a second; of a launch that alone is too large, other rows
-    are sent in each slot.
+    All hosts must make the same choice without communication, so it depends only on values that they share:
+    the run id and the slot. Each program gets one launch before any gets a second. Of a launch that alone
+    exceeds the limit, each slot sends other rows.
     """
     turns: defaultdict[str, list[_Launched]] = defaultdict(list)
     for each in launched:
@@ -177,12 +177,14 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
             rows = _some(rows, left, slot) if left == limit else []
         left -= len(rows)
         chosen.append((each, rows))
-    chosen.sort(key=lambda entry: not entry[0].rows)  # where not all fit, those without collectives go first
+    chosen.sort(
+        key=lambda entry: not entry[0].rows
+    )  # if not all fit, launches without rows are dropped first
     return sorted(chosen[:MOST_LAUNCHES], key=lambda entry: entry[0].start)
 
 
 def _some(rows: list[_Row], limit: int, slot: int) -> list[_Row]:
-    """Rows lie around a circle by their names, and each slot begins elsewhere on it."""
+    """Return some of the rows: a hash of the name orders them in a ring, and each slot starts elsewhere."""
 
     def turn(row: _Row) -> int:
         return (_spread(zlib.crc32(f"{row.op} {row.occurrence}".encode())) + _spread(slot)) & _MASK
@@ -191,7 +193,11 @@ def _some(rows: list[_Row], limit: int, slot: int) -> list[_Row]:
 
 
 def _spread(run: int) -> int:
-    """Run ids count up over all programs: taken as they are, every second would always be the same one's."""
+    """Return a hash of a run id.
+
+    Run ids ascend over all programs, so unhashed ids would often follow a regular pattern: with two programs
+    in turn, every second id always belongs to the same one.
+    """
     return (run * 0x9E3779B97F4A7C15) & _MASK
 
 

@@ -1,4 +1,4 @@
-"""When windows are taken, and how long they are: the same moment on all hosts, within a budget on each."""
+"""The times and lengths of windows: at the same moment on all hosts, within a budget on each."""
 
 from __future__ import annotations
 
@@ -7,45 +7,48 @@ from typing import NamedTuple
 
 from jaxtop_agent.core import budget
 
-# A slot of the wall clock. Every host uses those whose number is a multiple of its own power of two, so that
-# the slots of a host for which windows are dear are slots of all others as well.
+# The length of a slot of the wall clock. Each host uses the slots whose number is a multiple of its own power
+# of two. So the slots of a host on which windows are expensive are slots of all other hosts too.
 SLOT_S = 4.0
-# As many as a first verdict wants, and one to spare; those that held no launch are tried again.
+# The number of windows that a first verdict needs, and one more. Windows without a launch are repeated.
 FIRST_WINDOWS, FIRST_TRIES = 5, 15
 RAREST = 9  # every 2^9 slots, which is half an hour
 
-TIME_SHARE = 0.04  # that a window is open
-# By how much steps take longer within a window, as measured on CPUs: so much of its time, or by event.
+TIME_SHARE = 0.04  # the largest share of the time in which a window is open
+# The slowdown of steps within a window, as measured on CPUs: a share of its time, or seconds per event.
 SLOWDOWN, SLOWDOWN_AN_EVENT_S = 0.02, 1e-6
 
-# Whole steps are what counts. A verdict wants several: of short steps more of them fit into a window.
+# Only whole steps count, and a verdict needs several. If steps are short, a window holds more of them.
 STEPS, SPARE_S = 2.5, 0.06
 MORE_STEPS, MORE_STEPS_S = 5.5, 0.6
 SHORTEST_S, LONGEST_S = 0.08, 3.0
-# The first one only learns how much a trace weighs here.
+# The first window only measures how large a trace is here.
 LONGEST_FIRST_S = 0.3
 REQUESTED_S = 1.0
-# A window on request begins on a beat: a viewer's requests do not reach all hosts in the same instant.
+# A requested window begins on a beat, because a viewer's requests do not reach all hosts at the same time.
 BEAT_S, AHEAD_S = 0.5, 0.2
-# An event takes 4 µs to collect, 4 µs to read, and 0.4 µs under the GIL when the trace is dropped; where
-# stopping holds the GIL, too, 3 µs. So it is held for 5 ms; a person who asks for a window may have it for
-# longer. Where fewer events hold the steps, shorter windows come the oftener for it.
+# An event takes 4 µs to collect and 4 µs to read. The GIL is held for 0.4 µs per event when the trace is
+# dropped, or for 3 µs per event where stopping holds the GIL too. So these limits hold it for about 5 ms. A
+# requested window may hold it for longer. If fewer events contain the steps, windows are shorter and more
+# frequent.
 ENOUGH_EVENTS = 6_000
 MOST_EVENTS, MOST_EVENTS_UNDER_GIL = 12_000, 2_000
-# An event takes 0.3 kB while the window is open and 1 kB when it is stopped.
+# An event takes 0.3 kB while the window is open, and 1 kB when the window stops.
 MOST_EVENTS_ASKED = 20_000
-# Where nobody knows how many events to expect, the first window is so short that it has few enough even if
-# all cores do nothing but small operations; each of the next may be so much longer, if the trace allows.
+# If the expected number of events is unknown, the first window is short enough to stay within its limit even
+# if all cores run only small operations. Each later window may be longer by the factor LONGER, if the trace
+# permits it.
 DENSEST_PER_S, LONGER = 3e6, 4.0
 LEAST_S = 0.002
-# More launches may come than were expected.
+# A margin, because there may be more launches than expected.
 EXCESS = 1.5
-# What the first windows may cost together, and from when on a step is clearly too large.
+# The CPU seconds that the first windows may cost together. During these, a step is too large only if it
+# exceeds the event limit by the factor CLEARLY.
 FIRST_CPU_S, CLEARLY = 0.4, 4
 
 
 class Result(NamedTuple):
-    """What one window was like: its length, its cost, what it held, how far apart launches were."""
+    """The figures of one window: its length, its cost, its contents, the time between launches."""
 
     seconds: float
     cpu: float
@@ -55,7 +58,7 @@ class Result(NamedTuple):
 
 
 class Schedule:
-    """Learns from each window; knows nothing of clocks but what it is told."""
+    """The schedule of windows. It learns from each window, and receives all times as arguments."""
 
     def __init__(self, most_events: int = MOST_EVENTS) -> None:
         self._most_events = most_events
@@ -71,7 +74,7 @@ class Schedule:
         self._at_most_per_s = DENSEST_PER_S
 
     def begin(self, now: float) -> None:
-        """Somebody came: the first windows follow each other closely, unless they just did so for others."""
+        """Start the first windows for a new viewer, in close succession, unless they have just been taken."""
         if now - self._began < FIRST_WINDOWS * self._period:
             return
         self._began = now
@@ -82,7 +85,7 @@ class Schedule:
 
     @property
     def _period(self) -> float:
-        """How far apart windows of this cost are, to keep to their share."""
+        """The time between windows that keeps their cost and duration within their shares."""
         return max(self._cost / budget.WINDOWS, self._seconds / TIME_SHARE)
 
     @property
@@ -91,7 +94,7 @@ class Schedule:
 
     @property
     def level(self) -> int:
-        """The power of two of this host's slots."""
+        """The exponent of the power of two that determines this host's slots."""
         if self._is_beginning:
             return 0
         level = 1
@@ -100,26 +103,26 @@ class Schedule:
         return level
 
     def next_slot(self, now: float) -> int:
-        """The number of the slot to use next, at this time of the common clock."""
+        """Return the number of the next slot to use, after this time of the common clock."""
         every = 2**self.level
         slot: int = int(now // (SLOT_S * every) + 1) * every
         return slot
 
     def next_beat(self, now: float) -> float:
-        """When a window that was asked for begins."""
+        """Return when a requested window begins."""
         return ((now + AHEAD_S) // BEAT_S + 1) * BEAT_S
 
     def most_events(self, *, requested: bool = False) -> int:
-        """How many events a window may hold."""
+        """Return how many events a window may hold."""
         return MOST_EVENTS_ASKED if requested else self._most_events
 
     def length(
         self, launch_s: float | None, expected: float | None = None, *, requested: bool = False
     ) -> float:
-        """How long the next window is to be.
+        """Return the length of the next window in seconds.
 
-        `launch_s` is how far apart launches are by the hook, `expected` how many events there will be in a
-        second, if that is known.
+        `launch_s` is the time between launches by the hook, and `expected` is the number of events per
+        second; each is None if unknown.
         """
         self._by_hook_s = launch_s or self._by_hook_s
         step = max(self._step_s or 0.0, launch_s or 0.0) or None
@@ -140,7 +143,7 @@ class Schedule:
 
     @property
     def is_too_dense(self) -> bool:
-        """Whether no window that holds a step stays within bounds."""
+        """Whether every window that holds a step exceeds the event limit."""
         step = self._step_s or self._by_hook_s
         if step is None:
             return False
@@ -148,7 +151,7 @@ class Schedule:
         return events > self._most_events * (CLEARLY if self._is_beginning else 1)
 
     def learn(self, result: Result) -> None:
-        """Take in what a window was like; the dearest of late counts, and is slowly forgotten."""
+        """Learn from a window; the most expensive recent window counts, with a weight that decays."""
         self._windows += 1
         self._tries -= 1
         if result.whole_launches:

@@ -1,4 +1,4 @@
-"""One window: the profiler started and stopped, with the door of the script's own profiler held meanwhile."""
+"""One window: the profiler is started and stopped, while the lock of the script's own profiler is held."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from jaxtop_agent.core.threads import Wake
     from jaxtop_agent.jaxprivate import Profiler
 
-# How often an open window is looked at, to end it early.
+# Seconds between two checks whether to end an open window early.
 LOOK_EVERY_S = 0.005
 
 
 class InUse(Exception):
-    """Somebody else uses the profiler now; there will be other times."""
+    """The profiler is in use by others; a later try may succeed."""
 
 
 class Taken:
-    """What a window gave: its trace, when it began, how long it was open, and what that cost in CPU."""
+    """The result of a window: its trace, its beginning, its duration, and its cost in CPU seconds."""
 
     def __init__(self, at_ms: int, seconds: float, cpu: float, trace: Any) -> None:
         self.at_ms = at_ms
@@ -34,7 +34,10 @@ class Taken:
 
 
 class Sessions:
-    """Takes windows, one at a time; the bell ends one early if the door rang it, or `is_over` says so."""
+    """The windows of the process, one at a time.
+
+    A window ends early if the script wants its lock, which rings the bell, or if `is_over` returns true.
+    """
 
     def __init__(self, profiler: Profiler, bell: Wake) -> None:
         self._profiler = profiler
@@ -42,7 +45,7 @@ class Sessions:
         self._held: HeldDoor | None = None
 
     def take(self, seconds: float, is_over: Callable[[], bool]) -> Taken:
-        """Keep a window open for so long, or until `is_over`; `InUse` if now is no time for one."""
+        """Keep a window open for this time or until `is_over`; raise `InUse` if the profiler is in use."""
         held = self._held = HeldDoor(self._profiler.state, self._bell.ring)
         try:
             with held as door:
@@ -71,6 +74,6 @@ class Sessions:
         return Taken(at_ms, lasted, time.thread_time() - cpu, trace)
 
     def forsake(self) -> None:
-        """In a forked child: leave the script's lock as if no window had been open."""
+        """Restore the script's lock in a forked child, as if no window had been open."""
         if self._held is not None:
             self._held.forsake()

@@ -1,4 +1,4 @@
-"""The thread that takes windows: waits for the slot, takes one, reads it, tells of it."""
+"""The thread that takes windows: it waits for the slot, takes a window, reads it and sends it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 SOURCE = "collectives"
 IDLE_S = 3600.0
-# For viewers that come new: as many as a first verdict wants.
+# The windows kept for new viewers: as many as a first verdict needs.
 KEPT = 4
 
 
 class Windows:
-    """Runs until the board says stop; takes nothing while nobody watches, unless it is asked to."""
+    """The worker. It runs until the board stops it, and without viewers takes only requested windows."""
 
     def __init__(self, board: Board, launches: Callable[[], Mapping[str, int]], chosen: str) -> None:
         self._board = board
@@ -42,7 +42,7 @@ class Windows:
         self._sessions: Sessions | None = None
         self._profiler: jaxprivate.Profiler | None = None
         self._was_watched = False
-        self._captured = 0  # of the requests
+        self._captured = 0  # the number of requests that have been served
         board.sources[SOURCE] = (
             "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
             if chosen == policy.OFF
@@ -50,7 +50,7 @@ class Windows:
         )
 
     def forsake(self) -> None:
-        """In a forked child: leave the script's lock as if no window had been open."""
+        """Restore the script's lock in a forked child, as if no window had been open."""
         if self._sessions is not None:
             self._sessions.forsake()
 
@@ -66,12 +66,12 @@ class Windows:
                 self._schedule = Schedule(MOST_EVENTS_UNDER_GIL)
             while not board.stopping:
                 self._turn()
-        except BaseException:  # once is enough: what goes wrong in here may go wrong in the script's process
+        except BaseException:  # no retry: an error in here may harm the script's process
             board.can_capture = False
             raise
 
     def _turn(self) -> None:
-        """Wait for what comes next: a slot, a request, somebody who watches."""
+        """Wait for the next slot, request or viewer, and take a window if one is due."""
         board = self._board
         topology = board.topology
         sampled = topology is not None and self._is_sampled(topology)
@@ -81,20 +81,20 @@ class Windows:
         asked = board.captures_asked > self._captured and topology is not None
         if not asked and not (sampled and board.is_watched):
             if board.is_watched:
-                self._look()  # what is launched may become smaller
+                self._look()  # later launches may be small enough
             wait(board.windows_bell, 1.0 if board.is_watched or topology is None else IDLE_S)
             return
         now = time.time() + board.clock_offset
         slot = None if asked else self._schedule.next_slot(now)
         at = self._schedule.next_beat(now) if slot is None else slot * SLOT_S
         if slot is not None:
-            self._look()  # so that what is launched until the slot is what its length goes by
+            self._look()  # so that the launches until the slot decide the window's length
         if self._until(at, asked=asked) and topology is not None:
             self._captured = board.captures_asked
             self._take(topology, slot)
 
     def _until(self, at: float, *, asked: bool) -> bool:
-        """Whether this moment of the common clock came before anything else did."""
+        """Wait for this time of the common clock; return False if the wait is interrupted."""
         board = self._board
         while (left := at - time.time() - board.clock_offset) > 0:
             rang = wait(board.windows_bell, left)
@@ -122,7 +122,7 @@ class Windows:
             self._board.sources[SOURCE] = state
 
     def _look(self) -> float | None:
-        """How far apart launches are; keeps what is to be expected of them."""
+        """Return the time between launches, and store the events to expect."""
         now = time.monotonic()
         self._expected = self._load.look(now, self._schedule.most_events())
         inventories = self._board.inventories
@@ -132,11 +132,13 @@ class Windows:
     def _take(self, topology: Topology, slot: int | None) -> None:
         board, sessions = self._board, self._sessions
         assert sessions is not None
-        if jaxprivate.default_client() is None:  # cleared; on TPUs the profiler must not come first
+        if (
+            jaxprivate.default_client() is None
+        ):  # cleared; on TPUs the profiler must not start before backends
             return
         is_asked = slot is None
         launch_s = self._look()
-        if not is_asked and not self._is_sampled(topology):  # by what is launched now
+        if not is_asked and not self._is_sampled(topology):  # the current launches decide
             return
         seconds = self._schedule.length(launch_s, self._expected.per_second, requested=is_asked)
         most, recorded = self._schedule.most_events(requested=is_asked), self._load.recorder()
@@ -145,7 +147,7 @@ class Windows:
         except InUse as error:
             self._say(f"waiting: {error}")
             board.tell(Window(now_ms(), 0, slot, note=str(error)))
-            wait(board.windows_bell, SLOT_S / 2)  # so that the reason stands for a moment
+            wait(board.windows_bell, SLOT_S / 2)  # so that the reason is visible for a moment
             return
         if not board.stopping:
             self._read(topology, slot, taken)
@@ -174,7 +176,7 @@ class Windows:
 
 
 def _wanted(board: Board) -> traces.Wanted:
-    """The collectives of all programs of one name together: a trace has only the name."""
+    """Return the collectives by program name, for all programs of a name: a trace has only the name."""
     known: dict[str, dict[str, str]] = {}
     partial = set()
     for key, inventory in board.inventories.items():
@@ -187,7 +189,7 @@ def _wanted(board: Board) -> traces.Wanted:
 
 
 def _step(window: Window) -> float | None:
-    """How long a step of the program is that took most of the window's time."""
+    """Return the step time of the program with collectives that took most of the window; None if unknown."""
     by_program: dict[int, list[tuple[int, int]]] = {}
     for each in window.launches:
         if each.collective_us:
@@ -196,6 +198,6 @@ def _step(window: Window) -> float | None:
         return None
     launches = max(by_program.values(), key=lambda ones: sum(duration for _, duration in ones))
     apart = [after - before for (before, _), (after, _) in pairwise(sorted(launches))]
-    if not apart:  # how long one takes says nothing of when the next one comes
+    if not apart:  # the duration of one launch does not show when the next one comes
         return None
     return max(statistics.median(apart), *(duration for _, duration in launches)) / 1e6

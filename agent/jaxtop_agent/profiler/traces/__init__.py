@@ -1,4 +1,4 @@
-"""Readers of traces: from a profile to launches and the operations in them, device by device."""
+"""Readers of traces: from a profile to the launches of each device and their operations."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _READERS: dict[str, Callable[[Any, Wanted, dict[int, int], Seen], None]] = {
 
 
 def read(platform: str, profile: Any, wanted: Wanted, ordinals: dict[int, int]) -> Seen:
-    """What a profile of this platform saw; `ordinals` leads from a device's number in it to its id."""
+    """Read a profile of this platform; `ordinals` maps a device's number in it to the device's id."""
     reader = _READERS.get(platform)
     seen = Seen()
     if reader is not None:
         try:
             reader(profile, wanted, ordinals, seen)
-        except TooLarge:  # what was read so far has no launch of which it is known to be whole
+        except TooLarge:  # no launch that was read so far is known to be whole
             return Seen(events=seen.events, is_too_large=True)
     return seen

@@ -1,6 +1,6 @@
-"""Traces of XLA's CPU backend: a line a thread, with the operations of a launch one after the other.
+"""Traces of XLA's CPU backend: one line per thread, with the operations of a launch in sequence.
 
-Stats are dear (7 µs an event): on a thread that launches they are read of a first operation only.
+Stats are expensive (7 µs per event): on a thread that launches, they are read only for the first operation.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from jaxtop_agent.profiler.traces.parts import CONTAINER, Op, Seen, Span, Wanted, breathing, reading, stats
 
 PLANE = "/host:CPU"
-# A launch on one device begins with the one, wherever its operations run then, and ends with the other.
+# A launch on one device begins with BEGIN and ends with FINISH, on whichever threads its operations run.
 BEGIN = re.compile(r"(\[\d+\] \w+::Execute \(.*\)|\w+::ExecuteHelper)")
 FINISH = "ThunkExecutor::Execute (wait for completion)"
 PJRT_CONTEXT = 5
 END = "end: "
-# Threads that only help run operations of several launches in turn.
+# Threads that launch. All other threads run operations of several launches alternately.
 LAUNCHING = re.compile(r"python|.*PjRt.*")
-# An operation that did not run on elsewhere has its `end:` right behind it.
+# The `end:` event of an operation that did not continue on another thread begins within this time.
 AT_ONCE_NS = 50_000
 
 
@@ -33,7 +33,7 @@ class _On(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """An operation that may be a collective; with its event while the end is not found."""
+    """An operation that may be a collective; it has its event until its end is found."""
 
     on: _On
     name: str
@@ -43,7 +43,7 @@ class _Part(NamedTuple):
 
 
 def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - one signature
-    """On the CPU a device's number in the trace is its id already."""
+    """Read a CPU profile; a device's number in it is already the device's id."""
     reader = _Reader(wanted, seen)
     for plane in profile.planes:
         if plane.name == PLANE:
@@ -60,14 +60,14 @@ class _Reader:
         self._parts: list[_Part] = []
         self._ends: dict[tuple[int, int], int] = {}
         self._first: dict[_On, int] = {}
-        self._begun: Counter[int] = Counter()  # on how many devices a run began in the window
+        self._begun: Counter[int] = Counter()  # the number of devices on which a run began in the window
         self._finished: dict[tuple[int, int], int] = {}
 
     def line(self, line: Any) -> None:
-        """What one thread did, in the order of the starts."""
+        """Read the events of one thread, in order of their starts."""
         launches = LAUNCHING.fullmatch(line.name) is not None
         on: _On | None = None
-        last = len(self._parts)  # the parts of this thread come behind
+        last = len(self._parts)  # the parts of this thread begin here
         for event in reading(self._seen, line.events):
             name = event.name
             kind = self._kinds.get(name) or self._kind(name)
@@ -94,7 +94,7 @@ class _Reader:
         elif self._wanted.maybe(name):
             kind = "part"
         elif name[:1].isupper() or any(sign in name for sign in " :([") or CONTAINER.fullmatch(name):
-            kind = "other"  # the runtime's own, the script's annotations, and what only encloses operations
+            kind = "other"  # events of the runtime, annotations of the script, and containers of operations
         else:
             kind = "work"
         self._kinds[name] = kind
@@ -132,7 +132,7 @@ class _Reader:
             self._finished[run, said["device_ordinal"]] = _end(event)
 
     def finish(self) -> None:
-        """Put together what came from several threads."""
+        """Combine the events of all threads."""
         seen = self._seen
         for part in breathing(self._parts):
             end: int | None = part.end
@@ -142,12 +142,12 @@ class _Reader:
             op = self._wanted.op(part.on.module, part.name)
             if op is None:
                 seen.work(part.on.run, part.on.device, part.start, part.end)
-            elif end is not None:  # None: it went on after the window
+            elif end is not None:  # None: it continued after the window
                 seen.ops.append(Op(part.on.module, part.on.run, part.on.device, op, part.start, end))
         self._find_whole()
 
     def _find_whole(self) -> None:
-        """A launch is whole if its end is there, and its beginning, or the end of one before it."""
+        """Find the whole launches: those with their end, and their beginning or an earlier launch's end."""
         on_devices = Counter(on.run for on in self._first)
         earliest: dict[int, int] = {}
         for (_, device), end in self._finished.items():

@@ -1,8 +1,8 @@
-"""Traces of GPUs: kernels on streams, and on the host the launches they came from.
+"""Traces of GPUs: kernels on streams, and their launches on the host.
 
-Written against what XLA's and XProf's sources say, not against a captured trace. A kernel names its HLO
-operation, and carries the correlation id of the driver call on the host that launched it; the call lies, on
-its thread, within the event that carries the run id.
+This reader follows the sources of XLA and XProf, not a captured trace. A kernel has the name of its HLO
+operation, and the correlation id of the driver call on the host that launched it. That call is inside the
+event of the same thread that has the run id.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from jaxtop_agent.profiler.traces.parts import Op, Seen, Span, Wanted, reading, 
 
 PLANE = re.compile(r"/device:GPU:(\d+)")
 HOST = "/host:CPU"
-# The driver's calls that put work on a stream; XLA adds the graph to the name of those that launch one.
+# The driver calls that put work on a stream. XLA appends the graph to the name of a call that launches one.
 CALL = re.compile(r"(cu|cuda|hip)([A-Z]\w*)?(Launch|Mem)\w*( \(CudaGraph:\d+\))?")
-# Where PJRT says which launch it is about: its run id, or the number that a newer one gives it.
+# The events in which PJRT names the launch: by its run id, or by the launch id of newer versions.
 LAUNCH = re.compile(
-    # Before JAX 0.10 · since then, on the caller's thread and on that of a device.
+    # The first line is for JAX before 0.10. Newer versions have events on the threads of caller and device.
     r"\w*::(EnqueueExecution|ExecuteHelper|ExecuteOnLocalDevice|LaunchOnDevice)\b.*"
     r"|(\[\d+\] )?CommonPjRtLoadedExecutable::Execute \(.*\)"
 )
@@ -28,7 +28,7 @@ COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*", re.IGNORECASE)
 
 
 def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
-    """Runs by the correlation id first, for the planes come in any order; then the kernels."""
+    """Read the runs by correlation id first, because the planes have no fixed order; then the kernels."""
     runs: dict[int, int] = {}
     planes = []
     for plane in profile.planes:
@@ -42,7 +42,7 @@ def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> 
 
 
 def _runs(line: Any, seen: Seen) -> dict[int, int]:
-    """The run of each call to the driver on this thread, by the call's correlation id."""
+    """Return the run of each driver call on this thread, by the call's correlation id."""
     launches: list[tuple[int, int, int]] = []  # start, end, run
     calls: list[tuple[int, int]] = []  # start, correlation id
     for event in reading(seen, line.events):
@@ -94,7 +94,7 @@ def _device(plane: Any, device: int, runs: dict[int, int], wanted: Wanted, seen:
                 seen.ops.append(Op(str(module), run, device, op, start, end))
             else:
                 seen.work(run, device, start, end)
-    # The last launch may have gone on after the window: nothing in the trace says where it ends.
+    # The last launch may have continued after the window: the trace does not show where it ends.
     latest = max(extents, key=lambda run: extents[run][2], default=None)
     for run, (module, start, end) in extents.items():
         if run == latest:

@@ -1,4 +1,4 @@
-"""What all readers of traces have in common."""
+"""The types and functions that all readers of traces share."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from jaxtop_agent.core.waiting import Slices
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# An event is read in some microseconds: so many between two looks at the clock.
+# The events between two looks at the clock. An event is read in some microseconds.
 BETWEEN_BREATHS = 100
 
-# Reading takes some microseconds an event, dropping a trace 0.4 µs under the GIL.
+# To read an event takes some microseconds, and to drop it with its trace 0.4 µs under the GIL.
 MOST_READ = 50_000
 
-# What compilers and JAX call collectives, where no inventory tells.
+# The names that compilers and JAX give collectives, for programs without an inventory.
 COLLECTIVE = re.compile(
     r"(ragged[-_]all[-_]to[-_]all|all[-_](reduce|gather|to[-_]all)|reduce[-_]scatter|psum[-_]scatter"
     r"|collective[-_](permute|broadcast)|ppermute|psum|pmean|pmax|pmin|pbroadcast)(_invariant)?"
     r"(-start|-done)?(\.\d+)*"
 )
-# Their time is that of what runs inside them.
+# Operations that only enclose others: their time is that of the operations inside.
 CONTAINER = re.compile(r"(while|conditional|cond|call|async-start|async-update|async-done)(\.\d+)*")
 
 
 class Span(NamedTuple):
-    """A launch on one device, from its start to its end in nanoseconds since the window's start.
+    """A launch on one device, with its start and end in nanoseconds since the start of the window.
 
-    `number` is the compiler's for the module, where the trace has it.
+    `number` is the compiler's module number, if the trace has it.
     """
 
     module: str
@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 
 class Op(NamedTuple):
-    """A collective on one device, likewise."""
+    """A collective on one device, with the same times as a span."""
 
     module: str
     run: int
@@ -54,32 +54,32 @@ class Op(NamedTuple):
 
 
 class TooLarge(Exception):
-    """A trace of more events than may be read."""
+    """The trace has more events than may be read."""
 
 
 @dataclass
 class Seen:
-    """What a trace holds: whole launches, collectives, and when a device was busy with other things."""
+    """The contents of a trace: whole launches, collectives, and the times of other work on a device."""
 
     spans: list[Span] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     busy: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
-    # What was in flight beside that, where the trace has it apart from the operations that wait for it.
+    # The transfers in flight meanwhile, if the trace has them apart from the operations that wait for them.
     flights: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
-    cut: set[tuple[str, int]] = field(default_factory=set)  # (module, run) that the window's edges cut
+    cut: set[tuple[str, int]] = field(default_factory=set)  # (module, run) that the window cuts off
     events: int = 0
-    is_too_large: bool = False  # more than was read
-    strays: int = 0  # of a program, but of which launch the trace does not say
+    is_too_large: bool = False  # the trace has more events than were read
+    strays: int = 0  # events of a program that the trace assigns to no launch
 
     def work(self, run: int, device: int, start: int, end: int) -> None:
         self.busy.setdefault((run, device), []).append((start, end))
 
 
 class Wanted:
-    """Which operations are collectives: by the inventories, else by their names.
+    """The operations that are collectives, by the inventories, else by their names.
 
-    `known` leads, program by program, from each of its collectives to the name that the inventory has for it,
-    and from the operation that ends one, too. Of `partial` programs the inventory does not have them all.
+    For each program, `known` maps each collective, and each operation that ends one, to the collective's name
+    in the inventory. The inventories of `partial` programs are incomplete.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Wanted:
         self._likely: dict[str, bool] = {}
 
     def maybe(self, name: str) -> bool:
-        """Whether it is worth asking to which program this operation belongs."""
+        """Return whether an operation of this name may be a collective of any program."""
         likely = self._likely.get(name)
         if likely is None:
             likely = name in self._all or COLLECTIVE.fullmatch(name) is not None
@@ -101,7 +101,7 @@ class Wanted:
         return likely
 
     def op(self, module: str, name: str) -> str | None:
-        """The name that the inventory has for it; None of what is no collective of this program."""
+        """Return the inventory's name for an operation; None if it is no collective of this program."""
         known = self._known.get(module)
         if known is not None and (name in known or module not in self._partial):
             return known.get(name)
@@ -109,7 +109,7 @@ class Wanted:
 
 
 def reading(seen: Seen, events: Iterable[Any]) -> Iterator[Any]:
-    """These events, counted, with pauses; `TooLarge` once there are more than may be read."""
+    """Yield and count these events, with pauses; raise `TooLarge` if there are more than may be read."""
     for event in breathing(events):
         seen.events += 1
         if seen.events > MOST_READ:
@@ -118,7 +118,7 @@ def reading(seen: Seen, events: Iterable[Any]) -> Iterator[Any]:
 
 
 def breathing(events: Iterable[Any]) -> Iterator[Any]:
-    """These events, with pauses in which the script has the GIL."""
+    """Yield these events, with pauses in which the script can take the GIL."""
     slices = Slices()
     for number, event in enumerate(events):
         yield event
@@ -127,12 +127,12 @@ def breathing(events: Iterable[Any]) -> Iterator[Any]:
 
 
 def stats(event: Any) -> dict[str, Any]:
-    """What the trace says of an event; dear, so only of those that matter."""
+    """Return the stats of an event; this is expensive, so use it only for relevant events."""
     return dict(event.stats)
 
 
 def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same time as intervals that do not touch."""
+    """Return the union of these intervals, as intervals that do not touch."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(intervals):
         if found and start <= found[-1][1]:
@@ -148,7 +148,7 @@ def length(intervals: list[tuple[int, int]]) -> int:
 
 
 def shared(ones: list[tuple[int, int]], others: list[tuple[int, int]]) -> int:
-    """How long both lasted; each list merged."""
+    """Return how long both lists of intervals overlap; each list must be merged."""
     total = i = j = 0
     while i < len(ones) and j < len(others):
         total += max(0, min(ones[i][1], others[j][1]) - max(ones[i][0], others[j][0]))

@@ -1,7 +1,7 @@
-"""Traces of TPUs: a plane a core, with one line of launches, one of operations, one of what is in flight.
+"""Traces of TPUs: one plane per core, with lines for launches, operations, and transfers in flight.
 
-Written against what XProf's documentation says, not against a captured trace. Of an asynchronous collective
-its `-done` counts: how long the core waited for it.
+This reader follows XProf's documentation, not a captured trace. The duration of an asynchronous collective is
+that of its `-done`: how long the core waited for it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxtop_agent.profiler.traces.parts import CONTAINER, Op, Seen, Span, Wanted, reading, stats
 
-PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is no core of its own
+PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is not a separate core
 LAUNCHES, OPS, IN_FLIGHT = "XLA Modules", "XLA Ops", "Async XLA Ops"
 # `jit_step(15161771884)`, and `%all-reduce.1 = f32[8]{0} all-reduce(...)`
 MODULE = re.compile(r"(.+?)(?:\(\d+\))?")
@@ -20,7 +20,7 @@ OP = re.compile(r"%?([^\s=]+)")
 
 
 def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
-    """Launches of each core, then what lies within them."""
+    """Read the launches of each core, then the operations inside them."""
     for plane in profile.planes:
         match = PLANE.fullmatch(plane.name)
         if match is not None:
