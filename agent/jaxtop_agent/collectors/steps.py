@@ -51,7 +51,7 @@ class StepRhythm:
         self._told_by: tuple[object, ...] = ()
         self._patience = PATIENCE
 
-    def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the launches were noted by the hook
+    def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the hook notes the launches
         now = time.monotonic_ns()
         names: dict[int, str] = {}
         if self._launched is not None:

@@ -177,9 +177,7 @@ def _chosen(launched: list[_Launched], limit: int, slot: int) -> list[tuple[_Lau
             rows = _some(rows, left, slot) if left == limit else []
         left -= len(rows)
         chosen.append((each, rows))
-    chosen.sort(
-        key=lambda entry: not entry[0].rows
-    )  # if not all fit, launches without rows are dropped first
+    chosen.sort(key=lambda entry: not entry[0].rows)  # beyond the limit, those without rows are dropped first
     return sorted(chosen[:MOST_LAUNCHES], key=lambda entry: entry[0].start)
 
 

@@ -132,9 +132,8 @@ class Windows:
     def _take(self, topology: Topology, slot: int | None) -> None:
         board, sessions = self._board, self._sessions
         assert sessions is not None
-        if (
-            jaxprivate.default_client() is None
-        ):  # cleared; on TPUs the profiler must not start before backends
+        # Backends can be cleared, and on TPUs the profiler must not start before they do.
+        if jaxprivate.default_client() is None:
             return
         is_asked = slot is None
         launch_s = self._look()

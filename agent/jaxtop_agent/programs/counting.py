@@ -257,22 +257,22 @@ def _window(by: Instruction) -> list[_Along]:
     return list(map(_Along, sizes, strides, low, window, base))
 
 
-def _fft(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - as others
+def _fft(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - shared signature
     match = by.match(_LENGTHS)
     lengths = [int(each) for each in match[1].split(",") if each] if match else []
     return 8 * prod(each.bit_length() - 1 for each in lengths) * operands[0].elements
 
 
-def _sort(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - as others
+def _sort(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - shared signature
     elements = operands[0].elements
     return elements * max(0, elements - 1).bit_length()
 
 
-def _triangular(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - as others
+def _triangular(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - shared signature
     return 2 * operands[0].dimensions[-1] * operands[1].elements
 
 
-def _cholesky(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - as others
+def _cholesky(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - shared signature
     return operands[0].dimensions[-1] * operands[0].elements // 3
 
 

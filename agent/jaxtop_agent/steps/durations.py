@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# A gap this many times as long as usual is a pause: the script saved its state, or somebody stopped it. A
+# A gap this many times as long as usual is a pause: the script saved its state, or a user stopped it. A
 # shorter gap than SHORTEST_PAUSE_NS is no pause, however short the steps are.
 PAUSE, SHORTEST_PAUSE_NS = 10, 250_000_000
 # JAX launches at most this many programs ahead of the device.

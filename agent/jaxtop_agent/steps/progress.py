@@ -58,7 +58,7 @@ class Progress:
 
     def recent(self) -> list[Call]:
         """Return the last calls, with times in nanoseconds of the monotonic clock."""
-        from jaxtop_agent.steps.finder import Call  # as below
+        from jaxtop_agent.steps.finder import Call  # not needed without JAX, as in `read`
 
         return [Call(*each) for each in self._times.copy()]
 

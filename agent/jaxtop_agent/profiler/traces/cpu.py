@@ -42,7 +42,7 @@ class _Part(NamedTuple):
     event: Any
 
 
-def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - one signature
+def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:  # noqa: ARG001 - shared signature
     """Read a CPU profile; a device's number in it is already the device's id."""
     reader = _Reader(wanted, seen)
     for plane in profile.planes:
