@@ -132,7 +132,7 @@ class Windows:
     def _take(self, topology: Topology, slot: int | None) -> None:
         board, sessions = self._board, self._sessions
         assert sessions is not None
-        # Backends can be cleared, and on TPUs the profiler must not start before they do.
+        # The backends may have been cleared, and on TPUs the profiler must not start before them.
         if jaxprivate.default_client() is None:
             return
         is_asked = slot is None
