@@ -1,5 +1,5 @@
-"""What the devices' own drivers know of them: NVIDIA's NVML, AMD's files in /sys, the metric service of TPUs.
+"""Figures from the devices' drivers: NVIDIA's NVML, AMD's files in /sys, the metric service of TPUs.
 
-`worker.py` has the thread that asks them, which alone stands still when a driver does; `shown.py` is what the
-publisher makes of its readings. `reader.py` says what a reader is.
+`worker.py` runs the thread that calls the drivers, so a driver that hangs stops only that thread. `shown.py`
+turns its readings into what the publisher sends. `reader.py` defines a reader.
 """

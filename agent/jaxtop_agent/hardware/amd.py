@@ -1,8 +1,8 @@
-"""AMD's GPUs, through what their driver shows in /sys.
+"""AMD GPUs, read from the files of their driver in /sys.
 
-Names and units are those of https://docs.kernel.org/gpu/amdgpu/thermal.html and driver-misc.html beside it.
-AMD's own library is not for a process that runs JAX: it and the one that RCCL loads share their symbols, and
-the process ends in "double free or corruption" (https://github.com/ROCm/amdsmi/pull/108).
+Names and units follow https://docs.kernel.org/gpu/amdgpu/thermal.html and driver-misc.html beside it. A
+process that runs JAX cannot use AMD's own library: it shares symbols with the one that RCCL loads, and the
+process ends in "double free or corruption" (https://github.com/ROCm/amdsmi/pull/108).
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from jaxtop_agent.hardware.reader import Figures
 
 NODES = "sys/class/kfd/kfd/topology/nodes"
-# Column: the files that have it, the better ones first, and what makes one of the column's of their value.
-# Heat is that of the hottest place; power comes in microwatts, clocks in hertz.
+# Column: the files that contain it, preferred file first, and the factor that converts the file's value to
+# the column's unit. The temperature is that of the hottest sensor; power is in microwatts, clocks are in
+# hertz.
 FILES: Mapping[str, tuple[tuple[str, ...], float]] = {
     "utilization_permille": (("gpu_busy_percent",), 10),
     "memory_activity_permille": (("mem_busy_percent",), 10),
@@ -39,21 +40,21 @@ FILES: Mapping[str, tuple[tuple[str, ...], float]] = {
     "memory_clock_mhz": (("hwmon/freq2_input",), 1e-6),
 }
 CLOCKS = "pp_dpm_sclk"  # lines like `1: 2100Mhz *`
-ERRORS = "ras/umc_err_count"  # of the memory: `ue: 0` and `ce: 4`
+ERRORS = "ras/umc_err_count"  # of the memory, lines like `ue: 0` and `ce: 4`
 COLUMNS = frozenset({*FILES, "clock_max_mhz", "ecc_corrected", "ecc_uncorrected"})
-# Above it the place on the bus has the number of a partition.
+# The bits above these hold the number of a partition.
 PLACE = (1 << 28) - 1
 
 
 class Gpu(NamedTuple):
-    """Where the driver shows a GPU, and its name; of a part of a GPU nothing is shown."""
+    """The folders of a GPU in /sys, and its name; the driver has no files for a partition of a GPU."""
 
     folder: str | None
     sensors: str
     uuid: str
 
     def read(self) -> Figures:
-        """All that can be had now."""
+        """Return all figures that are available now."""
         if self.folder is None:
             return {}
         found: Figures = {}
@@ -74,12 +75,12 @@ class Gpu(NamedTuple):
         return text(f"{self.folder}/{name.replace('hwmon', self.sensors)}")
 
 
-# The compute partition of a GPU that is not cut into parts.
+# The compute partition mode of a GPU that is not divided.
 WHOLE = "SPX"
 
 
 class Amd:
-    """Reads the GPUs that JAX's devices are."""
+    """A reader of the GPUs behind JAX's devices."""
 
     def __init__(self, devices: Sequence[Device], root: str = "/") -> None:
         found = gpus(root)
@@ -93,14 +94,14 @@ class Amd:
         if not any(self._gpus):
             raise Off("which GPUs these are cannot be told from HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES")
 
-    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - nothing is counted between two times
+    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - no figure is a difference between two times
         found = [{} if gpu is None else gpu.read() for gpu in self._gpus]
         known = [figures.keys() for figures, gpu in zip(found, self._gpus, strict=True) if gpu is not None]
         self._missing = frozenset[str]().union(*(COLUMNS - columns for columns in known))
         return found
 
     def rest(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no figure depends on an earlier reading."""
 
     def remarks(self) -> str:
         said = []
@@ -113,19 +114,19 @@ class Amd:
         return "; ".join(said)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
 
 def gpus(root: str = "/") -> list[Gpu]:
-    """The GPUs that this process may use, in the order in which HIP numbers them before any are hidden."""
+    """Return the GPUs that this process may use, in HIP's order before environment variables hide any."""
     nodes = Path(root, NODES)
-    found: list[tuple[str, tuple[int, int]]] = []  # the render node, the place on the bus
+    found: list[tuple[str, tuple[int, int]]] = []  # the render node, the bus address
     for node in sorted(nodes.glob("[0-9]*"), key=lambda each: int(each.name)):
-        if not number(text(f"{node}/gpu_id")):  # a CPU, or a GPU that is forbidden here
+        if not number(text(f"{node}/gpu_id")):  # a CPU, or a GPU that this process may not use
             continue
         said = numbers(text(f"{node}/properties"))
         render = f"renderD{said.get('drm_render_minor')}"
-        if os.access(f"{root}/dev/dri/{render}", os.R_OK | os.W_OK):  # ROCm leaves out the others, too
+        if os.access(f"{root}/dev/dri/{render}", os.R_OK | os.W_OK):  # ROCm omits the others, too
             found.append((render, (said.get("domain", 0), said.get("location_id", 0) & PLACE)))
     parts = Counter(place for _, place in found)
     return [_gpu(root, render, is_whole=parts[place] == 1) for render, place in found]
@@ -133,7 +134,8 @@ def gpus(root: str = "/") -> list[Gpu]:
 
 def _gpu(root: str, render: str, *, is_whole: bool) -> Gpu:
     folder = f"{root}/sys/class/drm/{render}/device"
-    # Of a GPU that is cut into parts a container may see but one.
+    # A container may see only one partition of a divided GPU, so a count of 1 does not prove that it is
+    # whole.
     is_whole = is_whole and (text(f"{folder}/current_compute_partition") or WHOLE).strip() == WHOLE
     sensors = next((each.name for each in Path(folder, "hwmon").glob("hwmon*")), "")
     name = (text(f"{folder}/unique_id") or "").strip()
@@ -141,8 +143,8 @@ def _gpu(root: str, render: str, *, is_whole: bool) -> Gpu:
 
 
 def _visible(found: list[Gpu]) -> list[Gpu]:
-    """Those that the environment leaves, in its order."""
-    # To HIP an empty list is none (rocdevice.cpp in ROCm's clr); it numbers what ROCR leaves.
+    """Return the GPUs that the environment variables select, in their order."""
+    # HIP treats an empty list as unset (rocdevice.cpp in ROCm's clr). Its indices count what ROCR leaves.
     hip = os.environ.get("HIP_VISIBLE_DEVICES") or os.environ.get("CUDA_VISIBLE_DEVICES") or None
     for listing in (os.environ.get("ROCR_VISIBLE_DEVICES"), hip):
         places = visible(listing, [gpu.uuid for gpu in found], len(found))

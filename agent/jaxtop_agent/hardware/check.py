@@ -1,8 +1,8 @@
-"""What the driver of one maker offers here, as JSON: run by `jaxtop doctor` in a process that may hang.
+"""Print, as JSON, what one vendor's driver offers here; `jaxtop doctor` runs this in a process that may hang.
 
     python -m jaxtop_agent.hardware.check nvidia|amd|tpu
 
-prints a list of verdict ("ok", "note", "bad") and text.
+The output is a list of pairs: a verdict ("ok", "note" or "bad") and a text.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ def tpu() -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    """Say what was found, also if it is cut short by something unforeseen."""
+    """Print the findings; an unexpected error keeps those found before it."""
     found = []
     try:
         for each in {"nvidia": nvidia, "amd": amd, "tpu": tpu}[sys.argv[1]]():
-            found.append(each)  # noqa: PERF402 - what was found before an error is said, too
+            found.append(each)  # noqa: PERF402 - findings before an error are reported, too
     except Exception as error:
         found.append((NOTE, f"{type(error).__name__}: {error}"))
     json.dump(found, sys.stdout)

@@ -1,4 +1,4 @@
-"""The UUIDs of devices as CUDA numbers them, if JAX has brought CUDA up in this process."""
+"""The UUIDs of devices in CUDA's numbering, if JAX has initialised CUDA in this process."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ CUDA_SUCCESS = 0
 
 
 def uuids() -> dict[int, str] | None:
-    """The UUID of each ordinal, in hex with dashes; None where CUDA is not up in this process.
+    """Return the UUID of each ordinal, in hex with dashes; None where CUDA is not initialised in this process.
 
-    CUDA is never loaded, and never initialised, by us: that takes memory on each device.
+    We never load or initialise CUDA: that takes memory on each device.
     """
     try:
         cuda = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
     except OSError:
         return None
     count = ctypes.c_int()
-    if cuda.cuDeviceGetCount(ctypes.byref(count)) != CUDA_SUCCESS:  # 3: nobody has initialised it
+    if cuda.cuDeviceGetCount(ctypes.byref(count)) != CUDA_SUCCESS:  # 3: CUDA is not initialised
         return None
-    # The first version names the GPU where the device is but an instance of one.
+    # For a MIG instance, the first version of this function returns the UUID of the whole GPU.
     ask = getattr(cuda, "cuDeviceGetUuid_v2", None) or getattr(cuda, "cuDeviceGetUuid", None)
     if ask is None:
         return None

@@ -1,4 +1,4 @@
-"""Distributions as the TPU's runtime counts them: how many values fell into each bucket since it started."""
+"""Distributions as the TPU runtime counts them: the number of values in each bucket since it started."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 class Buckets(NamedTuple):
-    """Bounds between the buckets, and the counts: one more, those beyond either end included."""
+    """Bounds between buckets, and counts: one more than bounds, as they include the values beyond both ends."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
 
     def since(self, before: Buckets | None) -> Buckets | None:
-        """What was counted after another time; None where that was another distribution, or counted anew."""
+        """Return the counts added after `before`; None where its bounds differ or the counters were reset."""
         if before is None or before.bounds != self.bounds:
             return None
         counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))
         return Buckets(self.bounds, counts) if min(counts) >= 0 else None
 
     def percentile(self, share: float) -> float | None:
-        """The value below which this share lies, as far as buckets tell; None where nothing was counted."""
+        """Return the value below which this share of the values is, by interpolation; None without values."""
         total = sum(self.counts)
         wanted = share * total
         for place, reached in enumerate(accumulate(self.counts)):
@@ -33,13 +33,13 @@ class Buckets(NamedTuple):
                 low = self.bounds[place - 1] if place else 0.0
                 high = (
                     self.bounds[place] if place < len(self.bounds) else low
-                )  # beyond the last: at least that
+                )  # the last bucket has no upper bound
                 return low + (high - low) * (wanted - reached + self.counts[place]) / self.counts[place]
         return None
 
 
 def add(all_of: Sequence[Buckets]) -> Buckets | None:
-    """Several distributions over the same buckets as one; None where the buckets differ."""
+    """Return the sum of distributions over the same buckets; None where the buckets differ."""
     if not all_of or len({each.bounds for each in all_of}) != 1:
         return None
     counts = tuple(sum(column) for column in zip(*(each.counts for each in all_of), strict=True))
@@ -47,7 +47,7 @@ def add(all_of: Sequence[Buckets]) -> Buckets | None:
 
 
 def buckets(distribution: Message) -> Buckets | None:
-    """Read `Distribution` of tpu_metric_service.proto; None for kinds of buckets that it gave up."""
+    """Read a `Distribution` of tpu_metric_service.proto; None for kinds of buckets that it deprecates."""
     options = distribution.message(6)
     counts = distribution.numbers(7)
     if options is None:

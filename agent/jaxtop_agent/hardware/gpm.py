@@ -1,4 +1,4 @@
-"""GPM, on Hopper and later: what a GPU did between two samples of its counters."""
+"""GPM, on Hopper and later: the activity of a GPU between two samples of its counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from jaxtop_agent.hardware.reader import Figures
 
 MIB = 1 << 20
-# Column: the metric, and what makes a whole number of it. Shares come in percent, traffic in MiB per second.
+# Column: the metric, and the factor that converts its value to an integer in the column's unit. Shares are in
+# percent, traffic is in MiB per second.
 METRICS: Mapping[str, tuple[str, float]] = {
     "occupancy_permille": ("NVML_GPM_METRIC_SM_OCCUPANCY", 10),
     "tensor_permille": ("NVML_GPM_METRIC_ANY_TENSOR_UTIL", 10),
@@ -22,22 +23,22 @@ METRICS: Mapping[str, tuple[str, float]] = {
     "link_sent_bytes_per_s": ("NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", MIB),
     "link_received_bytes_per_s": ("NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", MIB),
 }
-# Of an instance: traffic is that of the GPU as a whole.
+# The columns of a MIG instance: traffic is known only for the whole GPU.
 OF_INSTANCES = ("occupancy_permille", "tensor_permille", "dram_permille")
 
 
 class Gpm:
-    """Two samples of one GPU, or of one instance of it, that take turns."""
+    """Two samples of one GPU or of one MIG instance, used in turn."""
 
     def __init__(self, nvml: Any, handle: Any, instance: int | None) -> None:
-        """May be refused with an NVMLError, and holds nothing then."""
+        """Take the first sample; raise NVMLError, and free everything, if the driver refuses."""
         self._nvml = nvml
         self._handle = handle
         self._instance = instance
         if not nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
             raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
         self._columns = tuple(METRICS) if instance is None else OF_INSTANCES
-        # 20 kB, most of it room for metrics that nobody asks for: made once.
+        # Allocated once: it takes 20 kB, mostly for metrics that we do not request.
         self._request = nvml.c_nvmlGpmMetricsGet_t()
         self._request.version = nvml.NVML_GPM_METRICS_GET_VERSION
         self._request.numMetrics = len(self._columns)
@@ -58,7 +59,7 @@ class Gpm:
             self._nvml.nvmlGpmMigSampleGet(self._handle, self._instance, into)
 
     def read(self) -> Figures:
-        """What happened since the last time."""
+        """Return the figures since the previous call."""
         before, after = self._samples
         self._sample(after)
         self._samples = [after, before]
@@ -67,7 +68,7 @@ class Gpm:
         found: Figures = {}
         for place, column in enumerate(self._columns):
             metric = self._request.metrics[place]
-            if metric.nvmlReturn == self._nvml.NVML_SUCCESS and 0 <= metric.value < inf:  # nor NaN
+            if metric.nvmlReturn == self._nvml.NVML_SUCCESS and 0 <= metric.value < inf:  # also excludes NaN
                 found[column] = round(metric.value * METRICS[column][1])
         return found
 

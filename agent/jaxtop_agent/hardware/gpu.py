@@ -1,4 +1,4 @@
-"""One NVIDIA GPU, or one instance (MIG) of one: each figure that its driver will give."""
+"""One NVIDIA GPU or one MIG instance, with every figure that its driver provides."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 
     _Read = Callable[[Any, Any], tuple[int, ...]]
 
-# What NVML returns for a figure that it does not have, in 32 and 64 bits.
+# NVML's values for a missing figure, in 32 and 64 bits.
 NOT_AVAILABLE = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
 
 
 class Scope(Enum):
-    """Whom a figure of an instance is asked of.
+    """Which handle provides a figure of an instance.
 
-    Power, energy, traffic and errors are the GPU's as a whole: shown with each instance they would be counted
-    several times, so they are unknown there. Heat and clocks are the same for all, whoever is asked.
+    Power, energy, traffic and errors are known only for the whole GPU. They are unknown for instances: shown
+    with each instance they would be counted several times. Temperature and clocks are the same for the GPU
+    and all its instances.
     """
 
     OWN = "the instance"
@@ -32,7 +33,7 @@ class Scope(Enum):
 
 
 class Figure(NamedTuple):
-    """Columns that one call fills."""
+    """The columns that one call fills."""
 
     columns: tuple[str, ...]
     read: _Read
@@ -40,14 +41,14 @@ class Figure(NamedTuple):
     is_fixed: bool = False  # read once
 
 
-# The bits of NVML's reasons, for each of `wire.SLOWED`; being idle is no reason.
+# The bits of NVML's reasons for each entry of `wire.SLOWED`. Being idle is not one of these reasons.
 _SLOWED = (0x4, 0x20 | 0x40, 0x8, 0x80, 0x10, 0x2)
 
 
 def _slowed(nvml: Any, handle: Any) -> tuple[int, ...]:
     try:
         reasons = nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
-    except nvml.NVMLError as error:  # the name that drivers before 535 have
+    except nvml.NVMLError as error:  # the function's name in drivers before 535
         if error.value != nvml.NVML_ERROR_FUNCTION_NOT_FOUND:
             raise
         reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
@@ -55,7 +56,7 @@ def _slowed(nvml: Any, handle: Any) -> tuple[int, ...]:
 
 
 def _memory(nvml: Any, handle: Any) -> tuple[int, ...]:
-    try:  # without what the driver keeps for itself
+    try:  # version 2 excludes the memory that the driver reserves
         memory = nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
     except nvml.NVMLError as error:
         if error.value not in {nvml.NVML_ERROR_FUNCTION_NOT_FOUND, nvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH}:
@@ -70,7 +71,7 @@ def _utilization(nvml: Any, handle: Any) -> tuple[int, ...]:
 
 
 def _temperature_limit(nvml: Any, handle: Any) -> tuple[int, ...]:
-    try:  # where it begins to slow down
+    try:  # the temperature at which it slows down
         return (nvml.nvmlDeviceGetTemperatureThreshold(handle, nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN),)
     except nvml.NVMLError as error:
         if error.value != nvml.NVML_ERROR_NOT_SUPPORTED:
@@ -112,15 +113,15 @@ FIGURES = (
 
 
 class Lost(Exception):
-    """The GPU does not answer any more; the text completes "GPU 3 …"."""
+    """The GPU no longer answers; the text completes "GPU 3 …"."""
 
 
 class Gpu:
-    """Asks one GPU; what it refused for good is not asked again."""
+    """One GPU; a figure that the driver refuses permanently is not requested again."""
 
     def __init__(self, nvml: Any, handle: Any, uuid: str, title: str, parent: Any = None) -> None:
         self.handle = handle
-        self.parent = parent  # of an instance: the GPU that it is a part of
+        self.parent = parent  # the GPU of which this is an instance
         self.uuid = uuid
         self.title = title
         self.refused: dict[str, int] = {}  # NVML's reason, by column
@@ -144,25 +145,25 @@ class Gpu:
 
     @property
     def whole(self) -> Any:
-        """The handle of the GPU itself."""
+        """The handle of the whole GPU."""
         return self.handle if self.parent is None else self.parent
 
     def read(self) -> Figures:
-        """All that can be had now; raises Lost."""
+        """Return all figures that are available now; raise Lost if the GPU no longer answers."""
         found: Figures = {}
         for figure in FIGURES:
             if self.parent is None or figure.scope is not Scope.ONLY_WHOLE:
                 handle = self.handle if figure.scope is Scope.OWN else self.whole
                 self._take(found, figure, handle)
         self._ask(found, OF_INSTANCES, self._activity)
-        is_new = self._gpm is not None and OF_INSTANCES[0] not in found  # it tells from the next time on
+        is_new = self._gpm is not None and OF_INSTANCES[0] not in found  # GPM has figures from the second reading on
         if self.parent is None and not is_new:
             self._ask_missing(found, LINK_COLUMNS, self._counters.links)
             self._ask_missing(found, PCIE_COLUMNS, self._counters.pcie)
         return found
 
     def _ask_missing(self, found: Figures, columns: tuple[str, ...], read: Callable[[Any], Figures]) -> None:
-        """What GPM has not told already, which gives averages and costs nothing more."""
+        """Request figures that GPM did not provide; GPM's are averages and need no further call."""
         if not found.keys() & set(columns):
             self._ask(found, columns, lambda: read(self.handle))
 
@@ -184,7 +185,7 @@ class Gpu:
             self._fixed.update(got)
 
     def _ask(self, found: Figures, columns: tuple[str, ...], read: Callable[[], Figures]) -> Figures:
-        """Take in what a call gives; a refusal is remembered."""
+        """Add the figures that a call returns, and remember a permanent refusal."""
         if columns[0] in self.refused:
             return {}
         try:
@@ -205,16 +206,16 @@ class Gpu:
         if self._gpm is None:
             instance = None if self.parent is None else self._nvml.nvmlDeviceGetGpuInstanceId(self.handle)
             self._gpm = Gpm(self._nvml, self.whole, instance)
-            return {}  # there is something to compare with from the next time on
+            return {}  # the next reading has a sample to compare with
         return self._gpm.read()
 
     def return_as(self, handle: Any) -> None:
-        """The GPU came back, under a handle that may be a new one; what was counted before is of no use."""
+        """Continue with a GPU that answers again, maybe under a new handle; earlier counts are discarded."""
         self.handle = handle
         self.rest()
 
     def rest(self) -> None:
-        """Forget what was counted so far."""
+        """Discard the counts of earlier readings."""
         self._counters = Counters(self._nvml)
         self._release()
 

@@ -1,7 +1,7 @@
-"""Calls of a gRPC service on this machine, several over one connection, all within one deadline.
+"""Calls of a gRPC service on this machine: several over one connection, within one deadline.
 
-grpcio would bring threads, handlers of fork and 10 MB of code into the training process; h2 speaks the same
-HTTP/2 in plain Python, and there is little more to gRPC than that.
+grpcio would bring threads, fork handlers and 10 MB of code into the training process. h2 implements HTTP/2 in
+plain Python, and gRPC adds little to it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import h2.exceptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HOSTS = ("127.0.0.1", "::1")  # tpu-info asks for "localhost", which somebody would have to look up
-# A service that says more than this in one call is not the one that is meant.
+HOSTS = ("127.0.0.1", "::1")  # tpu-info connects to "localhost", which needs a name lookup
+# The most bytes of one answer; a service that sends more is not the metric service.
 MOST_BYTES = 1 << 22
-# Of the statuses of gRPC.
+# Status codes of gRPC.
 DEADLINE_EXCEEDED, UNIMPLEMENTED = 4, 12
 
 
 class Failed(Exception):
-    """A service that is not there, does not answer in time, or says something else than HTTP/2."""
+    """The service is absent, does not answer in time, or does not speak HTTP/2."""
 
 
 class Answer:
-    """What came back for one request: a message, or a status that is not 0."""
+    """The answer to one request: a message, or a status other than 0."""
 
     def __init__(self) -> None:
         self.raw = b""
@@ -42,7 +42,7 @@ class Answer:
 
     @property
     def message(self) -> bytes | None:
-        """The one message of a unary call."""
+        """The only message of a unary call."""
         if self.status != 0 or len(self.raw) < 5:
             return None
         is_compressed, size = struct.unpack(">BI", self.raw[:5])
@@ -50,7 +50,7 @@ class Answer:
 
 
 def call(port: int, path: str, requests: Sequence[bytes], seconds: float) -> list[Answer]:
-    """The answers to all requests, in their order."""
+    """Return the answers to all requests, in the order of the requests."""
     deadline = time.monotonic() + seconds
     try:
         with _connected(port, deadline) as connection:
@@ -97,7 +97,7 @@ def _converse(
             _take(speech, answers, event)
         connection.sendall(speech.data_to_send())
     if any(answer.status == DEADLINE_EXCEEDED for answer in answers.values()):
-        raise Failed("no answer in time")  # the service's clock rang before ours
+        raise Failed("no answer in time")  # the service's deadline passed before ours
     return list(answers.values())
 
 
@@ -125,7 +125,7 @@ def _take(speech: h2.connection.H2Connection, answers: dict[int, Answer], event:
             raise Failed("the answer does not end")
         speech.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
     elif isinstance(event, h2.events.ResponseReceived | h2.events.TrailersReceived):
-        for name, value in event.headers:  # an error comes without trailers, in the headers alone
+        for name, value in event.headers:  # an error has no trailers, only headers
             if name == b"grpc-status" and value.isdigit():
                 answer.status = int(value)
             elif name == b"grpc-message":

@@ -1,4 +1,4 @@
-"""What goes through NVLink and PCIe: from counters, or from samples where there are none."""
+"""NVLink and PCIe traffic: from counters, or from samples where there are no counters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.hardware.reader import Figures
 
 KIB = 1024
-# All links of a GPU together; a plain field would mean the first link alone.
+# The sum over all links of a GPU; a field without this scope means the first link only.
 ALL_LINKS = 0xFFFFFFFF
 LINK_COLUMNS = ("link_sent_bytes_per_s", "link_received_bytes_per_s")
 PCIE_COLUMNS = ("pcie_sent_bytes_per_s", "pcie_received_bytes_per_s")
@@ -20,24 +20,25 @@ class _Count(NamedTuple):
 
 
 class Counters:
-    """The counters of one GPU that were read the last time, by column."""
+    """The previous values of the counters of one GPU, by column."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
         self._last: dict[str, _Count] = {}
 
     def links(self, handle: Any) -> Figures:
-        """NVLink, in KiB since some time, without what the protocol adds."""
+        """Return the NVLink rates; the counters are in KiB and exclude protocol overhead."""
         nvml = self._nvml
         fields = (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX)
         values = nvml.nvmlDeviceGetFieldValues(handle, [(field, ALL_LINKS) for field in fields])
         return self._rates(LINK_COLUMNS, values, KIB)
 
     def pcie(self, handle: Any) -> Figures:
-        """Counters of bytes where they are wide enough; else two samples of 20 ms each, in which we sleep.
+        """Return the PCIe rates from byte counters if they have 64 bits, else from two samples of 20 ms each.
 
-        A counter of 32 bits goes round in a tenth of a second on a fast bus: no rate follows from it. Some
-        are handed out in 64 bits (nvml.h: "Value can be wrapped"), so only one that went beyond is believed.
+        The samples block this thread. A counter of 32 bits overflows in a tenth of a second on a fast bus, so
+        no rate follows from it. Drivers return some of these as 64 bits (nvml.h: "Value can be wrapped"), so
+        we trust a counter only once it exceeds 32 bits.
         """
         nvml = self._nvml
         fields = [nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES]
@@ -66,7 +67,7 @@ class Counters:
             now = _Count(int(each.timestamp), int(each.value.ullVal))
             before = self._last.get(column)
             self._last[column] = now
-            # Counters begin anew with the driver: what looks like less than nothing is unknown.
+            # The driver resets counters when it restarts: a counter that decreased gives no rate.
             if before is not None and now.at_us > before.at_us and now.value >= before.value:
                 found[column] = round((now.value - before.value) * unit * 1e6 / (now.at_us - before.at_us))
         return found

@@ -1,4 +1,4 @@
-"""Which of the driver's GPUs each of JAX's devices is; None where that cannot be told, never a neighbour."""
+"""Which GPU of the driver each JAX device is; None where that is unknown, never a wrong GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class DeviceHandle(NamedTuple):
-    """A GPU, or an instance of one with the GPU that it is a part of."""
+    """A GPU, or a MIG instance with its GPU as `parent`."""
 
     handle: Any
     uuid: str
@@ -26,12 +26,15 @@ class _Card(NamedTuple):
     bus: str
     name: str
     place: DeviceHandle
-    is_divided: bool  # into instances
+    is_divided: bool  # into MIG instances
     instances: tuple[DeviceHandle, ...]
 
 
 def find(nvml: Any, ordinals: Sequence[int | None]) -> tuple[list[DeviceHandle | None], str]:
-    """The place of each ordinal of CUDA's, as JAX numbers its devices; and why some were not found."""
+    """Return the GPU of each CUDA ordinal, and the reason why some were not found.
+
+    JAX numbers its devices by CUDA's ordinals.
+    """
     known = cuda.uuids()
     if known is not None:
         found = [None if each is None else _by_uuid(nvml, known.get(each)) for each in ordinals]
@@ -50,13 +53,13 @@ def _by_uuid(nvml: Any, uuid: str | None) -> DeviceHandle | None:
 
 
 def handle_of(nvml: Any, uuid: str) -> Any:
-    """The handle of a GPU or an instance; raises NVMLError."""
+    """Return the handle of a GPU or an instance; raise NVMLError if there is none."""
     try:
         return nvml.nvmlDeviceGetHandleByUUID(uuid.encode())
     except nvml.NVMLError as error:
         if error.value != nvml.NVML_ERROR_GPU_IS_LOST:
             raise
-    for index in range(nvml.nvmlDeviceGetCount()):  # any lost GPU makes the call above fail
+    for index in range(nvml.nvmlDeviceGetCount()):  # any lost GPU makes the call above fail, so we search by index
         with suppress(nvml.NVMLError):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             if _text(nvml.nvmlDeviceGetUUID(handle)) == uuid:
@@ -65,7 +68,7 @@ def handle_of(nvml: Any, uuid: str) -> Any:
 
 
 def place_of(nvml: Any, handle: Any) -> DeviceHandle:
-    """What a handle stands for."""
+    """Return the GPU or instance that a handle refers to."""
     uuid = _text(nvml.nvmlDeviceGetUUID(handle))
     if not uuid.startswith("MIG-"):
         return DeviceHandle(handle, uuid, f"GPU {nvml.nvmlDeviceGetIndex(handle)} ({uuid[:12]})")
@@ -76,7 +79,7 @@ def place_of(nvml: Any, handle: Any) -> DeviceHandle:
 
 
 def _cards(nvml: Any) -> list[_Card | None]:
-    """All GPUs in the order of the bus; one that is lost is None."""
+    """Return all GPUs in bus order, with None for a lost one."""
     found: list[_Card | None] = []
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
@@ -106,15 +109,15 @@ def _instances(nvml: Any, handle: Any) -> Iterator[DeviceHandle]:
     if not _is_divided(nvml, handle):
         return
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
-        with suppress(nvml.NVMLError):  # not all places are taken
+        with suppress(nvml.NVMLError):  # some indices have no instance
             yield place_of(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
 
 
 def _by_environment(found: Sequence[_Card | None]) -> tuple[list[DeviceHandle], str]:
-    """What CUDA numbers from 0 on, by its documented rules.
+    """Return the devices in CUDA's order, by its documented rules, and the reason why some are missing.
 
-    By default it puts the fastest GPU first; only among GPUs of one kind that is the order of the bus. Of a
-    GPU that is divided, an index or nothing at all leaves it to CUDA which instance it takes.
+    By default CUDA puts the fastest GPU first; that equals bus order only if all GPUs are of one kind. For a
+    divided GPU, CUDA itself chooses the instance if the variable has an index or is not set.
     """
     text = os.environ.get("CUDA_VISIBLE_DEVICES")
     cards = [card for card in found if card is not None]

@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs, through NVML and its own Python binding."""
+"""NVIDIA GPUs, through NVML and NVIDIA's Python binding."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from jaxtop_agent.hardware.mapping import DeviceHandle
     from jaxtop_agent.hardware.reader import Figures, Tell
 
-# A GPU that is lost is seldom back soon, and to ask for it may take long.
+# A lost GPU rarely returns soon, and the call that finds it may be slow.
 LOOK_AGAIN_S = 10.0
 
 
 def binding() -> Any:
-    """NVIDIA's own Python binding of NVML, and no older one that is found by the same name."""
+    """Return NVIDIA's Python binding of NVML; raise Off for an older package of the same name."""
     try:
         import pynvml as nvml
     except ImportError:
@@ -36,7 +36,7 @@ def binding() -> Any:
 
 
 def why_no_driver(nvml: Any, error: Any) -> str:
-    """What stands against NVML as a whole, with the mend."""
+    """Return why NVML is unavailable, and the remedy."""
     return {
         nvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
             "no NVIDIA driver on this machine; in a container, start it with --gpus all"
@@ -50,13 +50,13 @@ def why_no_driver(nvml: Any, error: Any) -> str:
 
 
 def _named(title: str, devices: Sequence[int]) -> str:
-    """A GPU with the ids that JAX has for it: GPU 3 (GPU-1b2c3d4e, device 11)."""
+    """Return the title of a GPU with JAX's ids of it: GPU 3 (GPU-1b2c3d4e, device 11)."""
     word = "device" if len(devices) == 1 else "devices"
     return f"{title.removesuffix(')')}, {word} {' '.join(map(str, devices))})"
 
 
 class Nvidia:
-    """Reads the GPUs that JAX's devices are."""
+    """A reader of the GPUs behind JAX's devices."""
 
     def __init__(self, devices: Sequence[Device], tell: Tell) -> None:
         self._nvml = nvml = binding()
@@ -66,7 +66,7 @@ class Nvidia:
         except nvml.NVMLError as error:
             raise Off(why_no_driver(nvml, error)) from None
         self._gpus: list[Gpu | None] = []
-        self._look_again: dict[str, float] = {}  # lost GPUs: when to ask for them again
+        self._look_again: dict[str, float] = {}  # lost GPUs: the time of the next attempt
         self._xids: Xids | None = None
         self._unplaced = ""
         self._has_rested = False
@@ -94,11 +94,11 @@ class Nvidia:
             raise Off(f"which GPUs these are cannot be told: {why}")
         if len(found) < len(places):
             self._unplaced = f"{len(places) - len(found)} of {len(places)} devices not found: {why}"
-        with suppress(nvml.NVMLError):  # no events on some systems; figures there are
+        with suppress(nvml.NVMLError):  # some systems have figures but no events
             self._xids = Xids(nvml, self._wholes(devices), self._tell)
 
     def _wholes(self, devices: Sequence[Device]) -> dict[int, DeviceHandle]:
-        """Each GPU once, named with all devices that are parts of it."""
+        """Return each whole GPU once, with a title that lists all devices that are parts of it."""
         parts: dict[int, list[int]] = {}
         found: dict[int, DeviceHandle] = {}
         for gpu, device in zip(self._gpus, devices, strict=True):

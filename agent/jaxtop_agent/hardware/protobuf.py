@@ -1,4 +1,4 @@
-"""Reads the wire format of protocol buffers: fields by number. Bytes from elsewhere: nonsense is refused."""
+"""A reader of the protocol buffer wire format, by field number; it rejects malformed bytes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
 class Malformed(Exception):
-    """These bytes are no message."""
+    """The bytes are not a valid message."""
 
 
 class Message(NamedTuple):
-    """The fields of one message, in their order: number, and whole number or bytes."""
+    """The fields of one message in their order: field number, and an integer or bytes."""
 
     fields: tuple[tuple[int, int | bytes], ...]
 
     def numbers(self, field: int) -> list[int]:
-        """The whole numbers of a field, packed or not, as they are when signed."""
+        """Return the integers of a field, packed or not, read as signed."""
         found: list[int] = []
         for value in self._values(field):
             unsigned = [value] if isinstance(value, int) else list(_packed(value))
@@ -32,7 +32,7 @@ class Message(NamedTuple):
         return next(iter(self.numbers(field)[-1:]), None)
 
     def doubles(self, field: int) -> list[float]:
-        """The doubles of a field, packed or not."""
+        """Return the doubles of a field, packed or not."""
         raw = b"".join(value for value in self._values(field) if isinstance(value, bytes))
         return [each for (each,) in struct.iter_unpack("<d", raw[: len(raw) // 8 * 8])]
 
@@ -54,7 +54,7 @@ class Message(NamedTuple):
 
 
 def read(raw: bytes) -> Message:
-    """Take a message apart, one level of it; fixed numbers stay bytes."""
+    """Parse one level of a message; fixed-size numbers stay bytes."""
     return Message(tuple(_fields(raw)))
 
 
@@ -99,7 +99,7 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def text_field(field: int, text: str) -> bytes:
-    """A message with one text in it; all that is ever asked with."""
+    """Encode a message with one text field, the only form of our requests."""
     raw = text.encode()
     assert len(raw) < 0x80
     return bytes((field << 3 | BYTES, len(raw))) + raw

@@ -1,4 +1,4 @@
-"""What a reader of hardware is: opened for the devices of a topology, read in turns, closed."""
+"""The interface of a hardware reader: opened for the devices of a topology, read periodically, closed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from jaxtop.wire.hosts import Column
 
-    # Tells a person something: severity, kind, text.
+    # Reports an event: severity, kind, text.
     Tell = Callable[[str, str, str], None]
 
-# The figures of one device, by the names of the columns of `wire.DeviceSample`; what is unknown is left out.
+# The figures of one device, by the column names of `wire.DeviceSample`; unknown figures are omitted.
 Figures = dict[str, int]
 
 
 @dataclass(frozen=True)
 class Readings:
-    """What was read, when, and for how long it may be shown as what is."""
+    """Figures, the time of the reading, and how long they count as current."""
 
     at: float = 0.0
     valid_s: float = 0.0
@@ -36,35 +36,35 @@ _UNIT = re.compile(r"_(permille|bytes|(sent|received)_bytes_per_s|mw|mj|c|mhz)$"
 
 
 class Off(Exception):
-    """Nothing can be read here; the text says why, and what mends it."""
+    """No figures are available; the text gives the reason and the remedy."""
 
 
 class Reader(Protocol):
-    """What the thread asks of a reader; any call may hang."""
+    """What the hardware thread calls; any call may hang."""
 
-    # The devices by the driver's names, in the order of the topology.
+    # The driver's UUID of each device, in the order of the topology.
     uuids: tuple[str | None, ...]
 
     def read(self, now: float) -> Sequence[Figures]:
-        """The figures of each device; `now` is monotonic."""
+        """Return the figures of each device; `now` is monotonic."""
 
     def rest(self) -> None:
-        """Nobody watches for a while: rates must not reach over that time."""
+        """Prepare for a time without viewers: rates must not span it."""
 
     def remarks(self) -> str:
-        """What is not to be had of these devices, and why; empty if all is."""
+        """Return which figures are unavailable for these devices, and why; empty if none."""
 
     def close(self) -> None:
-        """Give back what the driver lent."""
+        """Release the driver's resources."""
 
 
 def columns(figures: Sequence[Figures]) -> Mapping[str, Column]:
-    """One column a figure that anybody has; what no message could carry is no figure."""
+    """Return one column per figure that any device has; values too large for a message become None."""
     known = [{name: value for name, value in each.items() if -LARGEST < value < LARGEST} for each in figures]
     names = {name for each in known for name in each}
     return {name: tuple(each.get(name) for each in known) for name in sorted(names)}
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names of columns as a person reads them, units and directions left out."""
+    """Return column names for display, without units and directions."""
     return ", ".join(sorted({_UNIT.sub("", name).replace("_", " ") for name in names}))

@@ -1,4 +1,4 @@
-"""What the publisher shows of the hardware: readings that are of now, and a driver that does not answer."""
+"""What the publisher sends about the hardware: current readings, and a driver that does not answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jaxtop.wire import Device, DeviceSample
     from jaxtop_agent.core.board import Board
 
-# A driver that takes so long is said to be silent; in coarse steps, since each new text is a new hello.
+# For how long a driver has not answered. The steps are coarse because each new text causes a new hello.
 SILENCES = (
     (3600, "an hour"),
     (1800, "half an hour"),
@@ -25,7 +25,7 @@ SILENCES = (
 
 
 def sample(board: Board, now: float) -> DeviceSample:
-    """The figures of the allocator, and those of the hardware that are not too old."""
+    """Return the allocator's figures, with those of the hardware if they are still current."""
     read, topology = board.hardware, board.topology
     if now - read.at > read.valid_s or topology is None:
         return board.devices
@@ -38,7 +38,7 @@ def sample(board: Board, now: float) -> DeviceSample:
 
 
 def sources(board: Board, now: float) -> dict[str, str]:
-    """What the sources say, and what is to be said of a thread that cannot speak for itself."""
+    """Return the states of the sources; if the hardware thread hangs, its state says for how long."""
     said = dict(board.sources)
     asked = board.hardware_asked
     silent = 0.0 if asked is None else now - asked
@@ -50,7 +50,7 @@ def sources(board: Board, now: float) -> dict[str, str]:
 
 
 def devices(board: Board) -> tuple[Device, ...]:
-    """The devices with their names by the driver, where it told them."""
+    """Return the devices, with the driver's UUIDs where it provided them."""
     if board.topology is None:
         return ()
     found = board.topology.devices
