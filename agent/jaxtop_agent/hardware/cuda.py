@@ -10,7 +10,7 @@ CUDA_SUCCESS = 0
 
 
 def uuids() -> dict[int, str] | None:
-    """Return the UUID of each ordinal, in hex with dashes; None where CUDA is not initialised in this process.
+    """Return the UUID of each ordinal, in hex with dashes; None where CUDA is not initialised here.
 
     We never load or initialise CUDA: that takes memory on each device.
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Buckets(NamedTuple):
-    """Bounds between buckets, and counts: one more than bounds, as they include the values beyond both ends."""
+    """Bounds between buckets, and one more count than bounds: values beyond both ends are counted, too."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]

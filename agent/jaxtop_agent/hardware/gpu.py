@@ -156,7 +156,7 @@ class Gpu:
                 handle = self.handle if figure.scope is Scope.OWN else self.whole
                 self._take(found, figure, handle)
         self._ask(found, OF_INSTANCES, self._activity)
-        is_new = self._gpm is not None and OF_INSTANCES[0] not in found  # GPM has figures from the second reading on
+        is_new = self._gpm is not None and OF_INSTANCES[0] not in found  # GPM needs two samples
         if self.parent is None and not is_new:
             self._ask_missing(found, LINK_COLUMNS, self._counters.links)
             self._ask_missing(found, PCIE_COLUMNS, self._counters.pcie)

@@ -59,7 +59,7 @@ def handle_of(nvml: Any, uuid: str) -> Any:
     except nvml.NVMLError as error:
         if error.value != nvml.NVML_ERROR_GPU_IS_LOST:
             raise
-    for index in range(nvml.nvmlDeviceGetCount()):  # any lost GPU makes the call above fail, so we search by index
+    for index in range(nvml.nvmlDeviceGetCount()):  # any lost GPU makes the call above fail
         with suppress(nvml.NVMLError):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             if _text(nvml.nvmlDeviceGetUUID(handle)) == uuid:

@@ -1,8 +1,9 @@
 """TPUs, through the metric service that their runtime opens on this machine.
 
 Names and layout are those of Google's tpu-info (tpu_info/proto/tpu_metric_service.proto and
-tpu_info/metrics.py in github.com/AI-Hypercomputer/cloud-accelerator-diagnostics). How busy the tensor cores
-are the service does not say: tpu-info has it from libtpu's library, which is not for a thread beside the run.
+tpu_info/metrics.py in github.com/AI-Hypercomputer/cloud-accelerator-diagnostics). The service does not report
+how busy the tensor cores are. tpu-info reads that from libtpu's library, which must not be used by a thread
+beside the run.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 SERVICE = "/tpu.monitoring.runtime.RuntimeMetricService/"
 PORT = 8431
-# All that is asked in one turn, of all ports.
+# The deadline of one call to one port, with all its requests.
 SECONDS = 2.0
 
-# Column: the metric, and what makes its value one of the column's. Duty cycles are those of chips.
+# Column: the metric, and the factor that converts its value to the column's unit. Duty cycles are per chip.
 GAUGES: Mapping[str, tuple[str, float]] = {
     "driver_used_bytes": ("tpu.runtime.hbm.memory.usage.bytes", 1),
     "driver_total_bytes": ("tpu.runtime.hbm.memory.total.bytes", 1),
@@ -35,12 +36,13 @@ GAUGES: Mapping[str, tuple[str, float]] = {
     "queued": ("hlo.queue.size.gauge", 1),
 }
 OF_CHIPS = "utilization_permille"
-# Between hosts, of all sizes of buffers together: of a process, so the same for each of its devices.
+# Transfers between hosts, over all buffer sizes. They are counted per process, so each of its devices shows
+# the same value.
 TRANSFERS = "megascale.dcn_transfer_latencies.microsecond.cumulative.distribution"
 
 
 class Tpu:
-    """Reads the metrics of the devices of this process."""
+    """A reader of the metrics of this process's devices."""
 
     def __init__(self, devices: Sequence[Device]) -> None:
         try:
@@ -67,12 +69,12 @@ class Tpu:
         (answer,) = self._grpc.call(port, SERVICE + "ListSupportedMetrics", [b""], SECONDS)
         if answer.message is None and answer.status != self._grpc.UNIMPLEMENTED:
             raise self._grpc.Failed(answer.text or f"status {answer.status}")
-        if answer.message is None:  # older runtimes cannot list what they have
+        if answer.message is None:  # older runtimes cannot list their metrics
             return frozenset({name for name, _ in GAUGES.values()} | {TRANSFERS})
         names = (each.text(1) for each in protobuf.read(answer.message).messages(1))
         return frozenset(name for name in names if name is not None)
 
-    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - the service counts, not we
+    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - the service computes the rates
         found: list[Figures] = [{} for _ in self._devices]
         metrics = self._fetch()
         unmapped = []
@@ -91,7 +93,7 @@ class Tpu:
         return [figures | latencies for figures in found]
 
     def _fetch(self) -> dict[str, list[Message]]:
-        """The points of each metric, of the first port that has it for a device."""
+        """Return the points of each metric, from all ports that answer."""
         wanted = {name for name, _ in GAUGES.values()} | {TRANSFERS}
         found: dict[str, list[Message]] = {}
         failures = []
@@ -112,9 +114,12 @@ class Tpu:
         return found
 
     def _places(self, by_id: Mapping[int, float], *, is_ambiguous: bool, of_chips: bool) -> list[int] | None:
-        """The metric's id for each device: JAX's, or its number on this host if no others are there."""
+        """Return the metric's id for each device; None where the ids match no devices.
+
+        The ids are JAX's, or the device's number on this host if the service has no other ids.
+        """
         if is_ambiguous and len(by_id) <= len(self._devices):
-            return None  # several processes that each count their own devices from 0
+            return None  # several processes, each of which counts its own devices from 0
         ids = [device.id for device in self._devices]
         if set(ids) <= by_id.keys():
             return ids
@@ -125,13 +130,13 @@ class Tpu:
             return [each for each in local if each is not None]
         chips = list(dict.fromkeys(d.coords for d in sorted(self._devices, key=lambda each: each.id)))
         if of_chips and None not in chips and len(chips) == len(by_id) < len(ids):
-            # Chips of two cores, in the order of their ids, as tpu-info has them.
+            # Chips of two cores, in the order of their ids, as tpu-info assumes.
             by_chip = dict(zip(chips, sorted(by_id), strict=True))
             return [by_chip[device.coords] for device in self._devices]
         return None
 
     def _latencies(self, points: Sequence[Message]) -> Figures:
-        """Of what was transferred since the last time; nothing, nothing known."""
+        """Return percentiles of the transfers since the previous reading; no figures if there were none."""
         read = [buckets(each) for point in points if (each := point.message(5)) is not None]
         before, self._transfers = self._transfers, add([each for each in read if each is not None])
         fresh = None if self._transfers is None else self._transfers.since(before)
@@ -150,17 +155,17 @@ class Tpu:
         return f"of which devices cannot be told: {names}" if names else ""
 
     def close(self) -> None:
-        """Each turn has a connection of its own."""
+        """Do nothing: each reading has its own connections."""
 
 
 def ports() -> tuple[int, ...]:
-    """Where the service is: as TPU_RUNTIME_METRICS_PORTS says, or where it is by default."""
+    """Return the service's ports: those in TPU_RUNTIME_METRICS_PORTS, else the default."""
     listed = os.environ.get("TPU_RUNTIME_METRICS_PORTS", "").split(",")
     return tuple(int(each) for each in listed if each.strip().isdecimal()) or (PORT,)
 
 
 def _by_id(points: Sequence[Message], scale: float) -> tuple[dict[int, float], bool]:
-    """The values by device, of several kinds of cores together; whether two tell different ones of it."""
+    """Return each device's value, summed over kinds of cores, and whether two points contradict each other."""
     found: dict[int, float] = {}
     is_ambiguous = False
     seen: dict[tuple[int, tuple[str, ...]], float] = {}
@@ -172,7 +177,7 @@ def _by_id(points: Sequence[Message], scale: float) -> tuple[dict[int, float], b
         value = gauge.double(1) if gauge.double(1) is not None else gauge.number(2)
         if value is None or not 0 <= value < inf:
             continue
-        if (device, kinds) in seen:  # several ports tell of a whole host, or each of its own device 0
+        if (device, kinds) in seen:  # several ports report a whole host, or each its own device 0
             is_ambiguous = is_ambiguous or seen[device, kinds] != value
             continue
         seen[device, kinds] = value
@@ -181,7 +186,7 @@ def _by_id(points: Sequence[Message], scale: float) -> tuple[dict[int, float], b
 
 
 def _device(attribute: Message | None) -> tuple[int | None, tuple[str, ...]]:
-    """The device that an attribute names, alone or among others; and what else it says."""
+    """Return the device that an attribute names, and the attributes beside it."""
     value = None if attribute is None else attribute.message(2)
     if value is None:
         return None, ()
@@ -199,7 +204,7 @@ def _device(attribute: Message | None) -> tuple[int | None, tuple[str, ...]]:
 
 
 def _whole(value: Message) -> int | None:
-    """A whole number: as older runtimes say it, or as text, as newer ones do."""
+    """Return an integer: a number in older runtimes, text in newer ones."""
     text = value.text(1)
     if text is not None:
         return int(text) if text.isdecimal() else None

@@ -1,4 +1,4 @@
-"""Lists of visible devices, as CUDA_VISIBLE_DEVICES and its relatives have them."""
+"""Lists of visible devices, in the format of CUDA_VISIBLE_DEVICES and similar variables."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def visible(text: str | None, names: Sequence[str], numbered: int) -> list[int] | None:
-    """The places of the devices that a list lets through, in its order; None where it makes no sense.
+    """Return the positions of the devices that a list selects, in its order; None if a device occurs twice.
 
-    An entry is the index of one of the first, numbered devices, or the beginning of a name that only one
-    device has; the first entry that is neither ends the list. A device twice makes all of it invalid.
+    An entry is an index below `numbered`, or the prefix of exactly one name. The first entry that is neither
+    ends the list.
     """
     if text is None:
         return list(range(numbered))
@@ -26,14 +26,14 @@ def visible(text: str | None, names: Sequence[str], numbered: int) -> list[int] 
 
 
 def has_index(text: str | None) -> bool:
-    """Whether devices are counted, rather than named."""
+    """Return whether the list selects devices by index, not only by name."""
     return text is None or any(entry.strip().isdecimal() for entry in text.split(","))
 
 
 def _place(entry: str, names: Sequence[str], numbered: int) -> int | None:
     if entry.isdecimal():
         return int(entry) if int(entry) < numbered else None
-    if "-" not in entry[1:]:  # also -1, which is how nothing is spelled
+    if "-" not in entry[1:]:  # also -1, which selects no device
         return None
     fitting = [place for place, name in enumerate(names) if name.lower().startswith(entry.lower())]
     return fitting[0] if len(fitting) == 1 else None

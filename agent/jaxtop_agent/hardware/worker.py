@@ -1,4 +1,4 @@
-"""The thread that asks drivers. One may hang for minutes: this thread hangs with it, and nothing else."""
+"""The thread that calls the drivers. A driver may hang for minutes; then only this thread hangs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 SOURCE = "hardware"
 IDLE_S = 3600.0
-# What is not there may come later: a service that starts, a driver that is loaded.
+# A service may start later, and a driver may be loaded later.
 RETRY_S = 60.0
-# Readings are of now for so many pauses between them.
+# Readings stay current for this many intervals.
 KEPT = 3
 NO_HARDWARE = "off: these devices are the host's own CPUs"
 
 
 def prepare() -> None:
-    """Load what the drivers here will need, while no fork can come between."""
+    """Load the libraries that the drivers need, before any fork."""
     with suppress(Exception):
         if Path("/dev/nvidiactl").exists():
             import pynvml  # noqa: F401
@@ -40,7 +40,7 @@ def prepare() -> None:
 
 
 class Hardware:
-    """Runs until the board says stop; asks nothing while nobody watches, or where devices are CPUs."""
+    """Reads the hardware until the board stops; idle without viewers, and where the devices are CPUs."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -59,7 +59,7 @@ class Hardware:
             self._close()
 
     def _turn(self) -> float:
-        """Read if somebody watches; returns the seconds to the next turn."""
+        """Read if there is a viewer; return the seconds to the next turn."""
         board, topology = self._board, self._board.topology
         if topology is not self._topology:
             self._close()
@@ -101,7 +101,7 @@ class Hardware:
         return max(0.0, pause - took)
 
     def _fail(self, error: Exception) -> float:
-        """What went wrong once may go right the next time; after that the reader is opened anew, later."""
+        """Retry after the usual interval; after several failures close the reader and reopen it later."""
         self._board.hardware = NOTHING
         self._strikes += 1
         if self._strikes < STRIKES and self._reader is not None:
@@ -128,7 +128,7 @@ class Hardware:
 
 
 def maker(topology: Topology) -> str | None:
-    """Whose devices these are: JAX calls those of NVIDIA and of AMD both "gpu"."""
+    """Return the vendor of the devices: JAX calls both NVIDIA's and AMD's "gpu"."""
     platform = topology.platform.lower()
     if platform == "gpu":
         kinds = {device.kind.lower() for device in topology.devices}
@@ -140,7 +140,7 @@ def maker(topology: Topology) -> str | None:
 def _open(topology: Topology, tell: Callable[[str, str, str], None]) -> Reader:
     match maker(topology):
         case "nvidia":
-            from jaxtop_agent.hardware.nvidia import Nvidia  # a library of 8,000 lines: not on CPUs
+            from jaxtop_agent.hardware.nvidia import Nvidia  # a library of 8,000 lines that CPUs do not need
 
             return Nvidia(topology.devices, tell)
         case "amd":

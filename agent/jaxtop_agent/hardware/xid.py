@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from jaxtop_agent.hardware.mapping import DeviceHandle
     from jaxtop_agent.hardware.reader import Tell
 
-# In a few words, from NVIDIA's catalogue: https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
+# Short descriptions from NVIDIA's catalogue:
+# https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
 WORDS = {
     8: "GPU stopped processing",
     13: "graphics engine exception: often an index out of bounds in a kernel",
@@ -45,18 +46,18 @@ WORDS = {
     149: "NVLink error",
     154: "the GPU wants to be recovered",
 }
-# What the driver did by itself, or what came of the end of a process.
+# The driver's own actions, and the consequences of a process that ended.
 MILD = frozenset({45, 63, 121})
-# More in one turn than this, and the rest comes with the next.
+# The most XIDs in one turn; the rest follows in the next.
 AT_ONCE = 16
 
 
 class Xids:
-    """Listens for the XIDs of some GPUs; those that cannot be listened to are left out."""
+    """Listens for the XIDs of GPUs; GPUs that do not support this are skipped."""
 
     def __init__(self, nvml: Any, gpus: Mapping[int, DeviceHandle], tell: Tell) -> None:
         self._nvml = nvml
-        self._gpus = gpus  # by the address of the handle
+        self._gpus = gpus  # by the handle's address
         self._tell = tell
         self._set: Any = nvml.nvmlEventSetCreate()
         self._refused = False
@@ -65,15 +66,15 @@ class Xids:
                 nvml.nvmlDeviceRegisterEvents(gpu.handle, nvml.nvmlEventTypeXidCriticalError, self._set)
             except nvml.NVMLError:
                 self._refused = True
-        self.is_deaf = self._refused  # to some of them, if not to all
+        self.is_deaf = self._refused  # to at least one of them
 
     def look(self, when: str) -> None:
-        """Tell of what came since the last time, and when that was; waits for nothing."""
+        """Report the XIDs since the previous call, without waiting; `when` says when they came."""
         for _ in range(AT_ONCE):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._set, 0)
-            except self._nvml.NVMLError as error:  # a timeout: there is nothing more
-                # With one GPU lost, nothing is heard of the others.
+            except self._nvml.NVMLError as error:  # a timeout means that there are no more
+                # While one GPU is lost, NVML reports no XIDs of the others.
                 self.is_deaf = self._refused or error.value != self._nvml.NVML_ERROR_TIMEOUT
                 return
             if event.eventType == self._nvml.nvmlEventTypeXidCriticalError:
@@ -92,5 +93,5 @@ class Xids:
 
 
 def address(handle: Any) -> int:
-    """What tells handles apart."""
+    """Return a number that identifies a handle."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0

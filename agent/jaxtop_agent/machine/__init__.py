@@ -1,5 +1,5 @@
-"""What the kernel says of the machine, the container and the process, in small files.
+"""What the kernel reports about the machine, the container and the process, in small files.
 
-Every reading is bounded and takes the folder under which `proc` and `sys` are; where there are none, as on
+Every reading is bounded in size and takes the folder that contains `proc` and `sys`. Without them, as on
 macOS, figures are unknown.
 """

@@ -1,7 +1,7 @@
 """Memory, CPU and network of the machine, and the size of the process, each from one small file.
 
-By hand, not by psutil: what parses whole files into objects takes longest where a program has had the caches
-to itself for a second (measured beside a training loop: 600 µs a look, against 230).
+We do not use psutil: parsing whole files into objects is slowest where a program has just had the caches to
+itself for a second. Beside a training loop, a reading by psutil took 600 µs, ours takes 230 µs.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from jaxtop_agent.machine import files
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MOST_OF_INTERFACES = 64 * 1024
 _MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
-# Of the first line of /proc/stat: what is idle, and how many count; guests' time is in the users' already.
+# In the first line of /proc/stat: the idle columns, and how many columns to add up. The columns after these
+# are the time of guests, which the user columns already include.
 IDLE, COUNTED = slice(3, 5), 8
 
 
 class Memory(NamedTuple):
-    """Bytes of the machine; None where nobody knows."""
+    """Bytes of the machine; None where unknown."""
 
     total: int | None = None
     used: int | None = None
 
 
 class Cpu(NamedTuple):
-    """Ticks of all cores together since the start of the machine."""
+    """Ticks of all cores together since the machine started."""
 
     busy: int | None = None
     total: int | None = None
 
 
 class Network(NamedTuple):
-    """Bytes through all interfaces that the process sees, its own loopback included."""
+    """Bytes through all interfaces that the process sees, including its own loopback."""
 
     received: int | None = None
     sent: int | None = None
 
 
 class Process(NamedTuple):
-    """Resident bytes, and how many threads there are."""
+    """The resident bytes and the number of threads."""
 
     rss: int | None = None
     threads: int | None = None
@@ -58,7 +59,7 @@ def memory(root: str = "") -> Memory:
 
 
 def cpu(root: str = "") -> Cpu:
-    # The first line is all of it that is read: the rest has a number for each interrupt of the machine.
+    # We read only the first line: the rest has a number for each interrupt of the machine.
     name, *words = (files.text(f"{root}/proc/stat", 512) or "").partition("\n")[0].split() or [""]
     ticks = [files.number(word) or 0 for word in words[:COUNTED]]
     if name != "cpu" or len(ticks) < IDLE.stop:
@@ -78,7 +79,7 @@ def network(root: str = "") -> Network:
 
 
 def process(root: str = "") -> Process:
-    # The name may hold anything: what follows it starts after the last bracket.
+    # The name may contain any character, so we split after the last bracket.
     words = (files.text(f"{root}/proc/self/stat") or "").rpartition(")")[2].split()
     if len(words) < 22:
         return Process()

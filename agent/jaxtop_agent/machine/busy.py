@@ -1,7 +1,7 @@
-"""Which threads of the process take most CPU.
+"""The threads of the process that use the most CPU.
 
-Python threads among them contend for the interpreter's lock: where two take much CPU, each waits for the
-other, and a training loop that shares the process with a busy data loader waits, too.
+Python threads contend for the interpreter's lock. Where two of them use much CPU, each waits for the other: a
+training loop waits for a busy data loader in the same process.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 SHOWN = 3
-# A process of JAX has hundreds of threads: looked at each second, they would cost more than all else here.
+# The seconds between two readings. A JAX process has hundreds of threads, so a reading every second would
+# cost more than the rest of the agent.
 EVERY = 2.5
-# Of one core: less is no burden for anybody.
+# The least share of one core that is reported.
 LEAST = 0.05
-# Beyond this many, to look would itself be a burden.
+# Reading more threads than this would itself use much CPU.
 MOST_THREADS = 4096
 
 
 class BusyThreads:
-    """Compares two looks; the agent's own threads are left out, for their cost is told by itself."""
+    """Compares two readings; the agent's own threads are left out, as their cost is reported separately."""
 
     def __init__(self, own: Callable[[], Collection[int]]) -> None:
         self._own = own
@@ -35,7 +36,7 @@ class BusyThreads:
         self._found: tuple[BusyThread, ...] = ()
 
     def look(self) -> tuple[BusyThread, ...]:
-        """The busiest between the last two looks, the busiest first."""
+        """Return the busiest threads between the last two readings, the busiest first."""
         at = time.monotonic()
         if self._before is not None and at < self._before[0] + EVERY:
             return self._found
@@ -45,7 +46,7 @@ class BusyThreads:
         return self._found
 
     def forget(self) -> None:
-        """What is looked at next is compared with nothing."""
+        """Discard the readings, so that the next one is compared with nothing."""
         self._before, self._found = None, ()
 
 
@@ -61,10 +62,10 @@ def _busiest(earlier: dict[int, float], now: dict[int, float], elapsed: float) -
 
 
 def _clocks(own: Collection[int]) -> dict[int, float]:
-    """The CPU time of each thread, by its clock: a tenth of the cost of its file, and finer."""
+    """Return the CPU time of each thread from its clock: a tenth of the cost of its file, and finer."""
     found = {}
     try:
-        tasks = os.listdir("/proc/self/task")  # noqa: PTH208 - no objects made
+        tasks = os.listdir("/proc/self/task")  # noqa: PTH208 - creates no Path objects
     except OSError:
         return {}
     for name in tasks[:MOST_THREADS]:
@@ -78,7 +79,7 @@ def _clocks(own: Collection[int]) -> dict[int, float]:
 
 
 def _python_names(tasks: Collection[int]) -> dict[int, str]:
-    """What those of these threads are called that Python knows."""
+    """Return Python's names of these threads, for those that Python created."""
     if not tasks:
         return {}
     ids = ((fact(each, "_native_id", 0), each) for each in known().values())

@@ -1,8 +1,7 @@
 """The control groups of the process: what a container, a batch system or a service may use, and has used.
 
-Groups are nested, and the smallest limit of all that can be seen from here counts. In a container the groups
-may be mounted from the container's own on, while the process is told its path on the machine: a path begins
-where its group is mounted.
+Groups are nested, and the smallest visible limit applies. A container may mount the groups from its own group
+on, while the process sees its path on the machine. So we resolve paths relative to the group that is mounted.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ MOST_OF_MOUNTS = 256 * 1024
 
 
 class Limits(NamedTuple):
-    """What is less than the machine's; None where there is no limit, or nobody knows.
+    """Limits below the machine's own; None where there is no limit, or where it is unknown.
 
-    `used_s` is the CPU that all in the group took which may use so many `cores`. It was `held_s` seconds from
-    running, all its cores together, in `held_periods` of `periods`. `places` says of which groups this is.
+    `used_s` is the CPU time of all processes in the group that `cores` limits. `held_s` is the time for which
+    the kernel kept the group from running, summed over its cores, in `held_periods` of `periods`. `places`
+    has the folders of the groups that set the limits.
     """
 
     cores: float | None = None
@@ -41,7 +41,7 @@ class Limits(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """Where a controller is mounted, and the process's groups there, its own first."""
+    """Where a controller is mounted, and the process's groups there, the innermost first."""
 
     mount: str
     paths: tuple[str, ...]
@@ -55,7 +55,7 @@ NOWHERE = _Chain("", (), is_unified=False)
 
 
 class _Bounds(NamedTuple):
-    """The limits that were found, and in which group each: by its path, None for none."""
+    """The limits, and the path of the group that sets each; None where there is no limit."""
 
     cores: float | None = None
     of_cores: str | None = None
@@ -65,7 +65,7 @@ class _Bounds(NamedTuple):
 
 
 class Groups:
-    """The groups of this process: limits are looked for now and then, what is used is read each time."""
+    """The groups of this process; limits are searched for occasionally, usage is read each time."""
 
     def __init__(self, root: str = "") -> None:
         self._root = root
@@ -74,7 +74,7 @@ class Groups:
         self._bounds = _Bounds()
 
     def look(self, cores: int | None, memory: int | None) -> None:
-        """Find the limits below these, which are the machine's; the process may be in other groups by now."""
+        """Find the limits below the machine's `cores` and `memory`; the process may have changed groups."""
         said = files.text(f"{self._root}/proc/self/cgroup")
         if said != self._said:
             self._said = said
@@ -89,7 +89,7 @@ class Groups:
         )
 
     def read(self) -> Limits:
-        """The limits, and what is used of them now."""
+        """Return the limits and the current usage."""
         bounds = self._bounds
         periods, held_periods, held_s = self._held(bounds.of_quota)
         memory = self._of("memory")
@@ -114,7 +114,7 @@ class Groups:
         return self._chains.get(controller) or self._chains.get("", NOWHERE)
 
     def _least(self, controller: str, limit: _Limit) -> tuple[float | None, str | None]:
-        """The smallest limit, and the outermost group that has it: all that it counts are within it."""
+        """Return the smallest limit and the outermost group with it, which counts all usage under that limit."""
         least, where = None, None
         chain = self._of(controller)
         for path, folder in chain.folders():
@@ -124,7 +124,7 @@ class Groups:
         return least, where
 
     def _cpus(self, cores: int | None) -> tuple[float | None, str | None]:
-        """How many CPUs the process is confined to, if to fewer than there are."""
+        """Return how many CPUs the process is confined to, if fewer than `cores`, and by which group."""
         fewest, where = self._least("cpuset", _cpus)
         return (None, None) if cores is None or fewest is None or fewest >= cores else (fewest, where)
 
@@ -133,7 +133,7 @@ class Groups:
         chain = self._of("memory")
         if (
             chain.paths and not chain.is_unified
-        ):  # old groups tell also of limits that cannot be seen from here
+        ):  # version 1 groups report limits above the visible groups
             stat = files.numbers(files.text(f"{chain.mount}{chain.paths[0]}/memory.stat"))
             above = stat.get("hierarchical_memory_limit")
             if above is not None and (found is None or above < found):
@@ -190,7 +190,7 @@ def _memory(folder: str, is_unified: bool) -> float | None:
 
 
 def _memory_used(folder: str, is_unified: bool) -> int | None:
-    """Without what the kernel would drop first: parts of files that were not read again."""
+    """Return the memory in use, without inactive file pages, which the kernel would drop first."""
     names = (
         ("memory.current", "inactive_file")
         if is_unified
@@ -202,7 +202,7 @@ def _memory_used(folder: str, is_unified: bool) -> int | None:
 
 
 def _chains(said: str, root: str) -> dict[str, _Chain]:
-    """The chain of each controller; that of the unified groups has no name."""
+    """Return the chain of each controller; the key of the unified groups is empty."""
     mounts = list(_mounts(files.text(f"{root}/proc/self/mountinfo", MOST_OF_MOUNTS) or ""))
     found: dict[str, _Chain] = {}
     for line in said.splitlines():
@@ -213,7 +213,7 @@ def _chains(said: str, root: str) -> dict[str, _Chain]:
         for name in names.split(","):
             is_unified = number == "0" and not name
             fitting = [(top, at) for of, top, at in mounts if (None if is_unified else name) in of]
-            # Of several mounts one that has the process's own group; else it stands at what is mounted.
+            # Prefer a mount that contains the process's own group; otherwise use the group that is mounted.
             fitting.sort(key=lambda mount: _below(path, mount[0]) is None)
             if fitting:
                 top, at = fitting[0]
@@ -222,7 +222,7 @@ def _chains(said: str, root: str) -> dict[str, _Chain]:
 
 
 def _mounts(said: str) -> Iterator[tuple[set[str | None], str, str]]:
-    """The controllers of each mount (None: the unified groups), the group that is mounted, and where."""
+    """Yield the controllers of each mount (None: the unified groups), the mounted group, and the mount point."""
     for line in said.splitlines():
         before, _, after = line.partition(" - ")
         place, kind = before.split(" "), after.split(" ")
@@ -236,7 +236,7 @@ def _plain(path: str) -> str:
 
 
 def _below(path: str, top: str) -> str | None:
-    """The path from this group on; None if it is elsewhere."""
+    """Return the path relative to this group; None if it is not inside."""
     top = top.rstrip("/")
     if ".." in path.split("/") or not (path == top or path.startswith(f"{top}/")):
         return None

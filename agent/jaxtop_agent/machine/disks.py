@@ -1,4 +1,4 @@
-"""What went from and to disks."""
+"""Bytes read from and written to disks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_OF_DISKS = 128 * 1024
 
 
 class Traffic(NamedTuple):
-    """Bytes since the start of the machine, or of the process; None where nobody knows."""
+    """Bytes since the machine or the process started; None where unknown."""
 
     read: int | None = None
     written: int | None = None
@@ -21,8 +21,8 @@ class Traffic(NamedTuple):
 class Disks:
     """The disks of the machine.
 
-    Whole disks with hardware behind them count. Partitions, loops, mapped and striped devices hand over to
-    these, what is kept in memory is no disk, and network file systems are not seen.
+    Only whole disks with hardware behind them count. Partitions, loop, mapped and striped devices pass their
+    traffic on to these. Memory-backed devices do not count, and network file systems are not visible here.
     """
 
     def __init__(self, root: str = "") -> None:
@@ -44,14 +44,14 @@ class Disks:
     def _is_disk(self, name: str) -> bool:
         known = self._known.get(name)
         if known is None:
-            if len(self._known) > 4096:  # names that come and go
+            if len(self._known) > 4096:  # device names may change without end
                 self._known.clear()
             folder = f"{self._root}/sys/block/{name.replace('/', '!')}"
-            known = self._known[name] = os.path.exists(f"{folder}/device")  # noqa: PTH110 - no objects made
+            known = self._known[name] = os.path.exists(f"{folder}/device")  # noqa: PTH110 - creates no Path objects
         return known
 
 
 def of_process(root: str = "") -> Traffic:
-    """What the process itself had disks read and write; caches are not counted, nor who may not look."""
+    """Return the process's own disk traffic, without cached reads; None where the file is not readable."""
     said = files.numbers(files.text(f"{root}/proc/self/io"), ": ")
     return Traffic(said.get("read_bytes"), said.get("write_bytes"))

@@ -1,26 +1,26 @@
-"""Small files of the kernel, read short; what is not there, or makes no sense, is None."""
+"""Bounded reads of small kernel files; None where a file is missing or malformed."""
 
 from __future__ import annotations
 
 import os
 
 MOST = 16 * 1024
-# What a message can carry; a container without a limit is given one near it.
+# The bound of a number in a message. A container without a limit reports a number near it.
 LARGEST = 1 << 62
 
 
 def text(path: str, most: int = MOST) -> str | None:
-    """What the file says, whole lines of it where it is longer."""
+    """Return the content of the file, cut to whole lines if it is longer than `most`."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     parts: list[bytes] = []
     try:
-        while most > 0 and (part := os.read(file, most)):  # the kernel gives a page at a time
+        while most > 0 and (part := os.read(file, most)):  # the kernel returns one page at a time
             parts.append(part)
             most -= len(part)
-    except OSError:  # as the files of pressure answer where it is switched off
+    except OSError:  # pressure files fail so where pressure is switched off
         return None
     finally:
         os.close(file)
@@ -29,7 +29,7 @@ def text(path: str, most: int = MOST) -> str | None:
 
 
 def number(said: str | None) -> int | None:
-    """A natural number; -1 and `max`, which say that there is no limit, are none."""
+    """Return a natural number; None for -1 and `max`, which mean that there is no limit."""
     said = (said or "").strip()
     if not said.isascii() or not said.isdecimal() or len(said) > 19:
         return None
@@ -38,14 +38,14 @@ def number(said: str | None) -> int | None:
 
 
 def numbers(said: str | None, between: str | None = None) -> dict[str, int]:
-    """Lines of a name and a number."""
+    """Parse lines of a name and a number."""
     pairs = (line.partition(between or " ") for line in (said or "").splitlines())
     found = ((name, number(value)) for name, _, value in pairs)
     return {name: value for name, value in found if value is not None}
 
 
 def count(said: str | None) -> int | None:
-    """How many are in a list such as `0-3,8`."""
+    """Return the number of items in a list such as `0-3,8`."""
     total = 0
     for part in (said or "").strip().split(","):
         first, dash, last = part.partition("-")

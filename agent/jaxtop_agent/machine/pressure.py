@@ -1,4 +1,4 @@
-"""For how long something waited for CPU, memory or disks, as the kernel adds it up (PSI)."""
+"""How long tasks waited for CPU, memory or disks, as the kernel counts it (PSI)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOTAL = re.compile(r"^some .*\btotal=(\d+)", re.MULTILINE)
 
 
 class Waits(NamedTuple):
-    """Seconds in which at least one waited; None where the kernel does not count."""
+    """Seconds in which at least one task waited; None where the kernel does not count."""
 
     cpu_s: float | None = None
     memory_s: float | None = None
@@ -22,7 +22,7 @@ class Waits(NamedTuple):
 
 
 def waits(places: Sequence[str], root: str = "") -> Waits:
-    """Of the first of these groups that has such files, else of the machine."""
+    """Return the waits of the first of these groups with pressure files, else of the machine."""
     for place in places:
         found = Waits(*(_total(f"{place}/{name}.pressure") for name in ("cpu", "memory", "io")))
         if found != Waits():

@@ -1,1 +1,1 @@
-"""The processes of `jaxtop probe`, jobs of their own on idle devices; no part of the agent imports them."""
+"""The processes of `jaxtop probe`: separate jobs on idle devices. No part of the agent imports them."""

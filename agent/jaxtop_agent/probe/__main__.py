@@ -25,13 +25,13 @@ from jaxtop_agent.probe.store import Store, Teller, Unmet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The store is in process 0. JAX aborts those who leave after it, and to leave is all that they have to do.
+# Process 0 hosts the store, and JAX aborts processes that exit after it. One second lets them exit first.
 LINGER = 1.0
 
 
 def main() -> None:
-    """Measure, tell, and leave without a word to JAX, whose farewell waits for who may be gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process when it is time
+    """Measure, report, and exit without JAX's shutdown, which waits for processes that may have exited."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     arguments = _parse()
     pipe = None if arguments.tell is None else os.fdopen(arguments.tell, "wb")
     try:
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def probe(arguments: argparse.Namespace, teller: Teller) -> None:
-    """Join the others, agree on a plan, carry it out, and bring all reports to process 0."""
+    """Join the other processes, agree on a plan, run it, and send all reports to process 0."""
     teller.say(Stage("starting JAX"))
     import jax
 
@@ -56,7 +56,7 @@ def probe(arguments: argparse.Namespace, teller: Teller) -> None:
     teller.say(Stage("looking for devices"))
     try:
         own, devices = jax.local_devices(), jax.devices()
-    except Exception as error:  # of many kinds, by version and platform
+    except Exception as error:  # the exception type varies with version and platform
         raise planning.Unfit(f"JAX finds no devices: {str(error) or type(error).__name__}") from error
     store = Store(jax.process_index(), jax.process_count(), asked.patience_s)
     here = _here(store.process, own)
@@ -83,7 +83,7 @@ def probe(arguments: argparse.Namespace, teller: Teller) -> None:
 def _devices(
     plan: Plan, own: Sequence[Any], store: Store, teller: Teller
 ) -> dict[str, tuple[tuple[float, ...], ...]]:
-    """The devices one by one, all of them once a round, so that what drifts meanwhile drifts for all."""
+    """Measure the devices one by one, each once per round, so that a drift affects all of them alike."""
     found: dict[str, list[list[float]]] = {}
     for name in plan.benches:
         teller.say(Stage(name, 0, plan.rounds))
@@ -101,13 +101,13 @@ def _devices(
 def _round(
     bench: Any, count: int, plan: Plan, store: Store, at: tuple[str, int]
 ) -> list[tuple[int, tuple[float, ...]]]:
-    """All devices of this process once, when it is its turn."""
+    """Measure all devices of this process once, when it is its turn."""
     name, number = f"{at[0]}/{at[1]}", at[1]
     if isinstance(bench, benches.Together):
         store.meet(name)
         return list(enumerate(bench.measure_all(plan.slot_s)))
     found = []
-    # To and fro: who comes first in one round comes last in the next.
+    # The order alternates: the first of one round is the last of the next.
     there = -1 if number % 2 else 1
     for turn in range(max(plan.turns) + 1)[::there]:
         store.meet(f"{name}/{turn}")
@@ -118,7 +118,7 @@ def _round(
 
 
 def _join(arguments: argparse.Namespace, patience: float, teller: Teller) -> None:
-    """Become one of several processes, where the command or the surroundings say that there are several."""
+    """Join the other processes, if the command or the environment says that there are others."""
     import jax
 
     if arguments.alone:
@@ -129,7 +129,7 @@ def _join(arguments: argparse.Namespace, patience: float, teller: Teller) -> Non
         "process_id": arguments.process,
     }
     if arguments.local:
-        # Else the coordinator listens everywhere, and a Slurm job's numbers are taken for ours.
+        # Otherwise the coordinator listens on all interfaces, and JAX takes a Slurm job's numbers for ours.
         told |= {"coordinator_bind_address": arguments.coordinator, "cluster_detection_method": "deactivate"}
     teller.say(Stage(MEETING))
     try:
@@ -137,7 +137,7 @@ def _join(arguments: argparse.Namespace, patience: float, teller: Teller) -> Non
     except ValueError:
         if arguments.coordinator:
             raise
-        return  # nothing here says that there are others
+        return  # the environment names no other processes
 
 
 def _here(process: int, own: Sequence[Any]) -> Here:
@@ -165,13 +165,13 @@ def _here(process: int, own: Sequence[Any]) -> Here:
 
 
 def _uuids(own: Sequence[Any]) -> list[str | None]:
-    """The names of the hardware as the agents of other runs will tell them."""
+    """Return the UUIDs of the hardware, which the agents of other runs report, too."""
     if own[0].platform != "cpu":
         import pynvml
 
         from jaxtop_agent.hardware import mapping
 
-        with suppress(Exception):  # another maker's device, or no driver that answers
+        with suppress(Exception):  # another vendor's device, or a driver that does not answer
             pynvml.nvmlInit()
             places, _ = mapping.find(pynvml, [jaxprivate.hardware_ordinal(device) for device in own])
             return [None if place is None else place.uuid for place in places]
@@ -179,7 +179,7 @@ def _uuids(own: Sequence[Any]) -> list[str | None]:
 
 
 def _cache() -> int:
-    """Bytes of this machine's largest cache; 0 where the system does not say."""
+    """Return the bytes of the largest cache of the first CPU; 0 where the system does not say."""
     sizes = [0]
     for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = file.read_text("ascii").strip()

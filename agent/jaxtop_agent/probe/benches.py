@@ -1,4 +1,4 @@
-"""Micro-benchmarks of one device: each says what it keeps up for a moment (a slot), not its best launch."""
+"""Micro-benchmarks of one device; each measures the sustained rate over a short time (a slot), not the peak."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from jaxtop.wire.probing import Plan
 
-# Of a slot, so long is launched before it is waited for: a wait costs little, and ends near the slot's end.
+# The part of a slot that is launched before waiting: waits then cost little, and end near the slot's end.
 BATCH = 0.25
-# Under so many launches the median of a latency says little.
+# With fewer launches the median of a latency says little.
 LEAST_LAUNCHES = 5
-# Heat and shared power show after a while.
+# The effects of heat and shared power appear only after a while.
 TOGETHER_SLOTS = 10
 
 
 def sustained(launch: Callable[[], Any], slot: float) -> tuple[int, float]:
-    """How many launches, one after the other, a device got through in about a slot, and in what time."""
+    """Return how many consecutive launches a device completed in about one slot, and the exact seconds."""
     launch().block_until_ready()
     batch, count = 1, 0
     start = time.perf_counter()
@@ -63,7 +63,7 @@ class Memory:
 
 
 class Matmul:
-    """a = a @ b, launch after launch; b keeps the size of a's numbers as it is."""
+    """a = a @ b, launch after launch; b is scaled so that the magnitude of a stays the same."""
 
     def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
         self._flops = 2 * plan.matrix_size**3
@@ -83,7 +83,7 @@ class Matmul:
 
 
 class Dispatch:
-    """A function with nothing to do: how long the call takes, and how long until its result is there."""
+    """An almost empty function: how long the call takes, and how long until its result is ready."""
 
     def __init__(self, devices: Sequence[Any], _plan: Plan) -> None:
         import jax
@@ -109,7 +109,7 @@ class Dispatch:
 
 
 class Transfer:
-    """A NumPy array to the device, and an array of the device's to NumPy, as programs do it."""
+    """A NumPy array copied to the device, and a device array copied to NumPy, as programs do it."""
 
     def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
         import jax
@@ -119,7 +119,7 @@ class Transfer:
         self._host = ones_to_copy(plan.transfer_bytes // 4)
         self._copy = jax.jit(lambda x: x + 1)
         self._there = [jax.device_put(self._host, device, may_alias=False) for device in devices]
-        # What NumPy shows of an array of a CPU is the array itself: there a copy is asked for.
+        # On a CPU, NumPy returns the device array itself, so we copy it explicitly.
         self._into = np.empty_like(self._host) if devices[0].platform == "cpu" else None
         _at_once(lambda place: self._copy(self._there[place]), len(devices))
 
@@ -137,7 +137,7 @@ class Transfer:
         to_device = count * self._host.nbytes / seconds
         count, seconds = 0, 0.0
         while seconds < slot / 2:
-            # A new array each time: JAX keeps what it once brought over.
+            # We use a new array each time: JAX caches the host copy of an array.
             fresh = self._copy(self._there[place]).block_until_ready()
             start = time.perf_counter()
             self._bring(fresh)
@@ -154,7 +154,7 @@ class Transfer:
 
 
 class Together:
-    """The matrix rate of each device while all of them work."""
+    """The matrix rate of each device while all devices work."""
 
     def __init__(self, devices: Sequence[Any], plan: Plan) -> None:
         self._matmul = Matmul(devices, plan)
@@ -174,7 +174,7 @@ BENCHES: dict[str, type[Memory | Matmul | Dispatch | Transfer]] = {
 
 
 def ones_to_copy(count: int) -> Any:
-    """Ones at an odd place in memory: what is aligned, a CPU device of older JAX takes as it is, uncopied."""
+    """Return ones at an unaligned address: a CPU device of older JAX uses an aligned array without a copy."""
     import numpy as np
 
     ones = np.ones(count + 16, np.float32)
@@ -182,7 +182,7 @@ def ones_to_copy(count: int) -> Any:
 
 
 def matrices(devices: Sequence[Any], size: int, dtype: str) -> tuple[list[Any], list[Any], Any]:
-    """Two square matrices of random numbers on each device, and the function that multiplies them."""
+    """Return two square matrices of random numbers on each device, and the function that multiplies them."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -195,6 +195,6 @@ def matrices(devices: Sequence[Any], size: int, dtype: str) -> tuple[list[Any], 
 
 
 def _at_once(call: Callable[[int], Any], count: int) -> list[Any]:
-    """Of all devices at the same time; where something is compiled for each, that saves most of the wait."""
+    """Call for all devices at once: where each one compiles something, this saves most of the wait."""
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(call, range(count)))

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from jaxtop.wire.probing import Meeting, Plan
     from jaxtop_agent.probe.store import Store, Teller
 
-# Of an all-reduce each device is waited for first so many times: by these its groups are compared.
+# How many launches of an all-reduce wait for each device first. These launches are used to compare groups.
 ROUNDS_OF_FIRSTS = 5
 LEAST_LAUNCHES, MOST_LAUNCHES = 7, 40
 ITEM = 4  # bytes of a float32
 
 
 def measure(plan: Plan, seconds: float, store: Store, teller: Teller) -> list[Met]:
-    """Measure what there is time for; process 0's clock alone decides what that is."""
+    """Measure as many collectives as fit the time; only the clock of process 0 decides."""
     end = time.monotonic() + seconds
     found = []
     for number, meeting in enumerate(plan.meetings):
@@ -47,7 +47,7 @@ def _launches(meeting: Meeting, plan: Plan, once: float, seconds: float) -> int:
 
 
 class Collective:
-    """One collective over groups of devices, compiled, with its operand."""
+    """A compiled collective over groups of devices, with its operand."""
 
     def __init__(self, meeting: Meeting) -> None:
         import jax
@@ -67,7 +67,7 @@ class Collective:
         self._step = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
 
     def launch(self, number: int) -> tuple[float, float]:
-        """Seconds until all devices of this process are done, and until the one waited for first is."""
+        """Return the seconds until all devices of this process are done, and until the one waited for first is."""
         start = time.perf_counter()
         shards: Sequence[Any] = self._step(self._operand).addressable_shards
         in_order = sorted(shards, key=lambda shard: shard.device.id)

@@ -1,4 +1,4 @@
-"""What a probe measures, and how much of it: decided once, by process 0, from what all processes said."""
+"""What a probe measures, and how much; process 0 decides once, from what all processes report."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from jaxtop.wire.probing import Asked, Here
 
-# Of the time that was asked for, so much is for the devices one by one if there are collectives, too.
+# The share of the requested time for single devices, if there are collectives, too.
 LOCAL_SHARE = 0.45
 MOST_ROUNDS, LEAST_ROUNDS = 15, 10
 LONGEST_SLOT, SHORTEST_SLOT = 0.03, 0.004
-# A launch of a multiplication takes at least so long, so that the launch itself does not count.
+# The least seconds of a multiplication, so that the launch overhead does not count.
 LEAST_LAUNCH = 0.004
 SIZES = (256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 MB = 1_000_000
-# Of the memory that is free, so much may be taken.
+# The share of the free memory that may be used.
 MEMORY_SHARE = 1 / 8
 LEAST_ARRAY, MOST_ARRAY = 16 * MB, 512 * MB
 CPU_TRANSFER, TRANSFER = 8 * MB, 64 * MB
@@ -31,11 +31,11 @@ DEVICE_SIZES = (1 * MB, 16 * MB, 128 * MB)
 
 
 class Unfit(Exception):
-    """What was asked for cannot be measured; the text says why."""
+    """The request cannot be measured; the text says why."""
 
 
 def plan(asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], own: Sequence[Any]) -> Plan:
-    """The plan for all processes; sizes are tried on the first of its `own` devices."""
+    """Return the plan for all processes; matrix sizes are tried on the first of its `own` devices."""
     _must_fit(asked.mesh, len(devices))
     is_cpu = devices[0].platform == "cpu"
     benches = [name for name in BENCHES if name in asked.only or (not asked.only and _is_fit(name, is_cpu))]
@@ -67,12 +67,12 @@ def plan(asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], own: Se
 
 
 def _is_fit(name: str, is_cpu: bool) -> bool:
-    """CPU devices share the cores: together they say nothing about each."""
+    """Return whether the benchmark makes sense: CPU devices share the cores, so "together" says nothing."""
     return name != "together" or not is_cpu
 
 
 def turns_of(everyone: Sequence[Here]) -> tuple[int, ...]:
-    """Processes of one machine measure one after the other, those of different machines at the same time."""
+    """Return the turn of each process: one after the other on one machine, machines at the same time."""
     before: dict[str, int] = {}
     turns = []
     for each in everyone:
@@ -83,7 +83,7 @@ def turns_of(everyone: Sequence[Here]) -> tuple[int, ...]:
 
 
 def _pace(seconds: float, slots: int) -> tuple[int, float]:
-    """Rounds, and the length of a slot, that fill the time; a slot takes half as long again as it should."""
+    """Return the rounds and the slot length that fill the time; a slot takes 1.5 times its nominal length."""
     if not slots:
         return LEAST_ROUNDS, SHORTEST_SLOT
     slot = min(LONGEST_SLOT, max(SHORTEST_SLOT, seconds / (1.5 * slots * LEAST_ROUNDS)))
@@ -91,7 +91,10 @@ def _pace(seconds: float, slots: int) -> tuple[int, float]:
 
 
 def _array(everyone: Sequence[Here], *, is_cpu: bool) -> int:
-    """Bytes of an array for which every device has room; with its twin twice a CPU's cache, if there is."""
+    """Return the bytes of an array that fits on every device.
+
+    On CPUs the array is as large as the largest cache, so that a pair of arrays is twice that size.
+    """
     rooms = []
     for each in everyone:
         sharing = sum(len(other.devices) for other in everyone if other.boot == each.boot)
@@ -104,7 +107,7 @@ def _array(everyone: Sequence[Here], *, is_cpu: bool) -> int:
 
 
 def _matrix_size(device: Any, dtype: str, most_bytes: int) -> int:
-    """The smallest size of which a multiplication takes long enough on this device."""
+    """Return the smallest size of which a multiplication takes long enough on this device."""
     import jax.numpy as jnp
 
     fitting = [size for size in SIZES if size * size * jnp.dtype(dtype).itemsize <= most_bytes] or [SIZES[0]]
@@ -116,7 +119,7 @@ def _matrix_size(device: Any, dtype: str, most_bytes: int) -> int:
         if seconds >= LEAST_LAUNCH or at == len(fitting) - 1:
             return fitting[at]
         enough = fitting[at] * (LEAST_LAUNCH / seconds) ** (1 / 3)
-        # No further than the cube root of what is lacking: small ones are slow for their size.
+        # The cube root of the missing factor bounds the step, as small sizes are slow for their size.
         at = next((i for i, size in enumerate(fitting) if i > at and size >= enough), len(fitting) - 1)
 
 
@@ -129,7 +132,7 @@ def _timed(step: Any, a: Any, b: Any) -> float:
 def collectives(
     asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], most: int
 ) -> tuple[tuple[tuple[str, int], ...], tuple[Meeting, ...]]:
-    """The axes, and every kind of collective over each, in a few sizes, the middle ones first."""
+    """Return the axes, and every kind of collective over each axis in a few sizes, the middle sizes first."""
     axes, grid = _mesh(asked.mesh, everyone, devices)
     groups = {
         name: tuple(tuple(int(device.id) for device in group) for group in _along(grid, number))
@@ -151,7 +154,7 @@ def collectives(
 
 
 def _divisible(size: int, members: int) -> int:
-    """Every member has the same number of whole floats."""
+    """Return a size near this one, so that every member has the same number of whole floats."""
     return max(1, round(size / (4 * members))) * 4 * members
 
 
@@ -162,7 +165,7 @@ def _along(grid: Any, axis: int) -> Any:
 
 
 def _must_fit(mesh: tuple[tuple[str, int], ...], count: int) -> None:
-    """A mesh that was asked for has a place for each device, no more and no less."""
+    """Raise unless a requested mesh has exactly one place for each device."""
     places = prod(size for _, size in mesh)
     if mesh and places != count:
         words = ",".join(f"{name}={size}" for name, size in mesh)
@@ -172,14 +175,14 @@ def _must_fit(mesh: tuple[tuple[str, int], ...], count: int) -> None:
 def _mesh(
     asked: tuple[tuple[str, int], ...], everyone: Sequence[Here], devices: Sequence[Any]
 ) -> tuple[tuple[tuple[str, int], ...], Any]:
-    """The axes and the devices on them; by default hosts × devices, where there are several of both."""
+    """Return the axes and the devices on them; hosts × devices by default, where there are several hosts."""
     import numpy as np
 
     if not asked:
         each = len(everyone[0].devices)
         if len(everyone) == 1 or any(len(here.devices) != each for here in everyone):
             return (("devices", len(devices)),), np.array(devices)
-        ordered = sorted(devices, key=lambda device: device.process_index)  # stable: as JAX has them within
+        ordered = sorted(devices, key=lambda device: device.process_index)  # stable: JAX's order within a process
         axes = (("hosts", len(everyone)), ("devices", each))
         return axes, np.array(ordered).reshape(len(everyone), each)
     from jax.experimental import mesh_utils

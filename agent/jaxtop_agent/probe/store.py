@@ -1,4 +1,4 @@
-"""How the processes of a probe agree: through JAX's coordination service, or at once where there is one."""
+"""How the processes of a probe agree: through JAX's coordination service, or locally if there is only one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MISSING = re.compile(r"^(?:\S*task:)?(\d+)$", re.MULTILINE)
 
 
 class Unmet(Exception):
-    """Another process did not come in time."""
+    """Another process did not arrive in time."""
 
 
 class Store:
-    """Values that all processes read, and places where they wait for each other."""
+    """Values that all processes read, and barriers at which they wait for each other."""
 
     def __init__(self, process: int, processes: int, patience: float) -> None:
         self.process = process
@@ -40,7 +40,7 @@ class Store:
             self._shared.set(f"probe/{key}", text, overwrite=False)
 
     def get(self, key: str, kind: type[T], owner: int) -> T:
-        """What a process has put there, waited for."""
+        """Wait for and return the value that a process has stored."""
         if self._shared is None:
             return msgspec.json.decode(self._own[key], type=kind)
         try:
@@ -56,7 +56,7 @@ class Store:
         try:
             self._shared.meet(f"probe/{place}", self._patience)
         except Exception as error:
-            # JAX names some of those that are missing, in one way or another.
+            # JAX names some of the missing processes, in different formats.
             named = str(error).partition("timed out task names:")[2]
             raise self._unmet(", ".join(MISSING.findall(named)), place) from error
 
@@ -67,14 +67,14 @@ class Store:
         )
 
     def told_by_first(self, key: str, value: T | None, kind: type[T]) -> T:
-        """The value that process 0 gives, in every process."""
+        """Return the value of process 0, in every process."""
         if self.process == 0:
             self.put(key, value)
         return self.get(key, kind, 0)
 
 
 class Teller:
-    """The way to the command that started this process; nobody listens to most of them."""
+    """The pipe to the command that started this process; most processes have none."""
 
     def __init__(self, pipe: IO[bytes] | None) -> None:
         self._pipe = pipe
