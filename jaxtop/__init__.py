@@ -1,4 +1,4 @@
-"""jaxtop: a whole JAX run, live, in one terminal.
+"""jaxtop: a terminal monitor for whole JAX runs.
 
 In a training script: `from jaxtop import agent; agent.start()`.
 """
@@ -16,7 +16,7 @@ __all__ = ["__version__", "agent"]
 
 
 def __getattr__(name: str) -> object:
-    # Lazy: commands must not pay for the agent, and the agent lives in a package of its own.
+    # Lazy: commands do not need the agent, which is a separate package.
     if name == "agent":
         import jaxtop_agent
 

@@ -1,4 +1,4 @@
-"""`python -m jaxtop`."""
+"""Run jaxtop as `python -m jaxtop`."""
 
 import sys
 

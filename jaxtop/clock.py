@@ -1,4 +1,4 @@
-"""The time of day, which never goes back: frames are kept in the order of their times."""
+"""A wall clock that never goes back: frames are stored in the order of their times."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _AHEAD = time.time() - time.clock_gettime(_CLOCK)
 
 
 def steady() -> float:
-    """Seconds since the epoch, by the time of day when this program began and a clock that nobody sets."""
+    """Return seconds since the epoch: the wall time when this program began, plus a clock that nobody sets."""
     return _AHEAD + time.clock_gettime(_CLOCK)

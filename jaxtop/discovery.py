@@ -1,4 +1,4 @@
-"""Where to look for agents: what a person typed, host files, or the run files of this user."""
+"""Find agents: by the targets on the command line, by host files, or by this user's run files."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from jaxtop.transport import FIRST_PORT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Agents take the first free ports from here on, and each knows all others of its run. An agent of another run
-# may be beyond these where more than four are on a host: it is named with its port.
+# Agents take the first free ports from here on, and each knows all other agents of its run. With more than
+# four agents on a host, an agent of another run may have a later port: attach to it with its port.
 PORTS_TRIED = range(FIRST_PORT, FIRST_PORT + 8)
 # 10,000 hosts with long names.
 MOST_OF_HOSTFILE, MOST_HOSTFILE = 1 << 20, "1 MiB"
 
 
 class NoTarget(Exception):
-    """Nothing to attach to; the text says what to do."""
+    """There is nothing to attach to; the text says what to do."""
 
 
 def seeds(targets: Sequence[str], hostfile: str | None = None) -> list[Seed]:
-    """Where to begin, for these targets; without any, the newest live run of this user."""
+    """Return where to start for these targets; without any, at the newest live run of this user."""
     names = [*targets, *(_read_hostfile(hostfile) if hostfile else ())]
     found = runfiles.tidy(runfiles.find())
     if not names:
@@ -52,7 +52,7 @@ def _seeds_of(target: str, found: list[runfiles.RunFile]) -> list[Seed]:
         return [_seed(run_file)]
     named = [each for each in found if target in (each.hello.name, each.hello.run, each.hello.agent)]
     if named:
-        newest = named[0].hello  # of several runs of one name, the newest
+        newest = named[0].hello  # the newest of several runs of one name
         return [
             _seed(each) for each in named if each.hello.agent == newest.agent or _same_run(each, newest.run)
         ]
@@ -106,5 +106,5 @@ def _read_hostfile(path: str) -> list[str]:
     if len(text) > MOST_OF_HOSTFILE or "\0" in text:
         raise NoTarget(f"{path} is no host file: it should hold a host a line, and {MOST_HOSTFILE} at most")
     lines = text.splitlines()
-    # As MPI and Slurm write them: a host a line, anything behind it (slots=8) is not ours.
+    # The format of MPI and Slurm: a host a line; we ignore anything behind it (slots=8).
     return [line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#")]

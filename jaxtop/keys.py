@@ -1,4 +1,4 @@
-"""The user's key: one CURVE key pair, with which agents serve and viewers attach."""
+"""The user's key: one CURVE key pair, which agents serve with and viewers attach with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST = 1024  # bytes of a key file
 
 
 class NoKey(Exception):
-    """The key cannot be had; the text says what to do."""
+    """The key is not available; the text says what to do."""
 
 
 class KeyPair(NamedTuple):
@@ -24,11 +24,11 @@ class KeyPair(NamedTuple):
     secret: bytes
 
     def __repr__(self) -> str:
-        return f"KeyPair(public={self.public.decode()})"  # the secret never reaches a log or a traceback
+        return f"KeyPair(public={self.public.decode()})"  # keeps the secret out of logs and tracebacks
 
 
 def config_dir() -> Path:
-    """The folder of the user's settings."""
+    """Return the folder of the user's settings."""
     try:
         base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     except RuntimeError:  # a container whose user has neither name nor HOME
@@ -37,7 +37,7 @@ def config_dir() -> Path:
 
 
 def load() -> KeyPair:
-    """The user's key: from JAXTOP_KEY, from JAXTOP_KEY_FILE, or from the config folder, made on first use."""
+    """Return the user's key from JAXTOP_KEY, JAXTOP_KEY_FILE or the config folder, where it is made on first use."""
     if text := os.environ.get("JAXTOP_KEY"):
         return _parse(text, "JAXTOP_KEY")
     if named := os.environ.get("JAXTOP_KEY_FILE"):
@@ -49,9 +49,9 @@ def load() -> KeyPair:
 
 
 def authorized() -> frozenset[bytes]:
-    """Public keys of colleagues who may see, but not act."""
+    """Return the public keys of colleagues, who may view, but not act."""
     try:
-        # Names of colleagues stand there, too, in any encoding; a key is ASCII.
+        # The file also contains names of colleagues, in any encoding; a key is ASCII.
         text = (config_dir() / "authorized_keys").read_text("ascii", errors="replace")
     except (OSError, NoKey):
         return frozenset()
@@ -60,7 +60,7 @@ def authorized() -> frozenset[bytes]:
 
 
 def throwaway() -> KeyPair:
-    """A pair made for one test or one relay."""
+    """Return a new pair for one test or one relay."""
     import zmq  # heavy, and `jaxtop --help` has no use for it
 
     return KeyPair(*zmq.curve_keypair())
@@ -71,7 +71,7 @@ def _is_missing(path: Path) -> bool:
         path.stat()
     except FileNotFoundError:
         return True
-    except OSError:  # reading it will say what is the matter
+    except OSError:  # reading it reports the error
         pass
     return False
 
@@ -84,7 +84,7 @@ def _make(path: Path) -> None:
         with os.fdopen(private.create(draft), "wb") as file:
             file.write(pair.secret + b"\n")
         try:
-            os.link(draft, path)  # whoever comes first wins; all others read the winner's
+            os.link(draft, path)  # the first process wins; all others read its key
         except FileExistsError:
             pass
         finally:
@@ -107,10 +107,10 @@ def _read(path: Path) -> KeyPair:
 
 
 def _check(path: Path, found: os.stat_result) -> None:
-    """Refuse a key that others can read, or change.
+    """Refuse a key that others can read or change.
 
-    The rule is that of libpq for private keys: 0600 at most; 0640 at most where root owns the file. So
-    root decides which group is trusted, as with a Kubernetes Secret in a pod that has an fsGroup.
+    The rule is libpq's for private keys: 0600 at most; 0640 at most where root owns the file. So root decides
+    which group is trusted, as with a Kubernetes Secret in a pod that has an fsGroup.
     """
     if found.st_uid == 0:
         allowed, remedy = 0o640, f"chmod 600 {path} (of a Kubernetes Secret: defaultMode: 0400)"
@@ -127,7 +127,7 @@ def _parse(text: str, source: str) -> KeyPair:
     try:
         if Z85.fullmatch(secret):
             return KeyPair(zmq.curve_public(secret.encode()), secret.encode())
-    except zmq.ZMQError:  # of the right form, and yet no number that it can be
+    except zmq.ZMQError:  # the right form, but not a valid number
         pass
     raise NoKey(
         f"{source} does not hold a jaxtop key (40 characters of Z85); copy it again from the run's user"

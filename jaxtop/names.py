@@ -1,46 +1,49 @@
-"""Names: what JAX calls the program of a function, and words of others in one legible line."""
+"""Names: the program name that JAX gives a function, and texts of others as one printable line."""
 
 from __future__ import annotations
 
 import re
 
-# JAX replaces what may not stand in the name of a module, and drops underscores at its end; the rest is the
+# JAX replaces characters that a module name must not have, and drops underscores at its end; the rest is the
 # function's own name.
 _FORBIDDEN = re.compile(r"[^\w.-]")
 _PREFIX = "jit_"
 
 
 def program_of(function: str) -> str:
-    """The name of the program into which JAX compiles a function."""
+    """Return the name of the program into which JAX compiles a function."""
     return (_PREFIX + _FORBIDDEN.sub("_", function)).rstrip("_")
 
 
 def function_of(program: str) -> str:
-    """The function that a program was compiled from, as far as its name tells."""
+    """Return the function that a program was compiled from, as far as the program's name shows it."""
     return program.removeprefix(_PREFIX).removeprefix("pmap_")
 
 
 def unwrapped(function: str) -> str:
-    """The name of a function that JAX calls `jit(name)`."""
+    """Return the name of a function that JAX calls `jit(name)`."""
     return function.removeprefix("jit(").removesuffix(")") if function.startswith("jit(") else function
 
 
 def legible(text: str) -> str:
-    """The text in one line, with escapes in place of whatever would steer the terminal."""
+    """Return the text in one line, with control characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-# A text of more words than these is a sentence, whose beginning says most; others are names.
+# A text with at least this many spaces is a sentence, whose beginning matters most; other texts are names.
 _WORDS_OF_A_NAME = 3
 _SEPARATORS = " ./[(:+-,"
-# With less room there is none for both ends.
+# The least room in which both ends are shown.
 _LEAST_ROOM = 8
 
 
 def shorten(text: str, room: int) -> str:
-    """The text in so many characters, cut between words: sentences at the end, names and paths inside."""
+    """Return the text in at most `room` characters, cut between words.
+
+    Sentences are cut at the end, names and paths inside.
+    """
     if len(text) <= room:
         return text
     if room < _LEAST_ROOM:
@@ -52,12 +55,12 @@ def shorten(text: str, room: int) -> str:
 
 
 def _end(text: str, last: int) -> int:
-    """The last place between words up to this one; this one where the nearest is far away."""
+    """Return the last word boundary up to this position; the position itself if the nearest is far away."""
     return next((i for i in range(last, last // 3, -1) if _is_between(text, i)), last)
 
 
 def _start(text: str, first: int) -> int:
-    """The first place between words from this one on; this one where the nearest is far away."""
+    """Return the first word boundary from this position on; the position itself if the nearest is far away."""
     return next((i for i in range(first, (first + len(text)) // 2) if _is_between(text, i)), first)
 
 

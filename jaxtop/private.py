@@ -1,4 +1,4 @@
-"""Files and folders of the user alone: 0600 and 0700 whatever the umask, never through a stranger's link."""
+"""Files and folders of the user alone: 0600 and 0700 whatever the umask, never through another user's link."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Foreign(PermissionError):
-    """A folder that belongs to another user."""
+    """A folder or file that belongs to another user."""
 
 
 def create(path: Path | str, *, folder: int | None = None) -> int:
-    """Create a file that was not there, and return its descriptor. A name, if a folder is given."""
+    """Create a new file, and return its descriptor. With `folder`, the path is a name in that folder."""
     fd = os.open(path, _NEW, FILE, dir_fd=folder)
-    os.fchmod(fd, FILE)  # a umask may have taken the owner's own bits
+    os.fchmod(fd, FILE)  # the umask may have removed the owner's own bits
     return fd
 
 
 def make(folder: Path) -> None:
-    """Create this folder and those above it that are missing; leave those that exist as they are."""
+    """Create this folder and its missing parents; leave existing ones as they are."""
     missing = []
     while not folder.exists():
         missing.append(folder)
@@ -45,15 +45,15 @@ def make(folder: Path) -> None:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[int]:
-    """Create one of our folders where it is missing, and open it; `Foreign` if it is another user's.
+    """Create one of our folders if it is missing, and open it; raise `Foreign` if it is another user's.
 
-    Work relative to the descriptor: in a shared place the path may name another folder a moment later.
-    Root's folders are accepted: an administrator may provide one. Others lose their permissions in a folder
-    of the user.
+    Work relative to the descriptor: in a shared place the path may name another folder a moment later. Root's
+    folders are accepted: an administrator may provide one. In a folder of the user, the permissions of others
+    are removed.
     """
     make(folder)
     at = folder.lstat()
-    _check(folder, at)  # also a link: whoever made it may turn it elsewhere
+    _check(folder, at)  # a link, too: its owner may redirect it
     follow = 0 if stat.S_ISLNK(at.st_mode) else os.O_NOFOLLOW
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
     try:
@@ -72,7 +72,7 @@ def _check(folder: Path, found: os.stat_result) -> None:
 
 
 def write(folder: Path, name: str, content: bytes) -> None:
-    """Write a file of one of our folders; readers see the old content or the new, never half of it."""
+    """Write a file in one of our folders; readers see the old content or the new, never a part of it."""
     with opened(folder) as where:
         draft = draft_of(name)
         fd = create(draft, folder=where)
@@ -87,8 +87,8 @@ def write(folder: Path, name: str, content: bytes) -> None:
 
 
 def read(path: Path) -> bytes:
-    """The content of a regular file of this user; `Foreign` for other owners."""
-    # A FIFO would be waited for without end.
+    """Return the content of a regular file of this user; raise `Foreign` for other owners."""
+    # O_NONBLOCK, because opening a FIFO would wait forever.
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = os.fstat(file.fileno())
         if found.st_uid != os.getuid() or not stat.S_ISREG(found.st_mode):
@@ -97,7 +97,7 @@ def read(path: Path) -> bytes:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether this folder is there, and neither it nor the link to it belongs to another user."""
+    """Return whether this folder exists, and neither it nor a link to it belongs to another user."""
     try:
         _check(folder, folder.lstat())
         _check(folder, folder.stat())
@@ -107,5 +107,5 @@ def is_ours(folder: Path) -> bool:
 
 
 def draft_of(name: str) -> str:
-    """A name for a file that will get this name; nobody can guess it."""
+    """Return an unpredictable name for the draft of a file."""
     return f".{name}.{secrets.token_hex(8)}"

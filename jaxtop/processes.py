@@ -1,4 +1,4 @@
-"""Who a process is, so that a pid that was given to another is never mistaken for it."""
+"""The identity of a process: a pid that the system reused is never mistaken for the earlier process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Namespace(NamedTuple):
-    """Where a pid means something: one boot of one machine, one pid namespace."""
+    """Where a pid is valid: one boot of one machine, one pid namespace."""
 
     boot: str
     pid_namespace: str
@@ -18,12 +18,12 @@ class Namespace(NamedTuple):
 
 @cache
 def here() -> Namespace:
-    """The place of this process; empty strings where the system does not say."""
+    """Return the namespace of this process; empty strings where the system does not provide it."""
     return Namespace(_read("/proc/sys/kernel/random/boot_id"), _link("/proc/self/ns/pid"))
 
 
 def about_this() -> dict[str, str]:
-    """This process as a recording names its writer."""
+    """Return the identity of this process, with which a recording names its writer."""
     pid, place = os.getpid(), here()
     return {
         "hostname": socket.gethostname(),
@@ -35,19 +35,19 @@ def about_this() -> dict[str, str]:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When `pid` started, in clock ticks since boot; None if there is no such process, or it is a zombie."""
+    """Return when `pid` started, in clock ticks since boot; None for a zombie or a missing process."""
     try:
-        # The kernel cuts the name at 15 bytes, also within a letter.
+        # The kernel cuts the name at 15 bytes, even inside a character.
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
     except OSError:
         return None
-    # The name may hold spaces and brackets: what follows it starts after the last ')'.
+    # The name may contain spaces and brackets, so we split after the last ')'.
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
 
 
 def is_gone(place: Namespace, pid: int, started: int | None) -> bool:
-    """True only if this machine can tell that the process ended; False elsewhere."""
+    """Return True only if this machine knows that the process ended; False elsewhere."""
     if place != here() or not place.boot or started is None:
         return False
     return start_ticks(pid) != started

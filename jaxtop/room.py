@@ -1,4 +1,4 @@
-"""Whether this process has room for more: without a thread or memory, ZeroMQ aborts it."""
+"""Check that this process has resources left: without a thread or memory, ZeroMQ aborts the process."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-# A thread's stack, and what the allocator reserves for it, of which most is never touched.
+# A thread's stack, and what the allocator reserves for it; most of it is never touched.
 ADDRESS_SPACE_A_THREAD = 80 << 20
 ENDS_WITHIN = 1.0
 
 
 class NoRoom(OSError):
-    """This process is short of something; the text says of what."""
+    """This process lacks a resource; the text says which."""
 
 
 def require_descriptors(count: int) -> None:
-    """Raise unless so many files can be opened."""
+    """Raise unless this many files can be opened."""
     taken: list[int] = []
     try:
         for _ in range(count):
-            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - those that were opened must be known
+            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - the finally block needs those that were opened
     except OSError as error:
         raise NoRoom(f"{len(taken)} file descriptors are left, {count} are needed") from error
     finally:
@@ -34,7 +34,7 @@ def require_descriptors(count: int) -> None:
 
 
 def require_threads(count: int) -> None:
-    """Raise unless so many threads can run beside those that do, and have their stacks."""
+    """Raise unless this many more threads, with their stacks, can run."""
     _require_address_space(count * ADDRESS_SPACE_A_THREAD)
     over = _thread.allocate_lock()
     over.acquire()
@@ -58,7 +58,7 @@ def require_threads(count: int) -> None:
 
 
 def _wait_for_end(tasks: list[int], count: int) -> None:
-    """The kernel counts a thread until it is gone, which is later than its last line."""
+    """Wait until the threads are gone: the kernel counts a thread for a while after its last line."""
     end = time.monotonic() + ENDS_WITHIN
     while time.monotonic() < end:
         if len(tasks) == count and not any(Path(f"/proc/self/task/{task}").exists() for task in tasks):

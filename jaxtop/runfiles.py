@@ -1,4 +1,4 @@
-"""Run files: how the viewers of a user find the agents on a machine, as Jupyter finds its kernels."""
+"""Run files: with these a user's viewers find the agents on a machine, as Jupyter finds its kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jaxtop.wire import Hello
 
 
 class RunFile(NamedTuple):
-    """A run file that was found: where, what the agent wrote, and whether its process is known to be gone."""
+    """A run file: its path, what the agent wrote, and whether its process is known to be gone."""
 
     path: Path
     hello: Hello
@@ -24,7 +24,7 @@ class RunFile(NamedTuple):
 
 
 class Unshown(msgspec.Struct, frozen=True):
-    """A process in which the agent could not start: which, its name, and why not."""
+    """A process in which the agent could not start: its identity, its name, and the reason."""
 
     pid: int
     ticks: int | None
@@ -38,9 +38,10 @@ UNSHOWN = ".unshown"
 
 
 def folders() -> list[Path]:
-    """Where run files may be; agents write to the first, viewers read all."""
+    """Return where run files may be; agents write to the first that works, viewers read all."""
     found = []
-    # Sessions differ in what they set (ssh, cron, containers): the state folder is known to all of them.
+    # The runtime folder is not set in every session (ssh, cron, containers); the state folder is known to
+    # all.
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         found.append(Path(runtime) / "jaxtop")
     with suppress(RuntimeError):  # a container whose user has neither name nor HOME
@@ -50,8 +51,8 @@ def folders() -> list[Path]:
 
 
 def write(hello: Hello) -> str | None:
-    """Write or renew the run file of this agent; why not, if no folder could be used."""
-    # By way of the wire, which has an answer to text that is no Unicode.
+    """Write or renew the run file of this agent; return the reason if no folder could be used."""
+    # We encode through the wire format, which replaces text that is not valid Unicode.
     text = msgspec.json.encode(msgspec.msgpack.decode(wire.encode(hello)))
     why = "there is no home folder"
     for folder in folders():
@@ -66,8 +67,8 @@ def write(hello: Hello) -> str | None:
 
 
 def secure(folder: Path) -> None:
-    """Create this folder of run files, for its user alone; OSError if it cannot be used."""
-    if folder.name == "runs":  # the one above is ours, too
+    """Create this folder of run files, for its user alone; raise OSError if it cannot be used."""
+    if folder.name == "runs":  # its parent is ours, too
         with private.opened(folder.parent):
             pass
     with private.opened(folder):
@@ -76,7 +77,7 @@ def secure(folder: Path) -> None:
 
 
 def explain(name: str | None, error: BaseException) -> None:
-    """Leave word of why this process is not shown, for `jaxtop ls`; where that cannot be written, nowhere."""
+    """Store why this process is not shown, for `jaxtop ls`; do nothing if no folder can be written."""
     pid, place = os.getpid(), processes.here()
     ticks = processes.start_ticks(pid)
     why = str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
@@ -89,14 +90,14 @@ def explain(name: str | None, error: BaseException) -> None:
 
 
 def explain_no_more() -> None:
-    """Take back what `explain` left: this process is shown after all."""
+    """Remove what `explain` stored: this process is shown after all."""
     for folder in folders():
         with suppress(OSError):
             (folder / f"{os.getpid()}{UNSHOWN}").unlink(missing_ok=True)
 
 
 def unshown() -> list[Unshown]:
-    """Living processes of this user that are not shown; what others left is removed."""
+    """Return living processes of this user that are not shown; remove the files of dead ones."""
     found = []
     for folder in filter(private.is_ours, folders()):
         for path in folder.glob(f"*{UNSHOWN}"):
@@ -125,7 +126,7 @@ def remove(agent: str) -> None:
 
 
 def read(path: Path) -> RunFile | None:
-    """The run file at this path; None if it is none, or of another user."""
+    """Return the run file at this path; None if it is no run file, or another user's."""
     try:
         hello = msgspec.json.decode(private.read(path), type=Hello)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -135,16 +136,16 @@ def read(path: Path) -> RunFile | None:
 
 
 def find() -> list[RunFile]:
-    """All run files of this user, newest first."""
+    """Return all run files of this user, newest first."""
     paths = {path for folder in folders() if private.is_ours(folder) for path in folder.glob("*.json")}
     found = [run_file for path in paths if (run_file := read(path)) is not None]
     return sorted(found, key=lambda run_file: (-run_file.hello.started_ms, run_file.hello.agent))
 
 
 def tidy(found: list[RunFile]) -> list[RunFile]:
-    """Remove what dead processes left, and return the rest.
+    """Remove the run files of dead processes, and return the rest.
 
-    A dead process whose run still lives keeps its file: it is the witness of that death.
+    A dead process whose run still lives keeps its file, which is the evidence that the process died.
     """
     living = {run_file.hello.run for run_file in found if not run_file.is_stale} - {None}
     kept = []

@@ -14,34 +14,34 @@ _SECONDS = {"d": _DAY, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
 _LENGTH = re.compile(r"(?:\d+(?:\.\d+)?[dhms]\s*)+|\d+(?:\.\d+)?")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms]?)")
-# More days than this are not gone through to find the one that is meant.
+# The search for a matching day ends after this many days.
 _MOST_DAYS = 400
 
 
 class _Typed(NamedTuple):
-    """A moment, and how long the time is that was typed for it: `10:32` is a whole minute."""
+    """A moment, and the length of the typed time: `10:32` is a whole minute."""
 
     at: float
     lasts: float = 1.0
 
 
 def parse(text: str, start: float, end: float) -> float:
-    """The moment that is meant, within a session that begins and ends at these times.
+    """Return the moment that the text names, within a session that begins and ends at these times.
 
     Raises:
-        ValueError: It means no time, or one at which there was no session.
+        ValueError: The text is not a time, or the time is outside the session.
     """
     found = _read(text.strip(), start, end)
     if found is None:
         raise ValueError(f"{text.strip()!r} is no time; try {FORMS}")
-    # Who types a minute or a second means all of it, also where the session begins or ends within it.
+    # A typed minute or second covers its whole length, also where the session begins or ends within it.
     if not (start - found.lasts < found.at < end + 1.0):
         raise ValueError(f"{text.strip()!r} is outside of {in_words(start, end)}")
     return min(max(found.at, start), end)
 
 
 def in_words(start: float, end: float) -> str:
-    """From when to when, with the date if that is not the same."""
+    """Format a span of time, with dates if it starts and ends on different days."""
     first, last = time.localtime(start), time.localtime(end)
     form = "%H:%M:%S" if first[:3] == last[:3] else "%Y-%m-%d %H:%M:%S"
     return f"{time.strftime(form, first)} to {time.strftime(form, last)}"
@@ -69,15 +69,15 @@ def _length(text: str) -> float | None:
 
 
 def _of_clock(clock: re.Match[str], start: float, end: float) -> _Typed | None:
-    """On the last day of the session on which it was that time."""
+    """Return this time of day on the last day of the session that has it."""
     hours, minutes, seconds = int(clock[1]), int(clock[2]), float(clock[3] or 0)
     if hours > 23 or minutes > 59 or seconds >= 60:
         return None
     lasts = 60.0 if clock[3] is None else 1.0
-    day = datetime.fromtimestamp(end).replace(hour=0, minute=0, second=0, microsecond=0)  # noqa: DTZ006 - as clocks here show it
+    day = datetime.fromtimestamp(end).replace(hour=0, minute=0, second=0, microsecond=0)  # noqa: DTZ006 - people type local times
     newest = None
     for before in range(_MOST_DAYS):
-        # By the date, not by 24 hours: a day on which the clocks are changed has more or fewer.
+        # Step by dates, not by 24 hours: a day on which the clocks change has more or fewer hours.
         at = (day - timedelta(days=before)).replace(hour=hours, minute=minutes).timestamp() + seconds
         newest = at if newest is None else newest
         if start - lasts < at < end + 1.0:

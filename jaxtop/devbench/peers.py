@@ -1,4 +1,4 @@
-"""Who is slow among those that should be alike, told from rounds in which all of them were measured."""
+"""Find slow members among peers of equal hardware, from rounds in which all of them were measured."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# So many robust spreads below the others, and in this part of the rounds: else it is noise. That of its own
-# rounds counts less: one that is starved of its machine is slow, and unsteady, too.
+# A member is slow if it is this many robust spreads below the others, and slow in this share of the rounds;
+# otherwise the difference is noise. The spread of its own rounds has less weight: a member without enough of
+# its machine is both slow and unsteady.
 SPREADS, OWN_SPREADS = 4.0, 2.0
 AGREEING = 0.9
 LEAST_ROUNDS = 5
-# What turns a median of distances into a standard deviation, and that into one of a median.
+# Factors from a median distance to a standard deviation, and from that to the deviation of a median.
 ROBUST, OF_MEDIAN = 1.4826, 1.2533
 
 
 class Share(NamedTuple):
-    """What one reaches of its peers' speed."""
+    """The speed of one member as a share of its peers' speed."""
 
     share: float
     is_slow: bool
 
 
 def compare(speeds: Sequence[Sequence[float]], tolerance: float) -> list[Share]:
-    """Each one's speed against the median of all, round by round, so that what drifts drifts for all.
+    """Return the speed of each member as a share of the median of all, and whether it is slow.
 
-    It is judged against the median of the others. Of two in the middle the faster counts, so that half of
-    them can be slow: nothing is faster than it can be. How far apart the faster half is says what is normal,
-    in logarithms: half as fast is as far as twice as fast.
+    Members are compared round by round, so that a drift affects all of them alike. Whether one is slow is
+    decided against the median of the others. Of two middle values the faster counts, so that half of the
+    members can be slow: nothing is faster than it can be. The spread of the faster half defines what is
+    normal. Distances are logarithms: half as fast is as far as twice as fast.
     """
     rounds = min(map(len, speeds), default=0)
     if len(speeds) < 2 or not rounds:
@@ -62,13 +64,13 @@ def compare(speeds: Sequence[Sequence[float]], tolerance: float) -> list[Share]:
 
 
 def _median_of_others(speeds: Sequence[float]) -> list[float]:
-    """For each the median of all the others; of two in the middle the faster."""
+    """Return for each member the median of all others; of two middle values the faster."""
     ordered = sorted(speeds)
     middle = (len(speeds) - 1) // 2
     return [ordered[middle + 1] if speed <= ordered[middle] else ordered[middle] for speed in speeds]
 
 
 def distance(values: Sequence[float]) -> float:
-    """How far half of them are from their median."""
+    """Return the median distance from the median."""
     middle = median(values)
     return median(abs(value - middle) for value in values)

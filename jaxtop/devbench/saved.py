@@ -1,7 +1,7 @@
-"""The last result of `jaxtop probe`, in the user's state folder: what this user's devices can do.
+"""The last result of `jaxtop probe`, in the user's state folder.
 
-One file, `jaxtop/probe.json`, which each probe replaces. Who shows it beside live figures reads it once with
-`last()` and finds devices and collectives in it with `jaxtop.devbench.shown`.
+Each probe replaces the one file, `jaxtop/probe.json`. To show it beside live figures, read it once with
+`last()` and find devices and collectives in it with `jaxtop.devbench.shown`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxtop.wire.probing import SCHEMA, Probe
 
 
 def path() -> Path | None:
-    """Where the last result is kept; None where the user has no home."""
+    """Return where the last result is stored; None where the user has no home."""
     with suppress(RuntimeError):  # a container whose user has neither name nor HOME
         state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         return Path(state) / "jaxtop" / "probe.json"
@@ -25,7 +25,7 @@ def path() -> Path | None:
 
 
 def last() -> Probe | None:
-    """The last result; None if there is none, or it was written by a jaxtop that says more than we know."""
+    """Return the last result; None if there is none, or if a jaxtop with another schema wrote it."""
     file = path()
     if file is None:
         return None
@@ -37,7 +37,7 @@ def last() -> Probe | None:
 
 
 def keep(probe: Probe) -> Path | None:
-    """Make this the last result; None where it cannot be kept."""
+    """Store this as the last result; return its path, or None if it cannot be stored."""
     file = path()
     if file is None:
         return None

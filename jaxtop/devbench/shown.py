@@ -1,4 +1,4 @@
-"""What devices and collectives were measured to do, found in the last result of `jaxtop probe`."""
+"""Find the measured figures of devices and collectives in the last result of `jaxtop probe`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Probe", "ProbedDevice", "probed_collective", "probed_device"]
 
 
 def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDevice | None:
-    """The device as it was probed: by the name of its hardware, else by its place on its host."""
+    """Return the probe's result for a device, matched by its UUID, else by its number on its host."""
     for each in probe.devices:
         if device.uuid is not None and each.uuid is not None:
             if each.uuid == device.uuid:
@@ -32,7 +32,7 @@ def probed_device(probe: Probe, hostname: str, device: wire.Device) -> ProbedDev
 def probed_collective(
     probe: Probe, platform: str, kind: str, device_ids: tuple[int, ...], size: int
 ) -> ProbedCollective | None:
-    """The measurement of this kind that is nearest in size, among the same devices, else as many of them."""
+    """Return the measurement nearest in size: among the same devices, else among as many devices."""
     alike = [
         each
         for each in probe.collectives

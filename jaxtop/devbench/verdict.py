@@ -1,4 +1,4 @@
-"""The result of a probe, from what its processes measured: medians, bandwidths, and who is slow."""
+"""The result of a probe, from its processes' measurements: medians, bandwidths, and what is slow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ProbeFigure(NamedTuple):
-    """A figure of a device: how people read it, and how far below its peers one must be to be called slow."""
+    """A figure of a device: its title and unit, and how far below its peers a slow device is."""
 
     title: str
     unit: str
@@ -25,11 +25,11 @@ class ProbeFigure(NamedTuple):
     tolerance: float
 
     def speed(self, value: float) -> float:
-        """The more the better, also where the figure is a time."""
+        """Return the figure so that more is better, also where it is a time."""
         return 1 / max(value, 1e-9) if self.unit == "µs" else value
 
 
-# A launch and a transfer depend on every breath of the host, and where a device is plugged in.
+# Launches and transfers have a larger tolerance: they depend on the host's load and on the device's slot.
 FIGURES: dict[str, ProbeFigure] = {
     "memory_bytes_per_s": ProbeFigure("memory", "GB/s", 1e9, 0.15),
     "matrix_flops_per_s": ProbeFigure("matrix rate", "TFLOP/s", 1e12, 0.15),
@@ -40,12 +40,12 @@ FIGURES: dict[str, ProbeFigure] = {
     "from_device_bytes_per_s": ProbeFigure("from device", "GB/s", 1e9, 0.3),
 }
 GROUP_TOLERANCE = 0.4
-# Who lets the others wait for this part of a collective is late.
+# A process is late if the others wait for it for more than this share of a collective.
 LATE = 0.25
 
 
 def result(plan: Plan, reports: Sequence[Report], jaxtop: str, at_ms: int, seconds: float) -> Probe:
-    """What the reports of all processes say together."""
+    """Return the combined result of all processes' reports."""
     devices = _devices(reports)
     collectives = tuple(_collective(plan, number, reports) for number in range(_measured(reports)))
     return Probe(
@@ -129,7 +129,10 @@ def _compared(name: str, rounds: Sequence[Sequence[float]], owners: Sequence[int
 
 
 def _slow_processes(speeds: Sequence[Sequence[float]], owners: Sequence[int], tolerance: float) -> set[int]:
-    """Processes whose devices are slow together: several of them prove it where each alone would be noise."""
+    """Return the processes whose devices are slow together.
+
+    Several devices of a process prove it where the difference of each alone would be noise.
+    """
     processes = sorted(set(owners))
     typical = []
     for process in processes:
@@ -170,10 +173,13 @@ def _spans(meeting: Meeting, reports: Sequence[Report]) -> bool:
 def _late(
     processes: Sequence[int], launches: Sequence[Sequence[float]], middle: float
 ) -> tuple[int | None, float | None]:
-    """For whom a launch was shortest came last: the others had begun, and waited."""
+    """Return the process that came last, and its lateness; None for both without a clear one.
+
+    The last process measures the shortest launch: the others have begun before and waited.
+    """
     waits = [
         [sorted(each)[1] - each[i] for each in launches] for i in range(len(processes))
-    ]  # of who came last, above 0; else 0 or less
+    ]  # above 0 for the process that came last, else 0 or less
     for process, each in zip(processes, waits, strict=True):
         if median(each) > LATE * middle and sum(wait > 0 for wait in each) >= AGREEING * len(each):
             return process, median(each)
@@ -181,7 +187,7 @@ def _late(
 
 
 def _groups(meeting: Meeting, reports: Sequence[Report], met: Mapping[int, Met]) -> tuple[ProbedGroup, ...]:
-    """A group takes as long as its slowest device, by the launches in which that was waited for first."""
+    """Return the time of each group: that of its slowest device, in launches that waited for it first."""
     firsts: dict[int, list[float]] = {}
     for report in reports:
         ids = sorted(device.id for device in report.here.devices)
@@ -204,7 +210,7 @@ def _groups(meeting: Meeting, reports: Sequence[Report], met: Mapping[int, Met])
 
 
 def _are_apart(meeting: Meeting, reports: Sequence[Report]) -> bool:
-    """Whether groups do not take each other's cores: those of CPUs do, where they share a machine."""
+    """Return whether no two groups use the same cores; groups of CPU devices on one machine do."""
     machine = {
         device.id: report.here.boot or report.here.hostname
         for report in reports
@@ -220,7 +226,7 @@ def _are_apart(meeting: Meeting, reports: Sequence[Report]) -> bool:
 
 
 def _slow_devices(devices: Sequence[ProbedDevice]) -> list[Slow]:
-    """Devices that are slow in the same figures, process by process."""
+    """Return devices that are slow in the same figures, grouped by process."""
     by_figures: dict[tuple[int, tuple[str, ...]], list[ProbedDevice]] = {}
     for device in devices:
         slow = tuple(name for name, measured in device.figures.items() if measured.is_slow)
@@ -241,7 +247,7 @@ def _slow_devices(devices: Sequence[ProbedDevice]) -> list[Slow]:
 
 
 def _slow_groups(devices: Sequence[ProbedDevice], collectives: Sequence[ProbedCollective]) -> list[Slow]:
-    """Groups that are slow in the largest size that was judged on their axis."""
+    """Return groups that are slow in the largest size that was compared on their axis."""
     place = {device.id: (device.process, device.hostname) for device in devices}
     largest = {
         each.axis: each
@@ -267,7 +273,7 @@ def _slow_groups(devices: Sequence[ProbedDevice], collectives: Sequence[ProbedCo
 
 
 def ranges(ids: Sequence[int]) -> str:
-    """Numbers as people list them: 0, 4–7."""
+    """Format numbers as a list with ranges: 0, 4–7."""
     ordered = sorted(ids)
     runs = [
         [number for _, number in run]

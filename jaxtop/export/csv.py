@@ -1,4 +1,4 @@
-"""The devices of the cluster as CSV, a line a device; an empty field is a figure that nobody knows."""
+"""The devices of the cluster as CSV, one line per device; an unknown figure is an empty field."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-# Figures that have had their place in the table since before it had them all.
+# Figures whose columns are older than the generated ones, and which therefore keep their position.
 FIRST = {"utilization", "power_w", "temperature_c", "host_rss_bytes"}
 
 
@@ -33,7 +33,7 @@ def _words(said: Iterable[str] | None) -> str:
     return "; ".join(said or ())
 
 
-# A column: its name, and where it comes from in the document's host and device.
+# A column: its name, and how it is read from a host and a device of the document.
 COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
     ("run", lambda host, _: host["run"]),
     ("process_index", lambda host, _: host["process_index"]),
@@ -77,7 +77,7 @@ COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
 
 
 def to_csv(cluster: Cluster, now: float) -> str:
-    """The table; a host whose devices are not known has one line without a device."""
+    """Return the table; a host without known devices has one line with empty device fields."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow([name for name, _ in COLUMNS])
@@ -88,7 +88,7 @@ def to_csv(cluster: Cluster, now: float) -> str:
 
 
 def cell(value: object) -> object:
-    """Names of others must not steer the terminal on which a table is printed."""
+    """Return a cell with control characters escaped, so that names cannot steer the terminal."""
     return legible(value) if isinstance(value, str) else value
 
 

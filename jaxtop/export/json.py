@@ -39,12 +39,12 @@ SCHEMA = 1
 
 
 def to_json(cluster: Cluster, now: float) -> str:
-    """The document as text."""
+    """Return the document as text."""
     return msgspec.json.format(msgspec.json.encode(to_document(cluster, now)), indent=2).decode()
 
 
 def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
-    """The document as plain values."""
+    """Return the document as plain values."""
     all_runs = runs(cluster)
     all_meshes = meshes(cluster)
     all_collectives = collectives(cluster)
@@ -99,7 +99,7 @@ def _process_of(cluster: Cluster, agent: str) -> int | None:
 
 
 def timestamp(at: float) -> str:
-    """UTC, to the millisecond."""
+    """Format a time in UTC, to the millisecond."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -111,7 +111,7 @@ def _host(
     waited: Mapping[tuple[str, int], int],
 ) -> dict[str, Any]:
     host = view.host
-    # Of an exited process counts and names stay, of a silent one also what it holds.
+    # An exited process keeps its counts and names; a silent one also keeps what it holds.
     over, state = is_over(host), state_of(host, now)
     hello, pulse = host.hello, pulse_of(host, state)
     return {
@@ -159,13 +159,13 @@ def _host(
 
 
 def _running(host: Host, state: State) -> dict[str, Any] | None:
-    """The launch that has run for so long that nothing else happens."""
+    """Return the launch that has run for so long that nothing else happens."""
     running = None if state in PAST else running_of(host)
     return None if running is None else {"function": running.function, "for_s": running.seconds}
 
 
 def _step(host: Host, state: State) -> dict[str, Any] | None:
-    """What the script told, and the step that was found; None where there is neither."""
+    """Return what the script reported and the step that was found; None where there is neither."""
     told, rhythm = host.pulse.step, host.pulse.rhythm
     step = None if state in PAST else step_of(host)
     if told is None and rhythm is None:
@@ -301,7 +301,7 @@ def _collective(view: CollectiveView) -> dict[str, Any]:
         "p99_us": view.p99_us,
         "transfer_us": view.transfer_us,
         "wait_us": view.wait_us,
-        "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),  # gigabytes a second, whatever the name says
+        "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),  # gigabytes a second, despite the name
         "busbw_bytes_per_s": view.busbw_bytes_per_s,
         "straggler": late
         and {

@@ -1,4 +1,4 @@
-"""The figures of devices and hosts as metric collectors want them: a name that ends in its unit."""
+"""The figures of devices and hosts as metrics: each name ends in its unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jaxtop.model import DeviceView, StepView
     from jaxtop.wire import Pulse
 
-# How a figure's own name ends, and what a metric's ends in instead.
+# The ending of a figure's own name, and the unit that replaces it in the metric's name.
 _ENDINGS = {
     Unit.BYTES: ("_bytes", "bytes"),
     Unit.BYTES_PER_SECOND: ("_bytes_per_second", "bytes_per_second"),
@@ -47,7 +47,7 @@ def _named(of: Figure, subject: str) -> Named:
     return Named(f"{stem}_{unit}" if unit else stem, f"{about}.", unit, of)
 
 
-# Without the memory in use, of which metrics also tell where the figure comes from.
+# Without the memory in use, whose metric also has a label for its source.
 OF_DEVICES = tuple(_named(each, "device") for each in DEVICE_FIGURES if each.name != "used_bytes")
 OF_HOSTS = tuple(_named(each, "machine") for each in HOST_FIGURES)
 
@@ -109,7 +109,7 @@ OF_STEPS = (
 
 
 class Fact(NamedTuple):
-    """What is told of a device beside its figures: limits, and counters since the driver began to count."""
+    """A value of a device beside its figures: a limit, or a counter since the driver started counting."""
 
     name: str
     metric: str
@@ -173,19 +173,19 @@ FACTS = (
 
 
 def slowed(view: DeviceView) -> dict[str, int]:
-    """Of each reason to run slower than it could, whether it holds; nothing where nobody knows."""
+    """Return for each reason to run slower whether it applies; empty where unknown."""
     bits = figure(view.pulse.devices.slowed, view.position)
     return {} if bits is None else {why: bits >> i & 1 for i, why in enumerate(SLOWED)}
 
 
 def told(of: Figure, pulse: Pulse, position: int = 0) -> float | None:
-    """The figure without the last bits of its scaling."""
+    """Return the figure, rounded to remove the floating-point noise of its scaling."""
     value = of.read(pulse, position)
     return round(value, 9) if isinstance(value, float) else value
 
 
 def of_device(view: DeviceView) -> dict[str, Any]:
-    """All figures of a device, and the facts beside them; null what nobody knows."""
+    """Return all figures of a device, and the facts beside them; None for unknown ones."""
     reasons = slowed(view)
     return {
         **{each.name: told(each, view.pulse, view.position) for each in DEVICE_FIGURES},
@@ -195,7 +195,7 @@ def of_device(view: DeviceView) -> dict[str, Any]:
 
 
 def of_machine(pulse: Pulse) -> dict[str, Any]:
-    """All figures of a host, and what it may use."""
+    """Return all figures of a host, and its limits."""
     said = pulse.host
     is_told = said.cores_milli is not None
     return {
@@ -206,7 +206,7 @@ def of_machine(pulse: Pulse) -> dict[str, Any]:
 
 
 def busy_threads(pulse: Pulse) -> list[dict[str, Any]] | None:
-    """The busiest threads of the process, those of Python marked; None where nobody looked."""
+    """Return the busiest threads of the process, with Python's marked; None where not measured."""
     if pulse.host.cores_milli is None:
         return None
     return [
@@ -216,7 +216,7 @@ def busy_threads(pulse: Pulse) -> list[dict[str, Any]] | None:
 
 
 def by_name(taken: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """What threads take, those of one name together."""
+    """Return the CPU of threads, summed by name."""
     found: dict[str, float] = {}
     for name, cpu in taken:
         found[name] = found.get(name, 0) + cpu

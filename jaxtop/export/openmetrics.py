@@ -1,4 +1,4 @@
-"""The cluster in the OpenMetrics text format, version 1.0.0, as Prometheus and its kin read it."""
+"""The cluster in the OpenMetrics text format, version 1.0.0, which Prometheus reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Labels = dict[str, object]
 
 @dataclass
 class _Family:
-    """A metric family: all its samples stand together, as the format demands."""
+    """A metric family: the format requires all its samples to be contiguous."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class _Family:
     samples: list[tuple[Labels, float]] = field(default_factory=list)
 
     def add(self, labels: Labels, value: float | None) -> None:
-        """Add a sample; an unknown figure has none."""
+        """Add a sample; an unknown figure has no sample."""
         if value is not None:
             self.samples.append((labels, value))
 
@@ -46,7 +46,7 @@ class _Family:
 
 
 def to_openmetrics(cluster: Cluster, now: float) -> str:
-    """The exposition, closed by its end mark."""
+    """Return the exposition, with its end mark."""
     families = [family for family in _families(to_document(cluster, now)) if family.samples]
     return "".join(family.text() for family in families) + "# EOF\n"
 
@@ -75,7 +75,7 @@ def _families(document: dict[str, Any]) -> list[_Family]:
         of_host = _labels_of(host)
         for each in State:
             state.add({**of_host, "jaxtop_host_state": each}, int(host["state"] == each))
-        if host["state"] in OVER:  # what it said last would look as if it were so now
+        if host["state"] in OVER:  # its last figures would look current
             continue
         for name, family in machines.items():
             family.add(of_host, host["machine"][name])
@@ -156,7 +156,7 @@ def _of_programs(document: dict[str, Any]) -> list[_Family]:
     for (run, function), count in counted.items():
         compiles.add({"run": run, "program": function}, count or None)
     for program in document["programs"]:
-        if program["fingerprint"] is None:  # nothing would tell it from others of its name
+        if program["fingerprint"] is None:  # nothing distinguishes it from others of its name
             continue
         labels = {"run": program["run"], "program": program["name"], "fingerprint": program["fingerprint"]}
         flops.add(labels, program["flops"])
@@ -172,7 +172,7 @@ def _of_collectives(document: dict[str, Any]) -> list[_Family]:
     size = _Family("jaxtop_collective_bytes", "gauge", "Bytes, as nccl-tests count them.", "bytes")
     rate = _Family("jaxtop_collective_rate", "gauge", "How often a second it runs.")
     samples = _Family("jaxtop_collective_samples", "gauge", "Instances that were measured.")
-    # Quantiles without count and sum: only some launches are measured.
+    # No count and no sum: only some launches are measured.
     lasts = _Family("jaxtop_collective_seconds", "summary", "Duration for who came first.", "seconds")
     transfer = _Family("jaxtop_collective_transfer_seconds", "gauge", "Duration without waiting.", "seconds")
     wait = _Family("jaxtop_collective_wait_seconds", "gauge", "Longest wait in a group, median.", "seconds")
@@ -210,5 +210,5 @@ def _labels(labels: Labels) -> str:
 
 
 def escaped(value: str) -> str:
-    """A label as the format writes it; what would steer a terminal is spelt out, and so are its lines."""
+    """Return a label value in the format's syntax, with control characters escaped."""
     return "\\n".join(legible(line).replace("\\", "\\\\").replace('"', '\\"') for line in value.split("\n"))

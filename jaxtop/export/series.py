@@ -1,9 +1,9 @@
-"""Figures over time, in long form: a row for each figure that is known at a moment.
+"""Figures over time, in long form: one row for each known figure at a moment.
 
 A row has its time (UTC), run, process (its index), device (its global id), metric, name, value and unit.
-`name` tells figures of one metric apart: a function, a part of the memory, a role of arrays, a collective
-with program and axes. Metrics are called as in the OpenMetrics of a snapshot. What nobody knows has no row;
-hosts that are not live have but `host_live`, which is 0.
+`name` distinguishes figures of one metric: a function, a part of the memory, a role of arrays, a collective
+with program and axes. Metrics have the names of the OpenMetrics snapshot. Unknown figures have no row. Hosts
+that are not live have only `host_live`, which is 0.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 class Metric(NamedTuple):
-    """What a metric is: its kind and unit as OpenMetrics has them, the labels that `name` stands for.
+    """A metric: its kind and unit in OpenMetrics, and the labels that `name` stands for.
 
-    `fixed` are labels that all its samples have in OpenMetrics.
+    `fixed` has the labels that all its samples have in OpenMetrics.
     """
 
     help: str
@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 @dataclass
 class _Known:
-    """What was derived for the moment before: most of it holds for this one, too."""
+    """Results derived for the previous moment, most of which are still valid."""
 
     devices: Known = field(default_factory=dict)
     memory: KnownMemory = field(default_factory=KnownMemory)
@@ -105,7 +105,7 @@ COLUMNS = ("time", "run", "process", "device", "metric", "name", "value", "unit"
 
 
 def to_csv_series(moments: Moments) -> Iterator[str]:
-    """A table with a heading."""
+    """Yield a table with a header."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(COLUMNS)
@@ -124,7 +124,7 @@ def to_csv_series(moments: Moments) -> Iterator[str]:
 
 
 def to_json_series(moments: Moments) -> Iterator[str]:
-    """An object a line, each with all columns; null where there is none, and for what is no number."""
+    """Yield one object per line, each with all columns; null for an empty column or a value that is no number."""
     known = _Known()
     for at, cluster in moments:
         time = timestamp(at)
@@ -135,14 +135,14 @@ def to_json_series(moments: Moments) -> Iterator[str]:
 
 
 def to_openmetrics_series(moments: Moments) -> Iterator[str]:
-    """The exposition format, version 1.0.0, with timestamps.
+    """Yield the exposition format, version 1.0.0, with timestamps.
 
-    It wants all samples of a series in one place: they are sorted in a temporary file.
+    The format requires all samples of a series to be contiguous, so we sort them in a temporary file.
     """
     known = _Known()
     series: dict[tuple[str, str], int] = {}
     latest: dict[int, float] = {}
-    # Without a name it is a file that nobody else sees, and that goes with the connection.
+    # Without a name, the database is a private temporary file that is deleted when the connection closes.
     database = sqlite3.connect("")
     try:
         database.execute("create table sample (series integer, at text, value text)")

@@ -165,7 +165,7 @@ def ports() -> tuple[int, ...]:
 
 
 def _by_id(points: Sequence[Message], scale: float) -> tuple[dict[int, float], bool]:
-    """Return each device's value, summed over kinds of cores, and whether two points contradict each other."""
+    """Return the values by device, summed over kinds of cores, and whether two points contradict."""
     found: dict[int, float] = {}
     is_ambiguous = False
     seen: dict[tuple[int, tuple[str, ...]], float] = {}

@@ -114,7 +114,7 @@ class Groups:
         return self._chains.get(controller) or self._chains.get("", NOWHERE)
 
     def _least(self, controller: str, limit: _Limit) -> tuple[float | None, str | None]:
-        """Return the smallest limit and the outermost group with it, which counts all usage under that limit."""
+        """Return the smallest limit, and the outermost group with it: all that it counts is inside."""
         least, where = None, None
         chain = self._of(controller)
         for path, folder in chain.folders():
@@ -222,7 +222,7 @@ def _chains(said: str, root: str) -> dict[str, _Chain]:
 
 
 def _mounts(said: str) -> Iterator[tuple[set[str | None], str, str]]:
-    """Yield the controllers of each mount (None: the unified groups), the mounted group, and the mount point."""
+    """Yield the controllers of each mount (None: unified groups), the mounted group, the mount point."""
     for line in said.splitlines():
         before, _, after = line.partition(" - ")
         place, kind = before.split(" "), after.split(" ")

@@ -1,4 +1,7 @@
-"""Micro-benchmarks of one device; each measures the sustained rate over a short time (a slot), not the peak."""
+"""Micro-benchmarks of one device: each measures the sustained rate over a slot, not the peak rate.
+
+A slot is a short time, such as 30 ms.
+"""
 
 from __future__ import annotations
 

@@ -67,7 +67,10 @@ class Collective:
         self._step = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
 
     def launch(self, number: int) -> tuple[float, float]:
-        """Return the seconds until all devices of this process are done, and until the one waited for first is."""
+        """Return the seconds until all devices of this process are done, and until the first one is.
+
+        Each launch waits for a different device first.
+        """
         start = time.perf_counter()
         shards: Sequence[Any] = self._step(self._operand).addressable_shards
         in_order = sorted(shards, key=lambda shard: shard.device.id)

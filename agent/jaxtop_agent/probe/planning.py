@@ -93,7 +93,8 @@ def _pace(seconds: float, slots: int) -> tuple[int, float]:
 def _array(everyone: Sequence[Here], *, is_cpu: bool) -> int:
     """Return the bytes of an array that fits on every device.
 
-    On CPUs the array is as large as the largest cache, so that a pair of arrays is twice that size.
+    On CPUs the array is at least as large as the largest cache, if there is room, so that two arrays take
+    twice the cache.
     """
     rooms = []
     for each in everyone:
@@ -182,7 +183,7 @@ def _mesh(
         each = len(everyone[0].devices)
         if len(everyone) == 1 or any(len(here.devices) != each for here in everyone):
             return (("devices", len(devices)),), np.array(devices)
-        ordered = sorted(devices, key=lambda device: device.process_index)  # stable: JAX's order within a process
+        ordered = sorted(devices, key=lambda device: device.process_index)  # stable within a process
         axes = (("hosts", len(everyone)), ("devices", each))
         return axes, np.array(ordered).reshape(len(everyone), each)
     from jax.experimental import mesh_utils
