@@ -37,7 +37,10 @@ def config_dir() -> Path:
 
 
 def load() -> KeyPair:
-    """Return the user's key from JAXTOP_KEY, JAXTOP_KEY_FILE or the config folder, where it is made on first use."""
+    """Return the user's key from JAXTOP_KEY, JAXTOP_KEY_FILE or the config folder, in this order.
+
+    The key in the config folder is made on first use.
+    """
     if text := os.environ.get("JAXTOP_KEY"):
         return _parse(text, "JAXTOP_KEY")
     if named := os.environ.get("JAXTOP_KEY_FILE"):

@@ -55,12 +55,12 @@ def shorten(text: str, room: int) -> str:
 
 
 def _end(text: str, last: int) -> int:
-    """Return the last word boundary up to this position; the position itself if the nearest is far away."""
+    """Return the last word boundary up to this position; the position itself if none is near."""
     return next((i for i in range(last, last // 3, -1) if _is_between(text, i)), last)
 
 
 def _start(text: str, first: int) -> int:
-    """Return the first word boundary from this position on; the position itself if the nearest is far away."""
+    """Return the first word boundary from this position on; the position itself if none is near."""
     return next((i for i in range(first, (first + len(text)) // 2) if _is_between(text, i)), first)
 
 

@@ -124,7 +124,7 @@ def to_csv_series(moments: Moments) -> Iterator[str]:
 
 
 def to_json_series(moments: Moments) -> Iterator[str]:
-    """Yield one object per line, each with all columns; null for an empty column or a value that is no number."""
+    """Yield one object per line, each with all columns; null for an empty column and for NaN or infinity."""
     known = _Known()
     for at, cluster in moments:
         time = timestamp(at)

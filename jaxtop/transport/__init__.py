@@ -1,7 +1,7 @@
-"""Bytes in, bytes out: encrypted ZeroMQ sockets that know nothing of what they carry.
+"""Encrypted ZeroMQ sockets, which transport bytes without interpreting them.
 
-Agents open a `Server`, viewers a `Subscriber` and short-lived `Question`s; a `Probe` tells why an address
-does not answer. Every socket is CURVE; a socket without a key, or without its gate, is never made.
+Agents open a `Server`, viewers a `Subscriber` and short-lived `Question`s; a `ReachabilityCheck` finds out
+why an address does not answer. Every socket uses CURVE; no socket is made without a key, or without its gate.
 """
 
 from jaxtop.transport.client import Question, Subscriber

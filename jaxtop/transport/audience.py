@@ -1,4 +1,4 @@
-"""The telemetry socket and its viewers: whoever connects is one, and what else a viewer sends is dropped."""
+"""The telemetry socket and its viewers: each connection is a viewer, and what viewers send is dropped."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ import zmq
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Each costs a connection and at most `server.QUEUE` messages; so many are enough for a team.
+# Each viewer costs a connection and at most `server.QUEUE` messages. This many are enough for a team.
 MOST_VIEWERS = 64
-# A viewer sends one empty message. Of one that sends more, ZeroMQ leaves the rest in the kernel.
+# A viewer sends one empty message. If it sends larger ones, ZeroMQ leaves the rest in the kernel.
 MAX_SENT = 4096
 AT_ONCE = 64
 REST_S = 0.05
-# A viewer that left is noticed when something is sent to it, at least so often.
+# A viewer that left is noticed when something is sent to it, at least this often.
 CHECK_S = 1.0
 
 
 class Audience:
-    """A ROUTER whose peers announce themselves.
+    """A ROUTER socket whose peers announce themselves.
 
-    XPUB would keep every subscription that a viewer sends, without limit. Here a viewer is a routing id.
+    XPUB would store every subscription that a viewer sends, without limit. Here a viewer is only a routing
+    id.
     """
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
-        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # so that it tells who left
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that left is then an error
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_SENT)
         self.socket = socket
         self._viewers: dict[bytes, None] = {}
-        self.rests_until = 0.0  # viewers sent so much that nothing is read for now
+        self.rests_until = 0.0  # viewers sent so much that we read nothing until then
         self._checked = time.monotonic()
 
     @property
     def count(self) -> int:
-        """How many watch."""
+        """The number of viewers."""
         return len(self._viewers)
 
     def take(self) -> bool:
-        """Read what viewers sent; returns whether one came."""
+        """Read what viewers sent; return whether a new viewer came."""
         came = False
         for _ in range(AT_ONCE):
             try:
@@ -54,11 +55,11 @@ class Audience:
         return came
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send to every viewer; one whose queue is full misses it, and sees the gap."""
+        """Send to every viewer; one whose queue is full misses the message, and detects the gap."""
         if not self._viewers:
             return
         self._checked = time.monotonic()
-        # One copy for all: a viewer that does not read holds it in its queue.
+        # All viewers share one copy, which stays in the queue of a viewer that does not read.
         frames = [zmq.Frame(part, copy=True, track=False) for part in parts]
         for viewer in list(self._viewers):
             try:
@@ -69,6 +70,6 @@ class Audience:
                 del self._viewers[viewer]
 
     def check(self, now: float) -> None:
-        """Notice who left, if nothing was sent lately: an empty message says nothing to those who stayed."""
+        """Detect viewers that left, if nothing was sent lately, with an empty message that viewers ignore."""
         if now - self._checked >= CHECK_S:
             self.send([b""])

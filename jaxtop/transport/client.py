@@ -36,7 +36,7 @@ NO_ANSWER = "no answer"
 
 
 class LinkChange(NamedTuple):
-    """What the transport noticed of one connection."""
+    """A change of one connection, as the transport sees it."""
 
     endpoint: str
     what: str
@@ -52,7 +52,7 @@ class _Monitored:
         try:
             self._set_up(keys, server)
             self.monitor = self.socket.get_monitor_socket(_EVENTS)
-        except zmq.ZMQError:  # there are no descriptors left for it
+        except zmq.ZMQError:  # no descriptors are left
             self.socket.close(linger=0)
             raise
 
@@ -69,7 +69,7 @@ class _Monitored:
         self.socket.curve_secretkey = keys.secret
 
     def changes(self) -> list[LinkChange]:
-        """What happened to the connections since the last call."""
+        """Return the changes of the connections since the last call."""
         found: list[LinkChange] = []
         with suppress(zmq.Again):
             while True:
@@ -86,7 +86,7 @@ class _Monitored:
 
 
 def _endpoint(named: bytes) -> str:
-    """The endpoint as it was given; when ZeroMQ connects again it names IPv4 addresses as IPv6 does."""
+    """Return the endpoint as it was given; on reconnection ZeroMQ writes IPv4 addresses in IPv6 form."""
     return re.sub(r"\[::ffff:([\d.]+)\]", r"\1", named.decode().removeprefix("tcp://"))
 
 
@@ -96,7 +96,7 @@ def _meaning(event: int, value: int) -> str:
     if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
         return NOT_ADMITTED
     if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-        # The peer hung up on a greeting it could not decrypt; a peer that says nothing runs into EAGAIN.
+        # The peer closed the connection on a greeting that it could not decrypt. A silent peer gives EAGAIN.
         return NO_ANSWER if value == zmq.EAGAIN else OTHER_KEY
     return OTHER_KEY if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL else DOWN
 
@@ -104,8 +104,8 @@ def _meaning(event: int, value: int) -> str:
 class Subscriber(_Monitored):
     """Telemetry of any number of agents through one socket.
 
-    An empty message tells an agent that somebody watches. ZeroMQ sends it once for each `connect`, but not
-    when it connects again by itself. So an agent that was lost is dialled anew.
+    An empty message tells an agent that it has a viewer. ZeroMQ sends this message once for each `connect`,
+    but not when it reconnects by itself. So we disconnect from a lost agent and connect again.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class Subscriber(_Monitored):
         self.socket.rcvhwm = queue
         self.socket.setsockopt(zmq.PROBE_ROUTER, 1)
         self._up: set[str] = set()
-        self._lost: dict[str, float] = {}  # and when each is dialled anew
+        self._lost: dict[str, float] = {}  # and the time to connect again
 
     def connect(self, endpoint: str) -> bool:
-        """Follow this agent; the connection is kept up until `disconnect`. False if that is no address."""
+        """Connect to this agent until `disconnect`; return False if this is not an address."""
         try:
             self.socket.connect(f"tcp://{endpoint}")
         except zmq.ZMQError:
@@ -126,14 +126,14 @@ class Subscriber(_Monitored):
         return True
 
     def disconnect(self, endpoint: str) -> None:
-        """Follow it no more."""
+        """Close the connection to this agent."""
         self._up.discard(endpoint)
         self._lost.pop(endpoint, None)
         with suppress(zmq.ZMQError):
             self.socket.disconnect(f"tcp://{endpoint}")
 
     def changes(self) -> list[LinkChange]:
-        """What happened to the connections since the last call; those that were lost are dialled anew."""
+        """Return the changes of the connections since the last call, and connect again to lost agents."""
         now = time.monotonic()
         found = super().changes()
         for endpoint, what in found:
@@ -148,7 +148,7 @@ class Subscriber(_Monitored):
         return found
 
     def take(self, limit: int) -> list[list[bytes]]:
-        """Messages that have arrived, at most `limit`; an agent's look at who is still there is none."""
+        """Return at most `limit` messages that have arrived, without the empty messages that detect lost viewers."""
         taken: list[list[bytes]] = []
         with suppress(zmq.Again):
             while len(taken) < limit:
@@ -172,13 +172,13 @@ class Question(_Monitored):
         super().__init__(context, zmq.DEALER, keys, server)
         try:
             self.socket.connect(f"tcp://{endpoint}")
-        except zmq.ZMQError:  # that is no address
+        except zmq.ZMQError:  # not an address
             self.close()
             raise
         self.socket.send(raw, zmq.NOBLOCK)
 
     def answer(self) -> list[bytes] | None:
-        """The parts of the answer, once it is there."""
+        """Return the parts of the answer; None until it has arrived."""
         try:
             return self.socket.recv_multipart(zmq.NOBLOCK)
         except zmq.Again:

@@ -1,8 +1,8 @@
-"""The listening sockets of an agent, and a bound on the connections that come in through them.
+"""The listening sockets of an agent, and a bound on the connections that they accept.
 
-ZeroMQ's I/O thread accepts whoever connects, and each connection takes a descriptor of the training process.
-So the listening sockets are ours: the kernel keeps back who sends nothing, connections beyond the bound are
-ended, and while too many come, nobody is let in for a second.
+ZeroMQ's I/O thread accepts every connection, and each takes a descriptor of the training process. So we
+create the listening sockets ourselves. The kernel holds back connections that send nothing; connections
+beyond the bound are ended; while too many arrive, no new ones are accepted for a second.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 PORTS = 2048
-# While a process is stopped, its viewers' attempts pile up in the kernel; once these are full, a process
-# that does not run could not be told from a line that is cut.
+# While a process is stopped, its viewers' connection attempts queue in the kernel. Once this queue is full, a
+# stopped process looks like a broken network.
 BACKLOG = 4096
-# Who sends nothing for so many seconds is a connection all the same. Viewers and probes speak first, at once.
+# After this many seconds without data the kernel passes a connection on. Viewers and probes send at once.
 SPEAKS_WITHIN = 30
-# Connections of all viewers and askers together, and the share of the descriptors that are left.
+# The most connections of all viewers and requests, and the fraction of the free descriptors: 1/SHARE.
 MOST, SHARE = 128, 4
-# Below this, nobody could ever be served: a viewer has two connections.
+# Below this no viewer could be served: a viewer has two connections.
 FEWEST = 4
-# So many a second are a team that comes all at once; after more the door is shut for so long.
+# A team that connects all at once makes this many connections a second. After more, we accept none for
+# SHUT_S.
 MOST_A_SECOND, SHUT_S = 64, 1.0
-# A peer that has the key sent more than this by the end of its handshake, and no stranger gets so far.
+# A peer with the key has sent more than this by the end of its handshake; no peer without it gets so far.
 HANDSHAKE_BYTES = 400
 _BYTES_RECEIVED_AT = 128  # in the kernel's struct tcp_info
 _ATTACH_FILTER, _DETACH_FILTER = 26, 27  # SO_ATTACH_FILTER, SO_DETACH_FILTER
 
 
 class Door:
-    """Listens for the sockets it is given; used by the one thread that owns them."""
+    """Listens for the sockets it is given; used only by the thread that owns them."""
 
     def __init__(self, guarded: Iterable[zmq.Socket[bytes]], send_buffer: int) -> None:
         self._send_buffer = send_buffer
         self._listening: list[socket.socket] = []
-        self._open: dict[tuple[int, int], float] = {}  # by socket and descriptor: accepted when
+        self._open: dict[tuple[int, int], float] = {}  # time of acceptance, by socket and descriptor
         self._ended: set[tuple[int, int]] = set()
         self._came: list[float] = []
         self._shut_until: float | None = None
@@ -56,11 +57,11 @@ class Door:
         self.monitors = [each.get_monitor_socket(events) for each in self._guarded]
 
     def ports(self) -> list[int]:
-        """The ports that are ours."""
+        """Return the ports of the listening sockets."""
         return [each.getsockname()[1] for each in self._listening]
 
     def bind(self, bound: zmq.Socket[bytes], host: str, first: int) -> int:
-        """Have this socket served at the first free port of an address."""
+        """Serve this socket at the first free port of an address, and return the port."""
         for port in range(first, min(first + PORTS, 65536)):
             listening = self._listen(host, port)
             if listening is not None:
@@ -79,7 +80,7 @@ class Door:
         return port
 
     def _listen(self, host: str, port: int) -> socket.socket | None:
-        """A listening socket at this port; None if it is taken."""
+        """Return a listening socket at this port; None if the port is taken."""
         listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         try:
             listening.setblocking(False)
@@ -97,11 +98,11 @@ class Door:
         return listening
 
     def wakes_in(self, now: float) -> float | None:
-        """Seconds until there is something to do, whatever comes."""
+        """Return the seconds until `guard` has to run; None if it has only to react to connections."""
         return None if self._shut_until is None else max(0.0, self._shut_until - now)
 
     def guard(self, now: float) -> None:
-        """Take in who came and went, and keep to the bound."""
+        """Register connections that opened and closed, and enforce the bound."""
         came = self._take_in(now)
         if came:
             self._came = [at for at in self._came if now - at < 1.0] + [now] * came
@@ -131,7 +132,7 @@ class Door:
         return came
 
     def _end(self, excess: int) -> None:
-        """End so many connections: of those that show no key the oldest, then the newest of all."""
+        """End this many connections: first the oldest that show no key, then the newest of all."""
         candidates = [key for key in self._open if key not in self._ended]
         strangers = [key for key in candidates if self._with(key[1], _received) < HANDSHAKE_BYTES]
         for key in [*strangers, *reversed(candidates)][:excess]:
@@ -139,9 +140,9 @@ class Door:
             self._with(key[1], _shut_down)
 
     def _with(self, fd: int, do: Callable[[socket.socket], int]) -> int:
-        """Do something with a connection; 0 if it is none of ours: by now the number may be a file's.
+        """Call `do` with a connection; return 0 if it is not ours, as the descriptor may now be another file.
 
-        By way of a descriptor that is kept for this, so that it works when there are no others left.
+        The call uses a reserved descriptor, so that it works when no others are free.
         """
         try:
             os.dup2(fd, self._spare, inheritable=False)
@@ -150,22 +151,22 @@ class Door:
             return 0
         try:
             return do(twin) if twin.getsockname()[1] in self.ports() else 0
-        except (OSError, struct.error, TypeError, IndexError):  # it ended, or is another kind of socket
+        except (OSError, struct.error, TypeError, IndexError):  # it has ended, or is another kind of socket
             return 0
         finally:
             twin.detach()
             os.dup2(self._listening[0].fileno(), self._spare, inheritable=False)
 
     def _filter(self, option: int) -> None:
-        """Have the kernel drop, or take again, whatever is sent to the listening sockets by strangers."""
+        """Make the kernel drop, or accept again, all packets to the listening sockets."""
         drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0
         program = struct.pack("HL", 1, ctypes.addressof(drop_all))
         for each in self._listening:
-            with suppress(OSError):  # a kernel without it: what comes is only ended
+            with suppress(OSError):  # a kernel without filters: new connections are only ended
                 each.setsockopt(socket.SOL_SOCKET, option, program)
 
     def close(self) -> None:
-        """Close what is ours."""
+        """Close the monitors and the listening sockets."""
         for guarded, monitor in zip(self._guarded, self.monitors, strict=True):
             guarded.disable_monitor()
             monitor.close(linger=0)
@@ -175,16 +176,16 @@ class Door:
 
 
 def most_connections(own: int = 0) -> int:
-    """How many connections may be open, `own` of them being so already."""
+    """Return how many connections may be open, if `own` of them already are."""
     return max(0, min(MOST, (descriptors_left() + own) // SHARE))
 
 
 def descriptors_left() -> int:
-    """How many files this process can still open."""
+    """Return how many files this process can still open."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     folder = Path("/proc/self/fd")
     try:
-        return limit - (folder.stat().st_size or sum(1 for _ in folder.iterdir()))  # the size since Linux 6.2
+        return limit - (folder.stat().st_size or sum(1 for _ in folder.iterdir()))  # the size is the count since Linux 6.2
     except OSError:
         return limit
 
@@ -195,6 +196,6 @@ def _received(connection: socket.socket) -> int:
 
 
 def _shut_down(connection: socket.socket) -> int:
-    """Let ZeroMQ see the end of this connection; it closes what it opened."""
+    """End this connection so that ZeroMQ notices; ZeroMQ closes its own descriptor."""
     connection.shutdown(socket.SHUT_RDWR)
     return 1

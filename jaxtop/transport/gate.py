@@ -1,4 +1,4 @@
-"""Who may come in: the answers to ZeroMQ's authentication protocol (ZAP, RFC 27)."""
+"""Authentication: the answers to ZeroMQ's authentication protocol (ZAP, RFC 27)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DOMAIN = b"jaxtop"
 class Gate:
     """Admits the owner's key, and colleagues as guests; polled by the thread that owns the sockets.
 
-    pyzmq's own authenticator needs a thread and an event loop (7 MB in the training process), and a gate
-    that is polled with the sockets behind it cannot be missing while they are open.
+    pyzmq's own authenticator needs a thread and an event loop (7 MB in the training process). A gate that is
+    polled together with the sockets behind it cannot be missing while they are open.
     """
 
     def __init__(
@@ -51,5 +51,5 @@ class Gate:
         public = z85.encode(parts[6])
         if public == self._owner:
             return OWNER
-        # Read only now: the owner's way in must not wait for a file system.
+        # Read only for other keys: the owner's handshake must not wait for a file system.
         return GUEST if public in self._guests() else None

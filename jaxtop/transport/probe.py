@@ -1,8 +1,8 @@
-"""Why an address does not answer, asked of the address itself.
+"""Find out why an address does not answer, by connecting to it.
 
-ZeroMQ's I/O thread greets whoever connects, before anything else and without Python. So a connection that
-is greeted belongs to a process that runs (whatever its Python does); one that is accepted but not greeted
-belongs to a process that is stopped: the kernel accepts on its behalf.
+ZeroMQ's I/O thread greets every connection at once and without Python. So a connection that is greeted
+belongs to a running process, whatever its Python does. One that is accepted but not greeted belongs to a
+stopped process: the kernel accepts on its behalf.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from contextlib import suppress
 SILENT_AFTER = 1.5
 UNREACHABLE_AFTER = 1.5
 
-# Both sides of ZMTP begin with this. An agent's kernel keeps back who says nothing.
+# Both sides of ZMTP begin with this. An agent's kernel holds back connections that send nothing.
 SIGNATURE = b"\xff" + bytes(8) + b"\x7f"
 
 GREETS = "greets"
 SILENT = "silent"
 CLOSED = "closed"
-# The connection was made and then ended, or something else than ZeroMQ spoke: a forwarder does the former.
+# The connection was made and then ended, as a forwarder does, or the peer does not speak ZeroMQ.
 HUNG_UP = "hung up"
 UNREACHABLE = "unreachable"
 
 
 class ReachabilityCheck:
-    """One attempt, without blocking: poll `fileno` for `events`, then `advance`."""
+    """One attempt, without blocking: poll `fileno`, then call `advance`."""
 
     def __init__(self, endpoint: str, now: float) -> None:
         self.endpoint = endpoint
@@ -39,13 +39,13 @@ class ReachabilityCheck:
         self._socket.setblocking(False)
         try:
             code = self._socket.connect_ex((host, int(port)))
-        except (OSError, OverflowError, ValueError):  # rosters bring addresses, too, and may bring anything
+        except (OSError, OverflowError, ValueError):  # addresses from rosters may be malformed
             code = errno.EHOSTUNREACH
         if code not in (0, errno.EINPROGRESS):
             self._settle(_meaning(code))
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
+        """Return the descriptor to poll."""
         return self._socket.fileno()
 
     @property
@@ -54,7 +54,7 @@ class ReachabilityCheck:
         return not self._connected
 
     def advance(self, now: float) -> str | None:
-        """Look without waiting; returns the outcome once there is one."""
+        """Check without waiting; return the outcome once there is one."""
         if self.outcome is None and not self._connected:
             self._check_connection(now)
         if self.outcome is None and self._connected:
@@ -93,7 +93,7 @@ class ReachabilityCheck:
         self._socket.close()
 
     def close(self) -> None:
-        """Give up."""
+        """End the attempt."""
         self._socket.close()
 
 

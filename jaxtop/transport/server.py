@@ -1,4 +1,4 @@
-"""The agent's side: telemetry for whoever watches, answers for whoever asks. Nothing here ever blocks."""
+"""The agent's side: telemetry for viewers and answers to requests. Nothing here blocks."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ QUEUE = 16
 KERNEL_BUFFER = 256 * 1024
 MAX_REQUEST = 64 * 1024
 FAREWELL_MS = 200
-# What the sockets and their threads take when they are made, and some to spare.
+# The descriptors and threads that the sockets need when they are created, with some reserve.
 DESCRIPTORS = 24
 DESCRIPTORS_TO_BIND = 8
 THREADS = 4
 
 
 class Asked(NamedTuple):
-    """A request as it arrived: the way back, whether the asker is the owner, and the raw bytes."""
+    """A request as it arrived: the return address, whether the sender is the owner, and the raw bytes."""
 
     sender: bytes
     is_owner: bool
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
 
 class Server:
-    """Telemetry and answers behind one gate; made, used and closed by one thread."""
+    """Telemetry and answers behind one gate; created, used and closed by one thread."""
 
     def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
         room.require_descriptors(DESCRIPTORS)
@@ -64,7 +64,7 @@ class Server:
 
     @property
     def viewers(self) -> int:
-        """How many watch."""
+        """The number of viewers."""
         return self._audience.count
 
     def _open(self, keys: KeyPair) -> zmq.Socket[bytes]:
@@ -85,14 +85,14 @@ class Server:
         self._poller.register(fd, zmq.POLLIN)
 
     def bind(self, host: str, first: int = FIRST_PORT) -> tuple[int, int]:
-        """Take the first two free ports of this address; returns those of requests and of telemetry."""
+        """Take the first two free ports of this address; return those of requests and of telemetry."""
         room.require_descriptors(DESCRIPTORS_TO_BIND)
         requests = self._door.bind(self._requests, host, first)
         telemetry = self._door.bind(self._audience.socket, host, requests + 1)
         return requests, telemetry
 
     def poll(self, timeout_ms: int) -> tuple[bool, list[Asked]]:
-        """Wait; returns whether a viewer came, and what was asked. Handshakes are answered on the way."""
+        """Wait; return whether a viewer came, and the requests. Handshakes are answered meanwhile."""
         now = time.monotonic()
         self._audience.check(now)
         reads = {self._audience.socket: self._audience.rests_until, self._requests: self._answers_from}
@@ -110,7 +110,7 @@ class Server:
         return came, self._take_questions() if self._requests in ready else []
 
     def rest(self, seconds: float) -> None:
-        """Take no requests for so long: what is asked meanwhile waits, first here, then with the asker."""
+        """Take no requests for this long; requests wait in our queue, then in the sender's."""
         self._answers_from = time.monotonic() + seconds
 
     def _take_questions(self) -> list[Asked]:
@@ -127,24 +127,24 @@ class Server:
         return taken
 
     def publish(self, parts: list[bytes]) -> None:
-        """Send to every viewer; one whose queue is full misses it, and sees the gap."""
+        """Send to every viewer; one whose queue is full misses the message, and detects the gap."""
         self._audience.send(parts)
 
     def reply(self, to: bytes, parts: list[bytes]) -> None:
-        """Answer one asker; one that is no longer there, or does not read, misses it."""
+        """Answer one request; a sender that left, or does not read, misses the answer."""
         with suppress(zmq.ZMQError):
             self._requests.send_multipart([to, *parts], zmq.NOBLOCK)
 
     def close(self) -> None:
-        """Close, giving the last words a moment to leave if anyone listens."""
+        """Close; if there are viewers, allow the last messages a moment to leave."""
         self._door.close()
         self._context.destroy(linger=FAREWELL_MS if self.viewers else 0)
 
     def forsake(self) -> None:
-        """In a forked child: let go of the parent's connections, which would outlive the parent here.
+        """In a forked child, release the parent's connections, which would otherwise stay open after the parent.
 
-        The descriptors stay taken (as /dev/null), so that no other file gets their numbers while ZeroMQ's
-        leftovers in this process still know them.
+        The descriptors stay taken (as /dev/null), so that no other file gets their numbers while the copy of
+        ZeroMQ's state in this process still refers to them.
         """
         null, ports = os.open(os.devnull, os.O_RDWR), self._door.ports()
         for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:

@@ -1,8 +1,8 @@
-"""The messages: what agents say and viewers ask, as frozen structs over plain MessagePack.
+"""The messages of agents and viewers, as frozen structs over plain MessagePack.
 
 A message travels as three parts: its kind, a header, its payload. New fields go to the end of a struct and
-have a default; unknown fields are skipped by older readers, missing ones take their default. Figures are
-integers in their natural small unit, which the field's name carries; None means unknown, never 0.
+have a default; older readers skip unknown fields, and missing fields take their default. Figures are integers
+in their natural small unit, which the field's name contains; None means unknown, never 0.
 """
 
 from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange, Mesh, Sharding

@@ -1,4 +1,4 @@
-"""Live arrays: the census, and what changed in it."""
+"""Live arrays: the census and its changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Mesh(Struct, frozen=True, array_like=True):
 
 
 class Sharding(Struct, frozen=True, array_like=True):
-    """How arrays lie on devices: over a mesh by a spec, or simply on the devices named.
+    """How arrays are distributed over devices: over a mesh by a spec, or over a plain list of devices.
 
-    What a device holds follows from `parts`, the axes of the mesh that cut each dimension, the slowest first;
-    or, without a mesh, from `tiles`, into how many pieces each dimension is cut: the devices are then in
-    row-major order of the pieces, the copies of a piece side by side. None where nobody knows.
+    `parts` has, for each dimension, the mesh axes that divide it, the slowest first. Without a mesh, `tiles`
+    has the number of pieces of each dimension; the devices are then in row-major order of the pieces, with
+    the copies of a piece next to each other. Both determine what a device holds; None where unknown.
     """
 
     kind: str
@@ -33,11 +33,11 @@ class Sharding(Struct, frozen=True, array_like=True):
 
 
 class ArrayGroup(Struct, frozen=True, array_like=True):
-    """Live arrays that differ in nothing but their values; the bytes are those of one of them.
+    """Live arrays that differ only in their values; the bytes are those of one array.
 
-    Where `groups` is more than 1 it stands for so many smaller ones, and the bytes are those of all of them.
-    `name` is the path by which the script reaches them from a variable of `function`, `created` the line
-    that made them.
+    If `groups` is more than 1, it stands for that many smaller groups, and the bytes are those of all of
+    them. `name` is the path by which the script reaches the arrays from a variable of `function`; `created`
+    is the line that made them.
     """
 
     shape: tuple[int, ...]
@@ -53,7 +53,7 @@ class ArrayGroup(Struct, frozen=True, array_like=True):
 
 
 class Arrays(Struct, frozen=True, omit_defaults=True, tag="arrays"):
-    """The census of live arrays, whole: groups, the largest one by one, and how many arrays each has now."""
+    """The full census of live arrays: the largest groups one by one, and the current count of each group."""
 
     at_ms: TimeMs
     serial: int = 0
@@ -65,7 +65,7 @@ class Arrays(Struct, frozen=True, omit_defaults=True, tag="arrays"):
 
 
 class ArraysChange(Struct, frozen=True, omit_defaults=True, tag="arrays_change"):
-    """What is different since census `number - 1` of the same `serial`, by place in its lists."""
+    """The changes since census `number - 1` of the same `serial`, by position in its lists."""
 
     at_ms: TimeMs
     serial: int

@@ -1,4 +1,4 @@
-"""What a message may hold at most. Decoding enforces the bounds of single values, `checks.py` all others."""
+"""The bounds of a message. Decoding enforces those of single values, `checks.py` all others."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-# Eight times the largest run that the viewer is measured with. What a message unpacks to is counted with
-# repetitions: a set of replica groups for every axis of a mesh fits many times.
+# MAX_DEVICES is eight times the largest run that the viewer is measured with. MAX_PLACES bounds what a
+# message unpacks to, with repetitions: it has room for sets of replica groups for every axis of a mesh.
 MAX_DEVICES = 1 << 16
 MAX_PLACES = 1 << 19
 MAX_PROCESSES = 1 << 20
@@ -15,14 +15,14 @@ MAX_AXES = 32
 MAX_DIMENSIONS = 64
 MAX_SHARDINGS = 10_000
 MAX_GROUPS = 100_000
-# In the year 2262: recordings hold nanoseconds in 63 bits.
+# The year 2262: recordings store nanoseconds in 63 bits.
 LATEST_S = (1 << 63) // 10**9
 
 TimeMs = Annotated[int, Meta(ge=0, le=LATEST_S * 1000)]
 TimeS = Annotated[float, Meta(ge=0, le=LATEST_S)]
-# Further from zero no sum or range of it fits a machine word.
+# A larger absolute value makes sums and ranges overflow a machine word.
 Figure = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
-# Sums over all functions of a process fit, too.
+# Small enough for sums over all functions of a process.
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Process = Annotated[int, Meta(ge=0, le=MAX_PROCESSES)]
 IntervalMs = Annotated[int, Meta(ge=1, le=86_400_000)]

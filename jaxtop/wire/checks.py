@@ -1,7 +1,6 @@
-"""What types cannot say of a message: every one that is decoded passes here before anybody believes it.
+"""Checks that types cannot express; every decoded message passes them before it is used.
 
-A few bytes can stand for millions of devices, and an index can point to nothing. Nothing is unpacked
-to find out.
+A few bytes can stand for millions of devices, and an index can be out of range. The checks unpack nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ MOST_LAUNCHES = 1 << 62
 
 
 def check(message: Any) -> None:
-    """`Unreadable` where a message is too large for what it says, or contradicts itself."""
+    """Raise `Unreadable` if a message is too large or contradicts itself."""
     found = _CHECKS.get(type(message))
     if found is not None:
         found(message)
@@ -46,7 +45,7 @@ def check(message: Any) -> None:
 def check_census(
     census: Arrays, meshes: Iterable[Mesh], shardings: Iterable[Sharding], groups: Iterable[ArrayGroup]
 ) -> None:
-    """What is new in a census points only to what is there, and the whole stays within bounds."""
+    """Raise unless the new parts of a census refer to existing ones, and the whole is within bounds."""
     if len(census.counts) != len(census.groups):
         raise Unreadable("array groups without counts")
     if len(census.groups) > MAX_GROUPS:
@@ -77,7 +76,7 @@ def _check_arrays(arrays: Arrays) -> None:
 
 
 def _check_change(change: ArraysChange) -> None:
-    """What does not depend on the census before it; the rest is checked where that is known."""
+    """Check what does not depend on the previous census; the fold checks the rest."""
     for mesh in change.meshes:
         _check_mesh(mesh)
     for sharding in change.shardings:
@@ -122,7 +121,7 @@ def _check_inventory(inventory: Inventory) -> None:
 
 
 def _check_groups(groups: ReplicaGroups, devices: int) -> int:
-    """How many places they name; `Unreadable` where they do not come out even."""
+    """Return how many places the groups name; raise `Unreadable` if sizes and members disagree."""
     if any(size <= 0 for size in groups.sizes):
         raise Unreadable("a replica group of nobody")
     if any(count < 0 for _, count, _ in groups.members):

@@ -1,4 +1,4 @@
-"""Messages as bytes, and back."""
+"""Encoding and decoding of messages."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from jaxtop.wire.programs import Inventory, Programs
 from jaxtop.wire.stacks import Stacks
 from jaxtop.wire.windows import Window
 
-# 2: viewers announce themselves on the telemetry socket, where they subscribed to it before.
+# Since version 2 viewers announce themselves on the telemetry socket; before, they subscribed to it.
 VERSION = 2
 
-# What anybody is ready to read of one message: the roster of thousands of hosts fits, hostile peers end here.
+# The most bytes that anyone reads of one message. The roster of thousands of hosts fits; larger messages of
+# hostile peers are rejected.
 MAX_PAYLOAD = 1024 * 1024
-# What an agent sends unasked, to every viewer: a viewer's queue is counted in messages, so they are bounded.
+# The most bytes of a message that an agent sends to every viewer. A viewer's queue is counted in messages, so
+# their size needs a bound.
 MAX_TELEMETRY = 256 * 1024
-# Kinds of newer versions have names as short as ours.
+# The names of kinds stay this short in newer versions, too.
 MAX_KIND = 64
 
 
 class Header(Struct, frozen=True, array_like=True):
-    """Version of the wire, id of the agent, number of the message among those of its kind."""
+    """The version of the wire format, the id of the agent, and the number of the message within its kind."""
 
     version: int
     agent: AgentId
@@ -59,14 +61,14 @@ Message = (
 KINDS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Message)}
 
 
-# What a viewer or a recording says itself; no agent may.
+# Kinds that only viewers and recordings produce; agents must not send them.
 OWN_KINDS = frozenset({"link", "past", "past_arrays", "past_events"})
-# Frames that the viewer's own side made are not numbered.
+# Frames from the viewer's own side have no sequence number.
 LOCAL_SEQUENCE = 0
 
 
 class Frame(NamedTuple):
-    """A message as it was received: when, from which agent, what kind, its number, and its raw bytes."""
+    """A received message: its time, agent, kind, sequence number and raw bytes."""
 
     at: float
     agent: str
@@ -82,10 +84,10 @@ _decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {
 
 
 def encode(value: Struct) -> bytes:
-    """The value as MessagePack."""
+    """Return the value as MessagePack."""
     try:
         return _encoder.encode(value)
-    except UnicodeEncodeError:  # an argument or a file name that is no Unicode must not silence the agent
+    except UnicodeEncodeError:  # an argument or a file name may contain invalid Unicode, which must not silence the agent
         return _encoder.encode(_legible(msgspec.to_builtins(value)))
 
 
@@ -98,19 +100,19 @@ def _legible(value: Any) -> Any:
 
 
 def kind_of(message: Message) -> str:
-    """The kind of this message."""
+    """Return the kind of this message."""
     return str(message.__struct_config__.tag)
 
 
 def decode(kind: str, raw: bytes) -> Message:
-    """The message of this kind in these bytes; `Unreadable` where it cannot be true."""
+    """Return the message of this kind in these bytes; raise `Unreadable` if it is invalid."""
     message: Message = decode_as(KINDS[kind], raw)
     check(message)
     return message
 
 
 def decode_as(struct: type[Any], raw: bytes) -> Any:
-    """The struct in these bytes; `Unreadable` if they hold anything else."""
+    """Return the struct in these bytes; raise `Unreadable` if they hold anything else."""
     if len(raw) > MAX_PAYLOAD:
         raise Unreadable(f"{len(raw)} bytes, more than a message may have")
     try:
@@ -120,12 +122,12 @@ def decode_as(struct: type[Any], raw: bytes) -> Any:
 
 
 def pack(kind: str, header: Header, payload: bytes) -> list[bytes]:
-    """The three parts of a message."""
+    """Return the three parts of a message."""
     return [kind.encode(), encode(header), payload]
 
 
 def unpack(parts: list[bytes], at: float) -> Frame:
-    """The frame in the three parts of a message; its payload stays undecoded."""
+    """Return the frame in the three parts of a message; its payload stays undecoded."""
     if len(parts) != 3:
         raise Unreadable(f"{len(parts)} parts instead of 3")
     header: Header = decode_as(Header, parts[1])

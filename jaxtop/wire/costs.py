@@ -1,4 +1,4 @@
-"""What the agent takes, part by part."""
+"""The CPU cost of the agent, part by part."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotat
 
 
 class Costs(Struct, frozen=True, omit_defaults=True, tag="costs"):
-    """The CPU that each part of an agent used in the `for_ms` since it began, in microseconds.
+    """The CPU time of each part of an agent, in microseconds, over the `for_ms` since it started.
 
-    Collectors run on the sampler's thread: theirs is part of its time. What JAX's hooks count on the threads
-    of the script is in neither.
+    Collectors run on the sampler's thread, so their time is part of that thread's. Neither includes JAX's
+    hooks, which run on the threads of the script.
     """
 
     at_ms: TimeMs

@@ -1,4 +1,4 @@
-"""What is wrong with bytes that are no message of ours."""
+"""Errors of bytes that are not valid messages."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
 
 
 class Unreadable(Exception):
-    """Bytes that are no message of ours; the text says what is wrong with them."""
+    """Bytes that are not a valid message; the text says why."""
 
 
 class NewerVersion(Unreadable):
     """A message of a newer jaxtop."""
 
 
-# A peer that sends nonsense of ever new kinds must not fill the memory with counts of it.
+# A bound on distinct reasons: a peer that sends ever new errors must not fill the memory with their counts.
 MOST_REASONS = 100
 
 
 def tally(rejected: Counter[str], reason: str) -> None:
-    """Count what was refused, by its reason."""
+    """Count a rejected message by its reason."""
     reason = reason[:200]
     rejected[reason if reason in rejected or len(rejected) < MOST_REASONS else "for other reasons"] += 1

@@ -10,7 +10,7 @@ from jaxtop.wire.bounds import AgentId, Count, Figure, IntervalMs, Process, Time
 class Device(Struct, frozen=True, omit_defaults=True):
     """A device as JAX names it; only the process's own devices are listed.
 
-    `uuid` is the name of the hardware by its driver, where figures of it are read from there.
+    `uuid` is the driver's name of the hardware, where figures are read from the driver.
     """
 
     id: int
@@ -24,9 +24,9 @@ class Device(Struct, frozen=True, omit_defaults=True):
 
 
 class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
-    """Who an agent is. Sent on start, to each new viewer, and whenever any of it changes.
+    """The identity of an agent. Sent on start, to each new viewer, and whenever any of it changes.
 
-    `peak_flops` is what the run's owner says that each of its devices can do at most.
+    `peak_flops` is the peak rate of each device, as given by the run's owner.
     """
 
     agent: AgentId
@@ -58,13 +58,14 @@ Column = tuple[Figure | None, ...] | None
 
 
 class DeviceSample(Struct, frozen=True, array_like=True):
-    """One column a figure, one entry a device in the order of Hello.devices; a column nobody knows: None.
+    """One column per figure, with one entry per device in the order of Hello.devices; unknown columns are None.
 
     `driver_…` is memory as the driver counts it, of all processes. `memory_activity` is the share of time in
-    which the memory was busy, `dram` that of its bandwidth; `tensor` of the units that multiply matrices,
-    `occupancy` of the places for warps. `slowed` has a bit for each of `SLOWED`. Energy and ECC errors are
-    counters. `link_…` is the traffic between devices (NVLink, XGMI, ICI), all links of a device together.
-    `queued` counts programs that wait for the device, `transfer_…` is how long transfers between hosts take.
+    which the memory was busy; `dram` is the share of its bandwidth in use. `tensor` is the share of the
+    matrix units in use; `occupancy` is that of the slots for warps. `slowed` has a bit for each of `SLOWED`.
+    Energy and ECC errors are counters. `link_…` is the traffic between devices (NVLink, XGMI, ICI), summed
+    over the links of a device. `queued` counts programs that wait for the device; `transfer_…` is the
+    duration of transfers between hosts.
     """
 
     used_bytes: Column = None
@@ -100,12 +101,12 @@ class DeviceSample(Struct, frozen=True, array_like=True):
     transfer_p99_us: Column = None
 
 
-# Why a device runs slower than it could, a bit each from the lowest on.
+# Reasons why a device runs slower than it could, one bit each, the lowest bit first.
 SLOWED = ("power limit", "heat", "hardware slowdown", "power brake", "other devices", "clocks set by hand")
 
 
 class BusyThread(Struct, frozen=True, array_like=True):
-    """A thread that takes much CPU, in permille of one core; one of Python's contends for its lock."""
+    """A thread that uses much CPU, in permille of one core; a Python thread contends for the GIL."""
 
     name: str
     cpu_permille: int
@@ -115,10 +116,10 @@ class BusyThread(Struct, frozen=True, array_like=True):
 class HostSample(Struct, frozen=True, array_like=True):
     """The process and its machine: CPU in permille of one core, the machine's in permille of all cores.
 
-    Where a container has limits, its "machine" is the container: `cores_milli` is what it may use, its memory
-    and CPU are counted within that. Pressure is the share of time in which something waited for CPU, memory
-    or disks; `held_back` that in which the container was kept from running. `process_…` disk figures are the
-    process's own, the others the machine's.
+    Where a container has limits, its "machine" is the container: `cores_milli` is what it may use, and its
+    memory and CPU are relative to that. Pressure is the share of time in which a task waited for CPU, memory
+    or disks; `held_back` is the share in which the kernel kept the container from running. `process_…` disk
+    figures are the process's own, the others the machine's.
     """
 
     process_cpu_permille: int | None = None
@@ -144,7 +145,7 @@ class HostSample(Struct, frozen=True, array_like=True):
 
 
 class Step(Struct, frozen=True, array_like=True):
-    """What the script said of its own progress with agent.step()."""
+    """The progress that the script reported with agent.step()."""
 
     index: int
     calls: int
@@ -152,13 +153,13 @@ class Step(Struct, frozen=True, array_like=True):
 
 
 class Rhythm(Struct, frozen=True, array_like=True):
-    """The step that the run repeats, as its launches, or the script's own calls, show it.
+    """The step that the run repeats, found from its launches or from the script's own calls.
 
-    `functions` is the group of launches that makes a step, in their order; empty if the script tells of its
-    steps itself. `steps` counts them since this rhythm, of this `serial`, was found. The mean and the pace
-    are of the last seconds, the percentiles of the last `samples` steps; what is done between steps, such as
-    an evaluation, is left out of them, but not out of the pace. `flops` is what a step computes on one
-    device, on average over the devices of the process, by its compiled programs; a lower bound if
+    `functions` is the group of launches that makes a step, in order; empty if the script reports its steps.
+    `steps` counts the steps since this rhythm, with this `serial`, was found. The mean and the pace cover the
+    last seconds, the percentiles the last `samples` steps. They exclude work between steps, such as an
+    evaluation, except for the pace, which includes it. `flops` is what a step computes on one device
+    according to its compiled programs, averaged over the devices of the process; a lower bound if
     `flops_at_least`.
     """
 
@@ -184,7 +185,7 @@ class Compiling(Struct, frozen=True, array_like=True):
 
 
 class Cost(Struct, frozen=True, array_like=True):
-    """What the agent itself takes: CPU in millionths of one core, messages it had to drop, viewers it has."""
+    """What the agent itself uses: CPU in millionths of one core, messages dropped, viewers connected."""
 
     cpu_ppm: int | None = None
     dropped: int = 0
@@ -192,7 +193,7 @@ class Cost(Struct, frozen=True, array_like=True):
 
 
 class Stall(Struct, frozen=True, array_like=True):
-    """Nothing was launched for far longer than usual: since when, what was launched last, what is usual."""
+    """Nothing was launched for far longer than usual: since when, the last launch, the usual time."""
 
     function: str
     since_ms: TimeMs
@@ -200,9 +201,9 @@ class Stall(Struct, frozen=True, array_like=True):
 
 
 class Lull(Struct, frozen=True, array_like=True):
-    """Nothing was launched, compiled or told for some seconds: since when, and what was launched last.
+    """Nothing was launched, compiled or reported for some seconds: since when, and the last launch.
 
-    `function` is empty where nothing was launched at all. `longest_ms` is the longest lull before this one.
+    `function` is empty if there was no launch at all. `longest_ms` is the longest lull before this one.
     """
 
     function: str
@@ -211,7 +212,7 @@ class Lull(Struct, frozen=True, array_like=True):
 
 
 class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
-    """The figures of one interval. Launch counters are totals, and only those that moved are listed."""
+    """The figures of one interval. Launch counters are totals; only those that changed are listed."""
 
     at_ms: TimeMs
     sampled_ms: TimeMs | None = None
@@ -224,7 +225,7 @@ class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
     cost: Cost = Cost()
     stall: Stall | None = None
     rhythm: Rhythm | None = None
-    counted_ms: TimeMs | None = None  # the arrays, the last time
+    counted_ms: TimeMs | None = None  # the last census
     lull: Lull | None = None
 
 
@@ -237,7 +238,7 @@ class Compile(Struct, frozen=True, omit_defaults=True, tag="compile"):
 
 
 class Event(Struct, frozen=True, omit_defaults=True, tag="event"):
-    """Something a person should know."""
+    """Something that a person should know."""
 
     at_ms: TimeMs
     severity: str

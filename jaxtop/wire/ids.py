@@ -1,4 +1,4 @@
-"""Device ids and places, packed as runs: 8,192 devices are a handful of bytes."""
+"""Device ids and places, packed as runs: 8,192 devices take a few bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from jaxtop.wire.bounds import MAX_DEVICES, MAX_PLACES
 from jaxtop.wire.errors import Unreadable
 
 Ids = tuple[tuple[int, int], ...]
-# Whole numbers as runs: the first, how many, and how far apart they are.
+# Integers as runs: the first, the count, and the step.
 Runs = tuple[tuple[int, int, int], ...]
 
 
 def pack_ids(ids: tuple[int, ...]) -> Ids:
-    """Device ids as runs of (first, count), in their order: 8,192 devices are a handful of bytes."""
+    """Pack device ids as runs of (first, count), in their order."""
     if not ids:
         return ()
     breaks = [i for i, (a, b) in enumerate(pairwise(ids), start=1) if b != a + 1]
@@ -22,21 +22,21 @@ def pack_ids(ids: tuple[int, ...]) -> Ids:
 
 
 def check_ids(runs: Ids) -> None:
-    """`Unreadable` where these runs cannot be device ids; nothing is unpacked for it."""
+    """Raise `Unreadable` if these runs cannot be device ids; nothing is unpacked."""
     if sum(count for _, count in runs) > MAX_DEVICES:
         raise Unreadable("more devices than any mesh has")
-    if any(count < 0 for _, count in runs):  # would make room, in the sum, for a run without end
+    if any(count < 0 for _, count in runs):  # would offset, in the sum, a run without end
         raise Unreadable("a run of less than no devices")
 
 
 def unpack_ids(runs: Ids) -> tuple[int, ...]:
-    """The device ids in these runs."""
+    """Return the device ids in these runs."""
     check_ids(runs)
     return tuple(first + i for first, count in runs for i in range(count))
 
 
 def pack_runs(places: tuple[int, ...]) -> Runs:
-    """Whole numbers as runs of (first, count, step), in their order."""
+    """Pack integers as runs of (first, count, step), in their order."""
     runs: list[tuple[int, int, int]] = []
     start, end = 0, len(places)
     while start < end:
@@ -50,7 +50,7 @@ def pack_runs(places: tuple[int, ...]) -> Runs:
 
 
 def unpack_runs(runs: Runs) -> tuple[int, ...]:
-    """The numbers in these runs."""
+    """Return the integers in these runs."""
     if any(count < 0 for _, count, _ in runs) or sum(count for _, count, _ in runs) > MAX_PLACES:
         raise Unreadable("more places than any program has")
     return tuple(first + i * step for first, count, step in runs for i in range(count))

@@ -1,4 +1,4 @@
-"""Who is where, how a connection stands, and what viewers ask."""
+"""Addresses of agents, states of connections, and requests of viewers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jaxtop.wire.bounds import AgentId, Process  # noqa: TC001 - msgspec reads t
 
 
 class Peer(Struct, frozen=True, omit_defaults=True):
-    """One line of the roster: where the agent of a process is to be found."""
+    """One line of the roster: the address of the agent of a process."""
 
     agent: AgentId
     process_index: Process | None
@@ -22,7 +22,7 @@ class Peer(Struct, frozen=True, omit_defaults=True):
 
 
 class Roster(Struct, frozen=True, omit_defaults=True, tag="roster"):
-    """All agents of a run, as one of them knows it. Addresses only: a peer proves itself with the key."""
+    """All agents of a run that one of them knows. Addresses only: a peer proves its identity with the key."""
 
     agent: AgentId
     peers: tuple[Peer, ...]
@@ -32,11 +32,11 @@ class Roster(Struct, frozen=True, omit_defaults=True, tag="roster"):
 
 
 class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
-    """What the viewer's side learnt of a connection; put into the stream, so that recordings hold it too.
+    """A change of a connection, noticed by the viewer's side and put into the stream so that it is recorded.
 
-    States: connecting, up, closed (nobody listens), silent (the machine answers, the process does not),
-    deaf (the process is there, its Python does not answer), unreachable, refused, merged (`text` is the
-    agent that stands behind the address). `dead` is a process known to have ended: its own machine says so.
+    States: connecting, up, closed (nothing listens), silent (the machine answers, the process does not), deaf
+    (the process runs, its Python does not answer), unreachable, refused, merged (`text` is the agent behind
+    the address), dead (the process has ended: its own machine reports it).
     """
 
     state: str
@@ -46,14 +46,14 @@ class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
 
 
 class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
-    """What a viewer asks of one agent. `pace` and `capture` act on the run's agent, the others only look."""
+    """A viewer's request to one agent. `pace` and `capture` change what the agent does; the others only read."""
 
     what: str
     interval_ms: int | None = None
 
 
 class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
-    """The answer's first part; the messages asked for follow it."""
+    """The first part of the answer; the requested messages follow it."""
 
     what: str
     error: str = ""

@@ -1,4 +1,4 @@
-"""What a recording says of the time before one of its moments; no agent sends these."""
+"""What a recording contains about the time before one of its moments; no agent sends these messages."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from jaxtop.wire.bounds import Count, TimeMs, TimeS  # noqa: TC001 - msgspec rea
 
 
 class PastSamples(Struct, frozen=True, array_like=True):
-    """What pulses added to the history of a host, a column each: most of it is the same from one to the next.
+    """What pulses added to the history of a host, in columns: most values repeat from one pulse to the next.
 
-    Times in nanoseconds and launches are those of the first, then what each later one has more. Bytes in use
-    are told where they change, with the number of the sample.
+    Times (in nanoseconds) and launches have the first value, then the differences. Bytes in use are listed
+    where they change, with the number of the sample.
     """
 
     at_ns: tuple[int, ...] = ()
@@ -28,7 +28,7 @@ class PastLaunches(Struct, frozen=True, array_like=True):
 
 
 class PastSteps(Struct, frozen=True, array_like=True):
-    """The first and the last step from which the rate of steps is taken."""
+    """The first and the last step from which the step rate is computed."""
 
     first_ms: TimeMs
     first: int
@@ -45,26 +45,26 @@ class PastLaunched(Struct, frozen=True, array_like=True):
 
 
 class Past(Struct, frozen=True, array_like=True, tag="past"):
-    """The history of one host, up to now."""
+    """The history of one host up to the moment."""
 
     heard_at: TimeS | None
     samples: PastSamples = PastSamples()
     launches: tuple[PastLaunches, ...] = ()
     steps: PastSteps | None = None
-    counted: dict[str, Count] = {}  # all launch counters: a pulse has those that moved
-    launches_since: TimeS | None = None  # when the first of them was told
+    counted: dict[str, Count] = {}  # all launch counters; a pulse has only those that changed
+    launches_since: TimeS | None = None  # the time of the first of them
     launched: tuple[PastLaunched, ...] = ()
 
 
 class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):
-    """The census of one host at some moments up to now: the oldest whole, of each later one what changed."""
+    """The censuses of one host up to the moment: the oldest in full, then the changes."""
 
     first: Arrays
     changes: tuple[ArraysChange, ...] = ()
 
 
 class PastEvent(Struct, frozen=True, array_like=True):
-    """Something that a viewer told, and about which agent."""
+    """An event that a viewer reported, with the agent that it is about."""
 
     at: TimeS
     severity: str
@@ -74,7 +74,7 @@ class PastEvent(Struct, frozen=True, array_like=True):
 
 
 class PastStandstill(Struct, frozen=True, array_like=True):
-    """A run that stands still at that moment: since when, and what was told of it, if anything."""
+    """A run that stands still at the moment: since when, and what was reported about it, if anything."""
 
     run: str
     since: TimeS
@@ -89,7 +89,7 @@ class PastStandstill(Struct, frozen=True, array_like=True):
 
 
 class PastDropped(Struct, frozen=True, array_like=True):
-    """An exited process of which nothing is kept: its agent, run and index."""
+    """An exited process whose data was dropped: its agent, run and index."""
 
     agent: str
     run: str
@@ -97,7 +97,7 @@ class PastDropped(Struct, frozen=True, array_like=True):
 
 
 class PastStarts(Struct, frozen=True, array_like=True):
-    """How many dropped processes there were of one process of a run."""
+    """The number of dropped processes with one index of a run."""
 
     run: str
     process_index: int
@@ -105,11 +105,11 @@ class PastStarts(Struct, frozen=True, array_like=True):
 
 
 class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
-    """All that was told up to now, and which runs stand still."""
+    """All events reported up to the moment, and the runs that stand still."""
 
     events: tuple[PastEvent, ...] = ()
     standstills: tuple[PastStandstill, ...] = ()
-    # Exited processes that were dropped: how many, the last of them, and which of them were started again.
+    # Dropped exited processes: how many, the latest of them, and which of them were restarted.
     dropped: int = 0
     dropped_last: tuple[PastDropped, ...] = ()
     dropped_starts: tuple[PastStarts, ...] = ()

@@ -1,7 +1,7 @@
-"""What `jaxtop probe` says: its processes to each other, line by line in JSON, and the result that is kept.
+"""The messages of `jaxtop probe`: JSON lines between its processes, and the result that is saved.
 
-The figures of a device are rates, the more the better (`…_per_s`), or times (`…_s`). The names stand in
-`BENCHES`. Bytes and bandwidths of collectives follow the definitions of nccl-tests.
+Figures of a device are rates (`…_per_s`), where more is better, or times (`…_s`). `BENCHES` lists their
+names. Bytes and bandwidths of collectives follow the definitions of nccl-tests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jaxtop.wire.hosts import Device  # noqa: TC001 - msgspec reads the annotati
 SCHEMA = 1
 # The axis of a collective in which all devices take part.
 ALL = "all"
-# What can be asked for, and the figures of a device that come of it. "together" is the matrix rate while all
+# The benchmarks, and the figures of a device that each produces. "together" is the matrix rate while all
 # devices work: what heat and shared power leave of it.
 BENCHES = {
     "memory": ("memory_bytes_per_s",),
@@ -23,15 +23,15 @@ BENCHES = {
     "together": ("together_flops_per_s",),
 }
 COLLECTIVES = "collectives"
-# The stage in which the processes of a cluster come together.
+# The stage in which the processes of a cluster join each other.
 MEETING = "meeting the other processes"
-# How a process ends that has said on standard error, in one line, why.
+# The exit code of a process that has written the reason, in one line, to standard error.
 FAILED = 3
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "collective-permute")
 
 
 class Asked(Struct, frozen=True):
-    """What the person asked for; what is empty: as is fit."""
+    """The user's request; an empty field means a suitable default."""
 
     seconds: float
     patience_s: float
@@ -41,7 +41,7 @@ class Asked(Struct, frozen=True):
 
 
 class Here(Struct, frozen=True, omit_defaults=True):
-    """A process that takes part, where it runs, and what its devices and its machine have room for."""
+    """A process that takes part: where it runs, its devices, and the memory of devices and machine."""
 
     process: int
     hostname: str
@@ -55,7 +55,7 @@ class Here(Struct, frozen=True, omit_defaults=True):
 
 
 class Meeting(Struct, frozen=True):
-    """A collective to be measured: who meets whom as global device ids; `bytes` as nccl-tests count them."""
+    """A collective to be measured: its groups of global device ids; `bytes` as nccl-tests count them."""
 
     axis: str
     kind: str
@@ -64,9 +64,9 @@ class Meeting(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, tag="plan"):
-    """What all processes do, in this order; made by process 0, so that nobody waits where others do not.
+    """What all processes do, in order; made by process 0, so that no process waits for one that does not come.
 
-    `turns` says who measures together: processes of one machine take turns, in which it is theirs alone.
+    `turns` has the turn of each process: processes of one machine take turns, and each measures alone there.
     """
 
     benches: tuple[str, ...]
@@ -82,7 +82,7 @@ class Plan(Struct, frozen=True, tag="plan"):
 
 
 class Stage(Struct, frozen=True, tag="stage"):
-    """How far a process is."""
+    """The progress of a process."""
 
     name: str
     done: int = 0
@@ -90,9 +90,9 @@ class Stage(Struct, frozen=True, tag="stage"):
 
 
 class Met(Struct, frozen=True, array_like=True):
-    """A collective as one process saw it, in seconds a launch: until all of its devices had their part.
+    """A collective as one process measured it: seconds per launch until all of its devices were done.
 
-    `first` is how long it took for the device that was waited for first, a different one each launch.
+    `first` has the seconds for the device that was waited for first, a different one in each launch.
     """
 
     meeting: int
@@ -112,9 +112,10 @@ Said = Plan | Stage | Report
 
 
 class Measured(Struct, frozen=True):
-    """A figure of a device: the median of its rounds, and how far half of them are from it.
+    """A figure of a device: the median of its rounds, and the median distance from it.
 
-    `peers` is the median of all devices of its kind, `share` what it reaches of that; None where it has none.
+    `peers` is the median of all devices of its kind, `share` is the device's speed relative to that; None
+    without peers.
     """
 
     median: float
@@ -126,7 +127,7 @@ class Measured(Struct, frozen=True):
 
 
 class ProbedDevice(Struct, frozen=True):
-    """What a device was measured to do."""
+    """The measured figures of a device."""
 
     id: int
     local_id: int | None
@@ -138,13 +139,13 @@ class ProbedDevice(Struct, frozen=True):
     figures: dict[str, Measured]
 
     def rate(self, figure: str) -> float | None:
-        """A measured figure, such as `matrix_flops_per_s`; None where it was not measured."""
+        """Return a measured figure, such as `matrix_flops_per_s`; None where it was not measured."""
         measured = self.figures.get(figure)
         return None if measured is None else measured.median
 
 
 class ProbedGroup(Struct, frozen=True):
-    """Devices that met in a collective: how long it took for them, their speed as a share of their peers."""
+    """The devices of one group of a collective: their time, and their speed as a share of their peers'."""
 
     device_ids: tuple[int, ...]
     time_s: float
@@ -155,7 +156,8 @@ class ProbedGroup(Struct, frozen=True):
 class ProbedCollective(Struct, frozen=True):
     """A collective over an axis of the mesh, all its groups at the same time.
 
-    `late_process` is for whom the others waited, `late_s` how long, where one stood out.
+    If one process was clearly last, `late_process` is that process, and `late_s` is how long the others
+    waited.
     """
 
     axis: str
@@ -173,7 +175,7 @@ class ProbedCollective(Struct, frozen=True):
 
 
 class Slow(Struct, frozen=True):
-    """Devices that stand out, and what share of their peers' speed they reach, by figure or collective."""
+    """Devices that stand out, and their share of their peers' speed, by figure or collective."""
 
     device_ids: tuple[int, ...]
     processes: tuple[int, ...]

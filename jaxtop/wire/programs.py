@@ -1,4 +1,4 @@
-"""Compiled programs, and the collectives in them."""
+"""Compiled programs and their collectives."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from jaxtop.wire.ids import Ids, Runs  # noqa: TC001 - msgspec reads the annotat
 
 
 class Program(Struct, frozen=True, array_like=True):
-    """A compiled program that is loaded; what its compiler says of it, the bytes for one device.
+    """A loaded compiled program, with its compiler's figures; the bytes are those of one device.
 
-    `devices` are those of all processes together; None where the program does not tell. `flops` and
-    `accessed_bytes` are those of a launch, loops and all; lower bounds if `flops_at_least`.
+    `devices` counts those of all processes together; None where the program does not report it. `flops` and
+    `accessed_bytes` are those of a launch, including loops; lower bounds if `flops_at_least`.
     """
 
     name: str
@@ -34,8 +34,8 @@ class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
     """The loaded programs, the newest first, and how often each function was compiled so far.
 
     `seen_ms` and `compile_ms` are columns beside `programs`: when each was first seen, and how long its
-    compilation took. `rest` counts those that are not listed, `recompiling` names the functions that are
-    compiled over and over now.
+    compilation took. `rest` counts programs that are not listed; `recompiling` names the functions that are
+    currently compiled again and again.
     """
 
     at_ms: TimeMs
@@ -48,9 +48,9 @@ class Programs(Struct, frozen=True, omit_defaults=True, tag="programs"):
 
 
 class ReplicaGroups(Struct, frozen=True, array_like=True):
-    """Who takes part with whom: places in the program's device assignment, group after group.
+    """The groups that communicate: places in the program's device assignment, group after group.
 
-    `sizes` has one entry where all groups are of that size, else one entry a group.
+    `sizes` has one entry if all groups have the same size, else one entry per group.
     """
 
     sizes: tuple[int, ...]
@@ -60,9 +60,9 @@ class ReplicaGroups(Struct, frozen=True, array_like=True):
 class Collective(Struct, frozen=True, array_like=True):
     """A collective operation of a program, as its compiler wrote it.
 
-    `bytes` is S by the definitions of nccl-tests, each time it runs; `times` how often a launch runs it, None
-    where a loop does not tell. `groups` is a place in the inventory's list, None where the text
-    could not be read. `source` is what the script called it, such as "psum".
+    `bytes` is S by the definitions of nccl-tests, each time it runs. `times` is how often a launch runs it;
+    None where the count of a loop is unknown. `groups` is a position in the inventory's list; None where the
+    text could not be parsed. `source` is the script's name of the operation, such as "psum".
     """
 
     op: str
@@ -76,10 +76,10 @@ class Collective(Struct, frozen=True, array_like=True):
 
 
 class Inventory(Struct, frozen=True, omit_defaults=True, tag="inventory"):
-    """The collectives of one program. `rest` counts those not listed, `unread` texts that nobody understood.
+    """The collectives of one program. `rest` counts those not listed, `unread` texts that could not be parsed.
 
-    `devices` is how many places its device assignment has, `local_ids` the devices of this process in the
-    assignment's order. `why_not` says why a program's collectives are not known at all.
+    `devices` is the number of places in its device assignment; `local_ids` are the devices of this process in
+    the order of the assignment. `why_not` is the reason if the collectives are not known at all.
     """
 
     at_ms: TimeMs

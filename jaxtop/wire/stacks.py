@@ -1,4 +1,4 @@
-"""Where the threads of a process stand."""
+"""Stacks: what the threads of a process are executing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
 
-# The file of a place that is inside a compiled function, where Python has no frame.
+# The file of a place inside a compiled function, where Python has no frame.
 COMPILED = "jaxlib/<compiled>"
 
 
@@ -19,7 +19,7 @@ class Place(Struct, frozen=True, array_like=True):
 
 
 class Thread(Struct, frozen=True, array_like=True):
-    """A thread of Python and its stack, the innermost frame last; the main thread comes first."""
+    """A Python thread and its stack, the innermost frame last; the main thread comes first."""
 
     name: str
     is_main: bool
@@ -28,7 +28,7 @@ class Thread(Struct, frozen=True, array_like=True):
 
 
 class Stacks(Struct, frozen=True, omit_defaults=True, tag="stacks"):
-    """The threads of a process, its agent's own left out; because it was asked, or because of a stall."""
+    """The threads of a process without its agent's own, sent on request or because of a stall."""
 
     at_ms: TimeMs
     is_stall: bool

@@ -1,4 +1,4 @@
-"""Times as whole nanoseconds: what files and messages hold of them."""
+"""Times as integer nanoseconds, the form in files and messages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ NANOSECONDS = 1_000_000_000
 
 
 def to_ns(at: float) -> int:
-    """The time in nanoseconds; `to_seconds` gives exactly the same time back."""
+    """Return the time in nanoseconds; `to_seconds` converts it back exactly."""
     whole = int(at)
     return whole * NANOSECONDS + round((at - whole) * NANOSECONDS)
 
 
 def to_seconds(ns: int) -> float:
-    """The time in seconds since the epoch."""
+    """Return the time in seconds since the epoch."""
     return ns / NANOSECONDS

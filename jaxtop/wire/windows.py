@@ -1,4 +1,4 @@
-"""A sampled window of the profiler: which launches it held, and how long each collective took in them."""
+"""A sampled window of the profiler: its launches, and the duration of each collective in them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotat
 
 
 class Launch(Struct, frozen=True, array_like=True):
-    """A launch of a program that lies wholly in the window; of the local devices, the one that took longest.
+    """A launch of a program that is wholly inside the window, on the local device that took longest.
 
-    `program` is a place in the window's list. The run id is the same in all processes that launched together.
-    `collective_us` is the time within collectives, `exposed_us` the part of it with nothing else running on
-    that device; None where the trace does not tell.
+    `program` is a position in the window's list. The run id is the same in all processes that launched
+    together. `collective_us` is the time within collectives, `exposed_us` the part of it in which nothing
+    else ran on that device; None where the trace does not show it.
     """
 
     program: int
@@ -24,10 +24,10 @@ class Launch(Struct, frozen=True, array_like=True):
 
 
 class Timed(Struct, frozen=True, array_like=True):
-    """One collective of one launch: how long it took on each local device, in the order of Hello.devices.
+    """One collective of one launch: its duration on each local device, in the order of Hello.devices.
 
-    `launch` and `op` are places in the window's lists; `occurrence` tells the rounds of a loop apart, from 0.
-    `start_us` is that of the device which came first.
+    `launch` and `op` are positions in the window's lists; `occurrence` numbers the rounds of a loop, from 0.
+    `start_us` is that of the device that came first.
     """
 
     launch: int
@@ -38,11 +38,11 @@ class Timed(Struct, frozen=True, array_like=True):
 
 
 class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
-    """What one window saw. `at_ms` is its start by the agent's clock; all times within count from there.
+    """The content of one window. `at_ms` is its start by the agent's clock; all other times are relative to it.
 
-    `programs` are (name, fingerprint), the latter None where several programs of that name are loaded. `slot`
-    is the common slot of the wall clock, None for a window on request. `unsent` counts what did not fit;
-    `note` says why there is nothing, where there is nothing.
+    `programs` are (name, fingerprint); the fingerprint is None if several programs of that name are loaded.
+    `slot` is the common slot of the wall clock, None for a window on request. `unsent` counts what did not
+    fit; `note` is the reason if the window is empty.
     """
 
     at_ms: TimeMs
@@ -56,7 +56,7 @@ class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
     note: str = ""
 
     def launched(self) -> dict[str, dict[str | None, int]]:
-        """How many launches of each program it holds, by name and then by fingerprint."""
+        """Return the number of launches of each program, by name and then by fingerprint."""
         found: dict[str, dict[str | None, int]] = {}
         for launch in self.launches:
             name, fingerprint = self.programs[launch.program]
