@@ -9,5 +9,5 @@ _AHEAD = time.time() - time.clock_gettime(_CLOCK)
 
 
 def steady() -> float:
-    """Return seconds since the epoch: the wall time at this program's start, plus a clock that nobody sets."""
+    """Return seconds since the epoch: the wall time at program start, plus a clock that nobody sets."""
     return _AHEAD + time.clock_gettime(_CLOCK)

@@ -64,7 +64,7 @@ def authorized() -> frozenset[bytes]:
 
 def throwaway() -> KeyPair:
     """Return a new pair for one test or one relay."""
-    import zmq  # heavy, and `jaxtop --help` has no use for it
+    import zmq  # heavy, and `jaxtop --help` does not need it
 
     return KeyPair(*zmq.curve_keypair())
 
@@ -124,7 +124,7 @@ def _check(path: Path, found: os.stat_result) -> None:
 
 
 def _parse(text: str, source: str) -> KeyPair:
-    import zmq  # heavy, and `jaxtop --help` has no use for it
+    import zmq  # heavy, and `jaxtop --help` does not need it
 
     secret = text.strip()
     try:

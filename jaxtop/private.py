@@ -1,4 +1,4 @@
-"""Files and folders of the user alone: 0600 and 0700 whatever the umask, never through another's link."""
+"""Files and folders of the user alone: 0600 and 0700 whatever the umask, and no links of other users."""
 
 from __future__ import annotations
 

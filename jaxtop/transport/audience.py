@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # Each viewer costs a connection and at most `server.QUEUE` messages. This many are enough for a team.
 MOST_VIEWERS = 64
-# A viewer sends one empty message. If it sends larger ones, ZeroMQ leaves the rest in the kernel.
+# A viewer sends one empty message. If it sends more, ZeroMQ leaves the rest in the kernel.
 MAX_SENT = 4096
 AT_ONCE = 64
 REST_S = 0.05

@@ -148,7 +148,10 @@ class Subscriber(_Monitored):
         return found
 
     def take(self, limit: int) -> list[list[bytes]]:
-        """Return at most `limit` messages that have arrived, without the empty messages that detect lost viewers."""
+        """Return at most `limit` messages that have arrived.
+
+        Empty messages, with which agents detect lost viewers, are left out.
+        """
         taken: list[list[bytes]] = []
         with suppress(zmq.Again):
             while len(taken) < limit:

@@ -158,7 +158,7 @@ class Door:
             os.dup2(self._listening[0].fileno(), self._spare, inheritable=False)
 
     def _filter(self, option: int) -> None:
-        """Make the kernel drop, or accept again, all packets to the listening sockets."""
+        """Make the kernel drop, or accept again, what is sent to the listening sockets."""
         drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0
         program = struct.pack("HL", 1, ctypes.addressof(drop_all))
         for each in self._listening:
@@ -185,7 +185,7 @@ def descriptors_left() -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     folder = Path("/proc/self/fd")
     try:
-        return limit - (folder.stat().st_size or sum(1 for _ in folder.iterdir()))  # the size is the count since Linux 6.2
+        return limit - (folder.stat().st_size or sum(1 for _ in folder.iterdir()))  # a size since Linux 6.2
     except OSError:
         return limit
 

@@ -141,7 +141,7 @@ class Server:
         self._context.destroy(linger=FAREWELL_MS if self.viewers else 0)
 
     def forsake(self) -> None:
-        """In a forked child, release the parent's connections, which would otherwise stay open after the parent.
+        """In a forked child, release the parent's connections, which would otherwise outlive the parent.
 
         The descriptors stay taken (as /dev/null), so that no other file gets their numbers while the copy of
         ZeroMQ's state in this process still refers to them.

@@ -87,7 +87,7 @@ def encode(value: Struct) -> bytes:
     """Return the value as MessagePack."""
     try:
         return _encoder.encode(value)
-    except UnicodeEncodeError:  # an argument or a file name may contain invalid Unicode, which must not silence the agent
+    except UnicodeEncodeError:  # invalid Unicode in a file name must not silence the agent
         return _encoder.encode(_legible(msgspec.to_builtins(value)))
 
 

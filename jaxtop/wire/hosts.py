@@ -58,7 +58,7 @@ Column = tuple[Figure | None, ...] | None
 
 
 class DeviceSample(Struct, frozen=True, array_like=True):
-    """One column per figure, with one entry per device in the order of Hello.devices; unknown columns are None.
+    """One column per figure, one entry per device in the order of Hello.devices; unknown columns are None.
 
     `driver_…` is memory as the driver counts it, of all processes. `memory_activity` is the share of time in
     which the memory was busy; `dram` is the share of its bandwidth in use. `tensor` is the share of the
@@ -247,7 +247,7 @@ class Event(Struct, frozen=True, omit_defaults=True, tag="event"):
 
 
 class Bye(Struct, frozen=True, tag="bye"):
-    """The agent ends in order; silence after this is no alarm."""
+    """The agent ended normally; silence after this is no alarm."""
 
     at_ms: TimeMs
     reason: str

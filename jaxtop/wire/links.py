@@ -46,7 +46,7 @@ class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
 
 
 class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
-    """A viewer's request to one agent. `pace` and `capture` change what the agent does; the others only read."""
+    """A viewer's request to one agent. `pace` and `capture` change what the agent does; others only read."""
 
     what: str
     interval_ms: int | None = None

@@ -64,7 +64,7 @@ class Meeting(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, tag="plan"):
-    """What all processes do, in order; made by process 0, so that no process waits for one that does not come.
+    """What all processes do, in order; process 0 makes it, so that no process waits in vain for another.
 
     `turns` has the turn of each process: processes of one machine take turns, and each measures alone there.
     """

@@ -76,7 +76,7 @@ class Collective(Struct, frozen=True, array_like=True):
 
 
 class Inventory(Struct, frozen=True, omit_defaults=True, tag="inventory"):
-    """The collectives of one program. `rest` counts those not listed, `unread` texts that could not be parsed.
+    """The collectives of one program. `rest` counts those not listed, `unread` texts that do not parse.
 
     `devices` is the number of places in its device assignment; `local_ids` are the devices of this process in
     the order of the assignment. `why_not` is the reason if the collectives are not known at all.

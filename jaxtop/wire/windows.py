@@ -38,7 +38,7 @@ class Timed(Struct, frozen=True, array_like=True):
 
 
 class Window(Struct, frozen=True, omit_defaults=True, tag="window"):
-    """The content of one window. `at_ms` is its start by the agent's clock; all other times are relative to it.
+    """The content of one window. `at_ms` is its start by the agent's clock; other times are relative to it.
 
     `programs` are (name, fingerprint); the fingerprint is None if several programs of that name are loaded.
     `slot` is the common slot of the wall clock, None for a window on request. `unsent` counts what did not

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Buckets(NamedTuple):
-    """Bounds between buckets, and one more count than bounds: values beyond both ends are counted, too."""
+    """Bounds between buckets, and counts: one more than bounds, as values beyond both ends count."""
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]

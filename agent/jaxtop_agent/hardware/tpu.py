@@ -116,7 +116,8 @@ class Tpu:
     def _places(self, by_id: Mapping[int, float], *, is_ambiguous: bool, of_chips: bool) -> list[int] | None:
         """Return the metric's id for each device; None where the ids match no devices.
 
-        The ids are JAX's, or the device's number on this host if the service has no other ids.
+        The ids are JAX's. If the service has no other devices, they may be numbers on this host, or those of
+        chips.
         """
         if is_ambiguous and len(by_id) <= len(self._devices):
             return None  # several processes, each of which counts its own devices from 0

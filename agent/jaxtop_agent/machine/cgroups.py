@@ -131,9 +131,7 @@ class Groups:
     def _memory_limit(self, memory: int | None) -> tuple[int | None, str | None]:
         found, where = self._least("memory", _memory)
         chain = self._of("memory")
-        if (
-            chain.paths and not chain.is_unified
-        ):  # version 1 groups report limits above the visible groups
+        if chain.paths and not chain.is_unified:  # version 1 groups report limits above the visible groups
             stat = files.numbers(files.text(f"{chain.mount}{chain.paths[0]}/memory.stat"))
             above = stat.get("hierarchical_memory_limit")
             if above is not None and (found is None or above < found):

@@ -1,6 +1,6 @@
 """Micro-benchmarks of one device: each measures the sustained rate over a slot, not the peak rate.
 
-A slot is a short time, such as 30 ms.
+A slot is a short interval; the plan sets its length.
 """
 
 from __future__ import annotations
