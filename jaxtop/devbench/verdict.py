@@ -114,7 +114,7 @@ def _compared(name: str, rounds: Sequence[Sequence[float]], owners: Sequence[int
         return [
             Measured(middle, distance(each), len(each)) for middle, each in zip(medians, rounds, strict=True)
         ]
-    peers = figure.speed(median_high(figure.speed(middle) for middle in medians))  # it is its own inverse
+    peers = figure.speed(median_high(figure.speed(middle) for middle in medians))  # speed inverts itself
     return [
         Measured(
             middle,

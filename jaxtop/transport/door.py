@@ -185,7 +185,7 @@ def descriptors_left() -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     folder = Path("/proc/self/fd")
     try:
-        return limit - (folder.stat().st_size or sum(1 for _ in folder.iterdir()))  # a size since Linux 6.2
+        return limit - (folder.stat().st_size or sum(1 for _ in folder.iterdir()))  # not 0 since Linux 6.2
     except OSError:
         return limit
 

@@ -94,7 +94,7 @@ class Amd:
         if not any(self._gpus):
             raise Off("which GPUs these are cannot be told from HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES")
 
-    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - no figure is a difference between two times
+    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - no figure is a rate
         found = [{} if gpu is None else gpu.read() for gpu in self._gpus]
         known = [figures.keys() for figures, gpu in zip(found, self._gpus, strict=True) if gpu is not None]
         self._missing = frozenset[str]().union(*(COLUMNS - columns for columns in known))

@@ -74,7 +74,7 @@ class Tpu:
         names = (each.text(1) for each in protobuf.read(answer.message).messages(1))
         return frozenset(name for name in names if name is not None)
 
-    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - the service computes the rates
+    def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - no figure is computed from the time
         found: list[Figures] = [{} for _ in self._devices]
         metrics = self._fetch()
         unmapped = []
