@@ -25,7 +25,7 @@ def require_descriptors(count: int) -> None:
     taken: list[int] = []
     try:
         for _ in range(count):
-            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - the finally block needs those that were opened
+            taken.append(os.open(os.devnull, os.O_RDONLY))  # noqa: PERF401 - finally closes those opened
     except OSError as error:
         raise NoRoom(f"{len(taken)} file descriptors are left, {count} are needed") from error
     finally:

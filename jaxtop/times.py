@@ -74,7 +74,7 @@ def _of_clock(clock: re.Match[str], start: float, end: float) -> _Typed | None:
     if hours > 23 or minutes > 59 or seconds >= 60:
         return None
     lasts = 60.0 if clock[3] is None else 1.0
-    day = datetime.fromtimestamp(end).replace(hour=0, minute=0, second=0, microsecond=0)  # noqa: DTZ006 - people type local times
+    day = datetime.fromtimestamp(end).replace(hour=0, minute=0, second=0, microsecond=0)  # noqa: DTZ006 - local time
     newest = None
     for before in range(_MOST_DAYS):
         # Step by dates, not by 24 hours: a day on which the clocks change has more or fewer hours.

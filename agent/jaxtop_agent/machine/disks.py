@@ -47,7 +47,7 @@ class Disks:
             if len(self._known) > 4096:  # device names may change without end
                 self._known.clear()
             folder = f"{self._root}/sys/block/{name.replace('/', '!')}"
-            known = self._known[name] = os.path.exists(f"{folder}/device")  # noqa: PTH110 - creates no Path objects
+            known = self._known[name] = os.path.exists(f"{folder}/device")  # noqa: PTH110 - makes no Path
         return known
 
 
