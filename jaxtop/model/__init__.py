@@ -1,7 +1,7 @@
-"""The model: what is known of the runs, hosts, devices and arrays that a viewer follows.
+"""The model: the state of the runs, hosts, devices and arrays that a viewer follows.
 
-Pure: no clock, no sockets, no files, no threads. `Cluster.apply` is its only writer, and time is always an
-argument; live views, replays and tests all go through it.
+The model is pure: it uses no clock, sockets, files or threads. Only `Cluster.apply` writes to it, and time is
+always an argument. Live views, replays and tests all use this one path.
 """
 
 from jaxtop.devbench.shown import Probe, ProbedDevice, probed_collective, probed_device

@@ -1,4 +1,4 @@
-"""The fold: messages in, model out. The only place that changes the model."""
+"""The fold applies messages to the model. No other code changes the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.views import Run
 
-# Links that end a connection, and what is said of them; a host that recovers is worth a word, too.
+# Link states that mean trouble: severity, event kind and text. A return from one of them is an event, too.
 _TROUBLE = {
     "closed": ("critical", "died", "is no longer there, and said no goodbye"),
     "dead": ("critical", "died", "has died"),
@@ -35,16 +35,16 @@ _TROUBLE = {
     "refused": ("critical", "refused", "refuses this key"),
 }
 MOST_EVENTS = 1000
-# Samples kept of each host: two minutes at the usual pace.
+# Samples that are kept of each host: two minutes at the default interval.
 HISTORY = 120
-# Of the census, so many that growth is seen over as long.
+# Past censuses that are kept of each host: enough to show growth over the same two minutes.
 PAST_ARRAYS, PAST_ARRAYS_EVERY_MS = 16, 8_000
-# Steps per second are taken over about this long: short enough to follow, long enough to be calm.
+# The time over which steps per second are measured: short enough to follow changes, long enough to be steady.
 RATE_WINDOW_MS = 10_000
 
 
 class LoggedEvent(NamedTuple):
-    """Something a person should know, and which agent it is about."""
+    """An event that a person should know, with the agent that it is about."""
 
     at: float
     severity: str
@@ -54,7 +54,7 @@ class LoggedEvent(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What one pulse adds to the history of a host; launches are counted from its beginning."""
+    """The entry of one pulse in a host's history; `launches` counts from the start of the history."""
 
     at: float
     used_bytes: tuple[int | None, ...] | None
@@ -63,31 +63,31 @@ class Sample(NamedTuple):
 
 @dataclass
 class Cluster:
-    """Everything a viewer knows. Read it through `jaxtop.model`'s views."""
+    """The model: everything that a viewer knows. Read it through the views of `jaxtop.model`."""
 
     hosts: dict[str, Host] = field(default_factory=dict)
     unmet: dict[str, Unmet] = field(default_factory=dict)
     events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     rejected: Counter[str] = field(default_factory=Counter)
     history: dict[str, deque[Sample]] = field(default_factory=dict)
-    # All figures of the same pulses, unread. Keyframes leave them out, or they would be many times as large:
-    # after a jump they begin anew, and so two models that know the same are equal without them.
+    # All figures of the same pulses, encoded. Keyframes leave them out because they would make a keyframe
+    # many times as large. After a jump they start empty, so comparisons of two models ignore them.
     figures: dict[str, deque[tuple[float, bytes]]] = field(default_factory=dict, repr=False, compare=False)
     past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
     known_meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)
     joining: instances.Instances = field(default_factory=instances.Instances)
-    # The runs that stand still now, and when each run was last looked at for that.
+    # The runs that are stalled, and when each run was last checked for a stall.
     episodes: dict[str, Episode] = field(default_factory=dict)
     looked: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
-    # The exited processes of which nothing is kept, and when it was last looked for such.
+    # The exited processes that were dropped, and the last interval in which `_tidy` ran.
     dropped: exited.Dropped = field(default_factory=exited.Dropped)
     tidied: float = field(default=0.0, repr=False, compare=False)
     changes: int = 0
-    # What the views derived from it last, kept by them: the number of changes by then, and the runs.
+    # The runs that the views derived last, with the value of `changes` at that time. The views set it.
     known_runs: tuple[int, list[Run]] | None = field(default=None, repr=False, compare=False)
 
     def feed(self, frame: wire.Frame) -> None:
-        """Decode a frame and apply it; what cannot be read is counted, and harms nothing."""
+        """Decode a frame and apply it. Unreadable frames are counted and skipped."""
         if frame.kind not in wire.KINDS:
             wire.tally(self.rejected, f"unknown message {frame.kind[:32]!r}")
             return
@@ -97,7 +97,7 @@ class Cluster:
             wire.tally(self.rejected, f"unreadable {frame.kind}: {error}")
 
     def apply(self, agent: str, message: wire.Message, at: float) -> None:
-        """Take in one message from, or about, an agent."""
+        """Apply one message from, or about, an agent."""
         self.changes += 1
         if agent in self.dropped.agents and not isinstance(message, wire.Hello):
             return
@@ -117,7 +117,7 @@ class Cluster:
             self._tidy(self.tidied * exited.LOOK_EVERY)
 
     def _tidy(self, at: float) -> None:
-        """Keep of exited processes no more than is worth it."""
+        """Drop exited processes and their details when they are replaced, too many or too old."""
         self._drop(list(exited.replaced(self.hosts, at)))
         self._drop(list(exited.outlived(self.hosts, at)))
         for host in exited.faded(self.hosts, at):
@@ -125,7 +125,7 @@ class Cluster:
             self._forget_past(host.agent)
 
     def _drop(self, gone: list[Host]) -> None:
-        """Know nothing any more of these exited processes, but how many they were."""
+        """Remove these exited processes from the model and count them."""
         if not gone:
             return
         for host in gone:
@@ -172,18 +172,18 @@ class Cluster:
         if host.bye is not None:
             return
         if link.state == "closed" and host.hello is None:
-            return  # it was gone before anybody here met it
+            return  # it exited before this viewer met it
         before, now = _TROUBLE.get(host.link.state), _TROUBLE.get(link.state)
         if now is not None and (before is None or now[1] != before[1]):
             severity, kind, text = now
             if was_never_reached(host.but(link=link)):
-                severity = "warning"  # it may be well, behind an address that only its own network knows
+                severity = "warning"  # it may run well behind an address that only its own network can reach
             self.events.append(LoggedEvent(at, severity, kind, host.agent, f"{host.label} {text}"))
         elif link.state == "up" and before is not None and host.hello is not None:
             self.events.append(LoggedEvent(at, "info", "back", host.agent, f"{host.label} is back"))
 
     def _follow_stalls(self, agent: str, at: float) -> None:
-        """Tell that a run stands still, and why as far as is known; and that it goes on."""
+        """Report a stall of an agent's run, with the cause if it is known, and later that the run resumes."""
         host = self.hosts[agent]
         run = run_of(host)
         episode = self.episodes.get(run)
@@ -220,7 +220,7 @@ class Cluster:
         return found
 
     def frozen(self) -> Cluster:
-        """The cluster as it is now: hosts are values, so only the tables are copied."""
+        """Return a copy of the current cluster. Hosts are frozen values, so only the tables are copied."""
         return replace(
             self,
             hosts=dict(self.hosts),
@@ -240,7 +240,7 @@ class Cluster:
         samples = self.history.get(host.agent)
         counted = samples[-1].launches if samples else 0
         if pulse.launches:
-            # What is told for the first time was counted before, who knows when: it makes no rate.
+            # A function's first reported count covers launches of an unknown time, so it adds nothing.
             counted += sum(count - launches.get(name, count) for name, count in pulse.launches.items())
             launches = MappingProxyType({**launches, **pulse.launches})
         self._remember(host.agent, Sample(at, pulse.devices.used_bytes, counted))
@@ -257,7 +257,7 @@ class Cluster:
     def _remember(self, agent: str, sample: Sample) -> None:
         samples = self.history.setdefault(agent, deque(maxlen=HISTORY))
         if samples and samples[-1].used_bytes == sample.used_bytes:
-            sample = sample._replace(used_bytes=samples[-1].used_bytes)  # one tuple for all that are equal
+            sample = sample._replace(used_bytes=samples[-1].used_bytes)  # equal samples share one tuple
         samples.append(sample)
 
     def _keep(self, agent: str, at: float, figures: bytes) -> None:
@@ -266,7 +266,7 @@ class Cluster:
 
     def _arrays(self, host: Host, arrays: wire.Arrays, _at: float) -> Host:
         if arrays.serial == host.arrays.serial and arrays.number < host.arrays.number:
-            return host  # a change has overtaken it
+            return host  # a newer change has already arrived
         arrays = msgspec.structs.replace(arrays, meshes=self._shared(arrays.meshes))
         self._remember_arrays(host.agent, arrays)
         return host.but(arrays=arrays)
@@ -274,13 +274,14 @@ class Cluster:
     def _arrays_change(self, host: Host, change: wire.ArraysChange, _at: float) -> Host:
         now = host.arrays
         if change.serial != now.serial or change.number != now.number + 1:
-            return host  # known already; or one before it was lost, and the whole census is on its way
+            return host  # it is already applied, or an earlier change was lost and the whole census follows
         arrays = _changed(now, change, self._shared(change.meshes))
         self._remember_arrays(host.agent, arrays)
         return host.but(arrays=arrays)
 
     def _shared(self, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Mesh, ...]:
-        # Equal meshes become one object: a thousand hosts report the same mesh of thousands of devices.
+        # Equal meshes share one object, because a thousand hosts report the same mesh of thousands of
+        # devices.
         if meshes:
             self.joining.facts += 1
         return tuple(self.known_meshes.setdefault(mesh, mesh) for mesh in meshes)
@@ -288,7 +289,7 @@ class Cluster:
     def _remember_arrays(self, agent: str, arrays: wire.Arrays) -> None:
         past = self.past_arrays.setdefault(agent, deque(maxlen=PAST_ARRAYS))
         if past and arrays.at_ms < past[-1].at_ms:
-            past.clear()  # its clock was set back: no time between the two is known
+            past.clear()  # the agent's clock was set back, so the time between the two is unknown
         if not past or arrays.at_ms - past[-1].at_ms >= PAST_ARRAYS_EVERY_MS:
             past.append(arrays)
 
@@ -319,7 +320,7 @@ class Cluster:
         return host
 
     def _past(self, host: Host, past: wire.Past, _at: float) -> Host:
-        """The history of a host, instead of what the message before this one left of it."""
+        """Replace the history that the preceding messages left for a host."""
         samples = [Sample(*each) for each in keyframe.history_of(past.samples)]
         if samples:
             self.history[host.agent] = deque(samples, maxlen=HISTORY)
@@ -333,7 +334,7 @@ class Cluster:
         )
 
     def _past_arrays(self, host: Host, past: wire.PastArrays, _at: float) -> Host:
-        """The censuses from which growth is told, instead of the only one that is known."""
+        """Replace the remembered censuses of a host, from which growth is derived."""
         first = msgspec.structs.replace(past.first, meshes=self._shared(past.first.meshes))
         censuses = deque([first], maxlen=PAST_ARRAYS)
         for change in past.changes:
@@ -396,14 +397,14 @@ def _advance(rate: Rate | None, pulse: wire.Pulse) -> Rate | None:
 
 
 def _remember_launches(past: tuple[Launches, ...], now: Launches) -> tuple[Launches, ...]:
-    """Two earlier moments, so that the older one is always about as long ago as a rate wants."""
+    """Return two earlier moments, of which the older is about `RATE_WINDOW_MS` ago."""
     if past and 0 <= now.at_ms - past[-1].at_ms < RATE_WINDOW_MS:
         return past
     return *past[-1:], now
 
 
 def _changed(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mesh, ...]) -> wire.Arrays:
-    """The census after a change; the lists that did not change stay the same objects."""
+    """Return the census after a change. Lists that did not change stay the same objects."""
     groups, counts = now.groups, list(now.counts)
     if change.groups:
         known = dict(enumerate(groups)) | dict(change.groups)

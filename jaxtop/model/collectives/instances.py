@@ -1,8 +1,8 @@
-"""What the windows of all hosts say of one launch, put together: who waited, and who came last.
+"""Joins the windows of all hosts launch by launch, to find who waited and who came last.
 
-An instance is known by program, run id, op and round, which are the same on all hosts; their clocks are never
-compared. A launch is looked at once all have told it who tell windows at all, or when it is some windows old:
-then the groups count whose members have all told it.
+An instance is identified by program, run id, op and round, which are the same on all hosts. The clocks of
+hosts are never compared. A launch is evaluated when every agent that reports windows has reported it, or when
+it is `WINDOWS_TO_WAIT` windows old. In the second case, only groups whose members have all reported it count.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.timing import Durations
     from jaxtop.model.host import Host
 
-# Complete launches that are kept of each collective; of many devices fewer, and their waits fewer still.
-# So many of one window that the last few windows have room.
+# The number of complete launches that are kept of each collective. Collectives with many devices keep fewer
+# launches, and their waits by device in fewer still. One window may fill only its part, so that the last
+# `WINDOWS_KEPT` windows have room.
 MOST_LAUNCHES, FEWEST_LAUNCHES, LAUNCHES_OF, WINDOWS_KEPT = 64, 24, 1 << 17, 8
 FEWEST_BY_DEVICE, BY_DEVICE_OF = 4, 1 << 15
-# After so many windows a launch is looked at as it is, and who told none is waited for no more. A viewer that
-# comes late hears the last ones of each process together: no fewer than agents keep.
+# After this many windows a launch is evaluated as it is, and an agent that reported no window since is no
+# longer expected. A viewer that joins late receives the last windows of each process together, so this is no
+# less than the number of windows that agents keep.
 WINDOWS_TO_WAIT = 4
 MOST_PENDING, MOST_PENDING_ROWS = 1024, 200_000
 MOST_PROGRAMS, MOST_OPS, MOST_CLOSED = 256, 2048, 2048
 
 
 class LaunchShare(NamedTuple):
-    """A launch: its length and its time within collectives, summed over the processes that told both."""
+    """The duration of a launch and its time in collectives, summed over the processes that reported both."""
 
     duration_us: int
     collective_us: int
@@ -53,7 +55,7 @@ class LaunchShare(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A verdict on one team of a collective, by its number."""
+    """A verdict on one team of a collective, with the number of the team."""
 
     team: int
     unit: Unit
@@ -61,7 +63,7 @@ class Named(NamedTuple):
 
 
 class VerdictChange(NamedTuple):
-    """A verdict that appeared, moved to another or went."""
+    """A verdict that appeared, moved to another unit or was withdrawn."""
 
     key: ProgramKey
     op: str
@@ -71,7 +73,7 @@ class VerdictChange(NamedTuple):
 
 @dataclass
 class Pending:
-    """A launch that not all have told yet: the rows of each agent, by op and round."""
+    """A launch that some agents have not reported yet, with the rows of each agent by op and round."""
 
     window: int
     launches: dict[str, wire.Launch] = field(default_factory=dict)
@@ -84,16 +86,16 @@ class Pending:
 
 @dataclass
 class Seen:
-    """What windows saw of one program: what is pending, and what came of the launches before."""
+    """What windows reported of one program: pending launches and the results of earlier ones."""
 
     window: int = 0
-    told: dict[str, int] = field(default_factory=dict)  # in which window each agent spoke last
+    told: dict[str, int] = field(default_factory=dict)  # the window that each agent reported last
     pending: dict[int, Pending] = field(default_factory=dict)
-    closed: dict[int, int] = field(default_factory=dict)  # the window of launches that were looked at
+    closed: dict[int, int] = field(default_factory=dict)  # the window of each launch that was evaluated
     timings: dict[str, tuple[Timing, ...]] = field(default_factory=dict)
     shares: tuple[LaunchShare, ...] = ()
     named: dict[str, tuple[Named, ...]] = field(default_factory=dict)
-    # Who is waited for, with the window and the layout for which that was found.
+    # The agents that are expected to report, with the window and the layout for which they were found.
     expected: tuple[int, Layout | None, set[str]] | None = field(default=None, repr=False, compare=False)
 
     def copy(self) -> Seen:
@@ -109,18 +111,18 @@ class Seen:
 
 @dataclass
 class Instances:
-    """All programs that windows saw; `changes` and `facts` count what views are derived from."""
+    """All programs that windows reported. `changes` and `facts` tell views when to derive again."""
 
     seen: dict[ProgramKey, Seen] = field(default_factory=dict)
     changes: int = 0
     facts: int = 0
     inventories: dict[tuple[str, str | None], wire.Inventory] = field(default_factory=dict)
     layouts: tuple[int, dict[ProgramKey, Layout]] | None = field(default=None, repr=False, compare=False)
-    # How many devices of each run are known; likewise kept by whoever counts them.
+    # The number of known devices of each run, with the value of `facts` for which it was counted.
     devices_met: tuple[int, dict[str, int]] | None = field(default=None, repr=False, compare=False)
 
     def frozen(self) -> Instances:
-        """As it is now."""
+        """Return a copy of the current state."""
         return replace(
             self,
             seen={key: each.copy() for key, each in self.seen.items()},
@@ -128,7 +130,7 @@ class Instances:
         )
 
     def shared(self, inventory: wire.Inventory) -> wire.Inventory:
-        """The same with lists that all processes share: they load the same program."""
+        """Return the inventory with lists shared by all processes that load the same program."""
         self.facts += 1
         key = inventory.program, inventory.fingerprint
         known = self.inventories.get(key)
@@ -138,7 +140,7 @@ class Instances:
         return msgspec.structs.replace(inventory, groups=known.groups, collectives=known.collectives)
 
     def keep(self, runs: Container[str], hosts: Mapping[str, Host]) -> None:
-        """Keep what is known of these runs, and of these agents in them."""
+        """Keep only what belongs to these runs, and within them to these agents."""
         self.facts += 1
         self.changes += 1
         self.seen = {key: each for key, each in self.seen.items() if key[0] in runs}
@@ -156,9 +158,10 @@ class Instances:
         layout_of: Callable[[ProgramKey], Layout | None],
         may_be_met: Callable[[ProgramKey], bool],
     ) -> list[VerdictChange]:
-        """Take in a window; the verdicts that changed by it.
+        """Add a window and return the verdicts that it changed.
 
-        Layouts are dear while hosts are being met: one is asked for where all of a program may have been.
+        Layouts are expensive to derive while hosts still connect. One is requested only if all hosts of a
+        program may have connected, or if launches are overdue or too many.
         """
         self.changes += 1
         rows: dict[int, list[wire.Timed]] = {}
@@ -188,14 +191,14 @@ class Instances:
 
     def _seen(self, key: ProgramKey) -> Seen:
         seen = self.seen.pop(key, None) or Seen()
-        self.seen[key] = seen  # the latest stands last
+        self.seen[key] = seen  # the most recently used program is last
         if len(self.seen) > MOST_PROGRAMS:
             del self.seen[next(iter(self.seen))]
         return seen
 
 
 def _number(seen: Seen, run_ids: list[int]) -> int:
-    """Windows of several hosts are one if they hold a launch in common."""
+    """Return the window number. Windows of several hosts have one number if they share a launch."""
     for run_id in run_ids:
         if run_id in seen.pending:
             return seen.pending[run_id].window
@@ -211,7 +214,7 @@ def _is_overdue(seen: Seen) -> bool:
 
 def _settle(key: ProgramKey, seen: Seen, layout: Layout | None) -> list[VerdictChange]:
     expected = _expected(seen, layout)
-    # While some processes were not met yet, nobody knows whom to expect.
+    # While some processes are unknown, the set of expected agents is incomplete.
     is_known = layout is None or layout.is_met
     due = [
         run_id
@@ -230,7 +233,7 @@ def _settle(key: ProgramKey, seen: Seen, layout: Layout | None) -> list[VerdictC
 
 
 def _expected(seen: Seen, layout: Layout | None) -> set[str]:
-    """Who takes part and tells windows; at first everybody who takes part is waited for."""
+    """Return the agents that take part and report windows. At first all that take part are expected."""
     known = seen.expected
     if known is not None and layout is not None and known[0] == seen.window and known[1] is layout:
         return known[2]
@@ -286,7 +289,7 @@ def _share(told: Iterable[wire.Launch]) -> list[LaunchShare]:
 
 
 def _is_full(before: tuple[Timing, ...], window: int) -> bool:
-    """Whether enough launches of this window are kept: the windows before it must not be crowded out."""
+    """Return whether enough launches of this window are kept, so that earlier windows keep their room."""
     of_window = sum(each.window == window for each in before)
     return of_window >= max(1, _room(before) // WINDOWS_KEPT) if of_window else False
 
@@ -298,7 +301,7 @@ def _room(timings: tuple[Timing, ...]) -> int:
 
 def _kept(before: tuple[Timing, ...], now: Timing) -> tuple[Timing, ...]:
     if before and before[-1].grouped is not now.grouped:
-        return (now,)  # others take part than did
+        return (now,)  # the participants have changed
     kept = [*before, now]
     del kept[: -_room((now,))]
     by_device = max(FEWEST_BY_DEVICE, BY_DEVICE_OF // max(1, len(now.by_device or ())))
@@ -323,7 +326,7 @@ def _judge(key: ProgramKey, seen: Seen, op: str, layout: Layout | None) -> list[
         if 2 * sum(_widest(each.arrivals[number]) >= at_least_us * STAYS / 2 for each in lately) < len(
             lately
         ):
-            continue  # most teams, most of the time
+            continue  # most teams are never late, so this check saves most of the work
         named = next((i for i, unit in enumerate(team.units) if unit in of_unit), None)
         found_here = verdict(arrivals_of(timings, number), named, at_least_us)
         if found_here is not None:
@@ -332,12 +335,12 @@ def _judge(key: ProgramKey, seen: Seen, op: str, layout: Layout | None) -> list[
     now = {each.unit: each for each in found}
     gone = [each for unit, each in of_unit.items() if unit not in now]
     come = [each for unit, each in now.items() if unit not in of_unit]
-    pairs = zip_longest(gone, come)  # where one goes and one comes, it moved
+    pairs = zip_longest(gone, come)  # a withdrawn and a new verdict are paired as one that moved
     return [VerdictChange(key, op, was, each) for was, each in pairs]
 
 
 def arrivals_of(timings: Sequence[Timing], team: int) -> list[Arrivals]:
-    """The waits of a team in each launch in which two of it were heard."""
+    """Return the waits of a team in each launch that at least two of its units reported."""
     return [
         Arrivals(each.window, each.launch_us, each.arrivals[team])
         for each in timings

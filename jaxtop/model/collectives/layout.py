@@ -1,4 +1,4 @@
-"""Where a program runs: its places, the processes and devices behind them, and who takes part with whom."""
+"""Where a program runs: its places, their processes and devices, and the groups of its collectives."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
 
-# A program of a run, by name and fingerprint.
+# The run, name and fingerprint of a program.
 ProgramKey = tuple[str, str, str | None]
 
 
 class Unit(NamedTuple):
-    """What comes early or late as one: a process, or a device of a process."""
+    """A process, or a device of a process: what a verdict names as early or late."""
 
     agent: str
     device_id: int | None
 
 
 class Team(NamedTuple):
-    """Those who meet in one or more groups: for each group its number, and which unit each member is of.
+    """Units that meet in one or more groups. Each row has the group's number and the unit of each member.
 
-    A member whose process has no agent is of unit -1.
+    A member whose process has no agent has unit -1.
     """
 
     units: tuple[Unit, ...]
@@ -50,25 +50,26 @@ class Grouped(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A program as all its processes together tell it; without an assignment nobody knows who meets whom."""
+    """A program, merged from what its processes report. Without an assignment its groups are unknown."""
 
     key: ProgramKey
     agents: tuple[str, ...]
     inventory: wire.Inventory | None
     assignment: tuple[int, ...] | None = None
     mesh: MeshView | None = None
-    # For each agent: the place of each of its devices, in the order of its hello; None where it has none.
+    # For each agent, the place of each of its devices in the order of its hello; None for a device without a
+    # place.
     places: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     grouped: Mapping[int, Grouped] = field(default_factory=dict)
     of_op: Mapping[str, wire.Collective] = field(default_factory=dict)
     is_cpu: bool = False
-    # Where all devices of an agent stand side by side: the place of the first.
+    # For agents whose devices have consecutive places: the place of the first device.
     firsts: Mapping[str, int] = field(default_factory=dict)
-    # Whether every place belongs to a process that was met.
+    # Whether the process of every place is known.
     is_met: bool = False
 
     def groups_of(self, op: str) -> Grouped | None:
-        """The groups of a collective by its name."""
+        """Return the groups of a collective by its name."""
         collective = self.of_op.get(op)
         return (
             None if collective is None or collective.groups is None else self.grouped.get(collective.groups)
@@ -76,7 +77,7 @@ class Layout:
 
 
 def layouts(cluster: Cluster) -> dict[ProgramKey, Layout]:
-    """All programs with an inventory; derived anew when what hosts say of themselves has changed."""
+    """Return all programs with an inventory. They are derived again when `facts` of the hosts change."""
     known = cluster.joining.layouts
     if known is None or known[0] != cluster.joining.facts:
         before = known[1] if known is not None else {}
@@ -85,7 +86,7 @@ def layouts(cluster: Cluster) -> dict[ProgramKey, Layout]:
 
 
 def may_be_met(cluster: Cluster, host: Host, key: ProgramKey) -> bool:
-    """Whether so many devices of the run are known as the host's program has places."""
+    """Return whether the known devices of the run are at least as many as the program needs."""
     inventory = host.inventories.get(key[1:])
     return inventory is None or inventory.devices <= _devices_met(cluster).get(key[0], 0)
 
@@ -119,7 +120,7 @@ def _layouts(cluster: Cluster, before: Mapping[ProgramKey, Layout]) -> dict[Prog
 
 
 def _kept(layout: Layout, before: Layout | None) -> Layout:
-    """Groups that did not change stay the same objects: what was measured belongs to them."""
+    """Return the layout with unchanged groups as the same objects, because measurements refer to them."""
     if before is None:
         return layout
     grouped = {
@@ -130,7 +131,7 @@ def _kept(layout: Layout, before: Layout | None) -> Layout:
 
 
 def _meshes(run: str, members: Sequence[Host]) -> list[tuple[MeshView, int]]:
-    """The meshes of a run with the bytes that the arrays of a process hold on them, most first."""
+    """Return the meshes of a run with the bytes that a process holds on each of them, most bytes first."""
     found: dict[int, tuple[wire.Mesh, int]] = {}
     for host in members:
         new = [i for i, mesh in enumerate(host.arrays.meshes) if id(mesh) not in found]  # equal ones are one
@@ -140,7 +141,7 @@ def _meshes(run: str, members: Sequence[Host]) -> list[tuple[MeshView, int]]:
         for group, count in zip(host.arrays.groups, host.arrays.counts, strict=False):
             mesh = host.arrays.shardings[group.sharding].mesh
             if mesh is not None:
-                # Where a group stands for several, its bytes are those of all of them.
+                # A group that summarizes several smaller ones already has their total bytes.
                 held[mesh] += group.bytes_per_device * (1 if group.groups > 1 and count else count)
         found.update((id(host.arrays.meshes[i]), (host.arrays.meshes[i], held[i])) for i in new)
     views = [(mesh_view(run, mesh), held) for mesh, held in found.values()]
@@ -215,14 +216,14 @@ def _teams(places: Groups, ids: Groups, owners: list[int], of_run: Sequence[Host
     alone: list[Team] = []
     for number, group in enumerate(places):
         row = [owners[place] for place in group]
-        processes = tuple(sorted(set(row) - {-1}))  # a process that has no agent tells nothing
+        processes = tuple(sorted(set(row) - {-1}))  # a process without an agent reports nothing
         if len(row) < 2 or not processes:
             continue
         if len(processes) > 1:
             unit = {-1: -1} | {process: i for i, process in enumerate(processes)}
             teams.setdefault(processes, []).append((number, tuple([unit[process] for process in row])))
         elif (host := of_run[processes[0]]).hello is not None and host.hello.platform != "cpu":
-            # On a CPU, devices take turns on the same cores: one of them is always last.
+            # CPU devices take turns on the same cores, so one of them is always last.
             units = tuple(Unit(host.agent, device) for device in ids[number])
             alone.append(Team(units, ((number, tuple(range(len(row)))),)))
     return (

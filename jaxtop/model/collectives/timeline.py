@@ -1,7 +1,7 @@
-"""The last windows of several processes on one line of time, and what there is to say of windows at all.
+"""The last windows of several processes on one time axis, and a count of all windows.
 
-Clocks differ between machines. But a collective ends for all who take part at about the same moment: hosts
-are laid side by side so that these ends meet, and who began late is seen to begin late.
+The clocks of machines differ. But a collective ends at about the same moment for all participants, so hosts
+are shifted until these ends coincide. A host that began late is then visible as late.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Span(NamedTuple):
-    """A collective in a launch. Up to `waited_us` it waited for others of its group, as far as is shown."""
+    """A collective in a launch. Until `waited_us` it waited for others of its group on the shown hosts."""
 
     op: str
     start_us: int
@@ -40,7 +40,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The launches of one host; the shares are those of their time."""
+    """The launches of one host; both shares are of the total duration of these launches."""
 
     agent: str
     blocks: tuple[Block, ...]
@@ -50,7 +50,11 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Hosts side by side, from `start_us` to `end_us`; by the ends of `aligned_by`, "" if none are shared."""
+    """The launches of several hosts, aligned.
+
+    The axis runs from `start_us` to `end_us`. `aligned_by` is the op whose ends were aligned, "" if the hosts
+    share none.
+    """
 
     strips: tuple[Strip, ...] = ()
     start_us: int = 0
@@ -62,18 +66,18 @@ NO_TIMELINE = Timeline()
 
 
 class WindowsSeen(NamedTuple):
-    """How many windows there were, and the host whose last one is the newest."""
+    """The number of windows, and the host with the newest one."""
 
     windows: int
     newest: Host | None
 
 
-# A launch, an op in it, and which round of it.
+# The run id of a launch, an op in it, and the round of that op.
 _Instance = tuple[int, str, int]
 
 
 class _Timed(NamedTuple):
-    """From when to when a host was in it, and how long each of its devices, by the number of its group."""
+    """Start and end of a collective on a host, and the duration on each device with its group's number."""
 
     start_us: int
     end_us: int
@@ -81,7 +85,7 @@ class _Timed(NamedTuple):
 
 
 def windows_seen(cluster: Cluster) -> WindowsSeen:
-    """All runs together."""
+    """Count the windows of all runs together and find the newest one."""
     told = [host for host in cluster.hosts.values() if host.window.at_ms]
     count = max((seen.window for seen in cluster.joining.seen.values()), default=0)
     return WindowsSeen(
@@ -90,7 +94,7 @@ def windows_seen(cluster: Cluster) -> WindowsSeen:
 
 
 def tellers(cluster: Cluster, view: CollectiveView) -> tuple[str, ...]:
-    """The agents whose last window holds a launch of the program of this collective, in their order."""
+    """Return the agents whose last window contains the program of this collective, in host order."""
     hosts = sorted(
         (host for host in cluster.hosts.values() if host.window.launches and _program(host.window, view)),
         key=lambda host: (host.process_index is None, host.process_index or 0, host.agent),
@@ -101,9 +105,10 @@ def tellers(cluster: Cluster, view: CollectiveView) -> tuple[str, ...]:
 def timeline(
     cluster: Cluster, view: CollectiveView, anchors: Iterable[str], agents: Sequence[str], launches: int
 ) -> Timeline:
-    """The latest launches of a collective's program, as many as asked for, on these hosts.
+    """Return the latest launches of a collective's program on these hosts, at most as many as requested.
 
-    `anchors` are ops in which these hosts meet, the best first: they are laid side by side by these.
+    `anchors` are ops in which these hosts meet, best first. The hosts are aligned by the first one that all
+    of them timed.
     """
     windows = {agent: host.window for agent in agents if (host := cluster.hosts.get(agent))}
     chosen = {agent: _launches(window, view) for agent, window in windows.items()}
@@ -136,7 +141,7 @@ def timeline(
 
 
 def _program(window: wire.Window, view: CollectiveView) -> frozenset[int]:
-    """The places of the collective's program in a window's list."""
+    """Return the indices of the collective's program in a window's list of programs."""
     return frozenset(
         i
         for i, (name, fingerprint) in enumerate(window.programs)
@@ -151,7 +156,7 @@ def _launches(window: wire.Window, view: CollectiveView) -> dict[int, wire.Launc
 
 
 def _common(chosen: Mapping[str, Mapping[int, wire.Launch]], most: int) -> dict[str, frozenset[int]]:
-    """The run ids to show of each host: the latest of those that most of them saw, or else its own latest."""
+    """Return the run ids to show of each host: the latest that most hosts have, or else its own latest."""
     seen = Counter(launch.run_id for found in chosen.values() for launch in found.values())
     often = max(seen.values(), default=0)
     shared = frozenset([run_id for run_id, count in seen.items() if count == often][-most:])
@@ -165,7 +170,7 @@ def _common(chosen: Mapping[str, Mapping[int, wire.Launch]], most: int) -> dict[
 def _times(
     window: wire.Window, launches: Mapping[int, wire.Launch], op: str, groups: Sequence[int | None]
 ) -> dict[_Instance, _Timed]:
-    """What a host timed; `groups` are those of its devices in this op."""
+    """Return what a host timed; `groups` has the group of each of its devices in this op."""
     found = {}
     for timed in window.timed:
         launch = launches.get(timed.launch)
@@ -178,14 +183,14 @@ def _times(
             for number, took in zip(groups, timed.durations_us, strict=False)
             if name == op and number is not None and took is not None
         ]
-        # All who take part end together, so the device that came first is the one with the most.
+        # All participants end together, so the first device to arrive has the longest duration.
         end = timed.start_us + max(known)
         found[launch.run_id, name, timed.occurrence] = _Timed(timed.start_us, end, tuple(by_group))
     return found
 
 
 def _anchor(times: Mapping[str, Mapping[_Instance, _Timed]], reference: str, anchors: Iterable[str]) -> str:
-    """The first of the ops that the other hosts timed in the same launches."""
+    """Return the first of the ops that all other hosts timed in the same launches; "" if there is none."""
     others = [agent for agent in times if agent != reference]
     for op in anchors:
         keys = {key for key in times[reference] if key[1] == op}
@@ -201,7 +206,7 @@ def _shift(
     of_reference: Mapping[int, wire.Launch],
     anchor: str,
 ) -> int:
-    """What to add to a host's times so that ends meet; else those of launches; else the first starts."""
+    """Return the offset that aligns a host by its anchor ends, else by launch ends, else by first starts."""
     apart = [reference[key].end_us - own[key].end_us for key in own if key[1] == anchor and key in reference]
     if not apart:
         ends = {each.run_id: each.start_us + each.duration_us for each in of_reference.values()}

@@ -1,4 +1,4 @@
-"""Collectives the way they are shown: what programs contain, joined with what windows measured."""
+"""The collectives for display: the inventories of programs, joined with measurements from windows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jaxtop.model.fold import Cluster
     from jaxtop.model.views import MeshView
 
-# What a name of HLO begins with; the longer ones first where one begins like another.
+# The first words of an op's name in HLO. A kind that begins like another one comes first if it is longer.
 KINDS = (
     "ragged-all-to-all",
     "all-reduce",
@@ -33,15 +33,15 @@ KINDS = (
     "collective-permute",
     "collective-broadcast",
 )
-# How often every part but one's own goes over the bus; of other kinds the whole goes once.
+# How often the data of all other members crosses the bus. For other kinds the whole data crosses it once.
 _TRIPS = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "ragged-all-to-all": 1}
-# Of the processes of a program so many are asked how often they launch it.
+# The number of processes of a program whose launch rates are read.
 MOST_ASKED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """Who came last, by a device of theirs, in which part of the instances, and by how much."""
+    """The participant that came last: one of its devices, its share of the launches, and how late it was."""
 
     agent: str
     process_index: int | None
@@ -54,11 +54,12 @@ class Straggler:
 class CollectiveView:
     """A collective operation of a program, over all processes that run it; None where unknown.
 
-    `bytes` and `busbw` follow the definitions of nccl-tests. `samples` counts the instances that were told by
-    all participants of a group; `p50_us` and `p99_us` are over these, each as long as it was for the one
-    that came first, waiting included; `transfer_us` is the median of what is left without waiting. `wait_us`
-    is the median, launch by launch, of the longest wait in a group: of the group that waits most, and in a
-    loop of the round in which it did. `waits_us` is the median wait of each device.
+    `bytes` and `busbw` follow the definitions of nccl-tests. `samples` counts the instances that all
+    participants of a group reported. `p50_us` and `p99_us` are taken over these, each as long as for the
+    member that came first, which includes its wait. `transfer_us` is the median of the time that remains
+    without waiting. `wait_us` is the median over launches of the longest wait in a group, for the group that
+    waits most; in a loop, the round with the longest wait counts. `waits_us` is the median wait of each
+    device.
     """
 
     run: str
@@ -83,28 +84,28 @@ class CollectiveView:
     wait_us: int | None = None
     busbw_bytes_per_s: int | None = None
     straggler: Straggler | None = None
-    is_enough: bool = False  # whether there are samples enough for a verdict
+    is_enough: bool = False  # whether there are enough samples for a verdict
     waits_us: Mapping[int, int] = field(default_factory=dict)
     is_async: bool = False
     mesh: MeshView | None = None
-    # False where nobody can be said to be late: nobody knows who meets, or devices take turns on one CPU.
+    # False where lateness cannot be judged: the groups are unknown, or devices take turns on one CPU.
     is_judged: bool = True
-    # Launches of this program or of others of its name, where nobody knows of which.
+    # Launches of all programs of this name together, where they cannot be split by program.
     unsplit: Unsplit | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells it from all others."""
+        """The identity of the collective: run, program, fingerprint and op."""
         return self.run, self.program, self.fingerprint, self.op
 
     @property
     def us_per_second(self) -> float | None:
-        """How much of each second it takes on the device that is longest in it."""
+        """The time that it takes in each second, on the device that spends most time in it."""
         return None if self.p50_us is None or self.per_second is None else self.p50_us * self.per_second
 
 
 class _Measured(NamedTuple):
-    """What the timings of a collective come to."""
+    """The measurements of a collective, derived from its timings."""
 
     timings: tuple[Timing, ...]
     named: tuple[Named, ...]
@@ -119,7 +120,7 @@ class _Measured(NamedTuple):
 
 @dataclass(slots=True)
 class KnownCollectives:
-    """What was derived already, for whoever asks again."""
+    """Results of an earlier derivation, which a caller keeps between calls."""
 
     joining: Instances | None = None
     told: tuple[Any, ...] = ()
@@ -130,7 +131,7 @@ class KnownCollectives:
 
 
 def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list[CollectiveView]:
-    """All collectives of all runs, those that take most time first, then those never timed, by bytes."""
+    """Return the collectives of all runs, by time spent. Those without timings follow, by bytes."""
     known = KnownCollectives() if known is None else known
     joining, of_programs = cluster.joining, layouts(cluster)
     names = {key[:2] for key in of_programs}
@@ -143,7 +144,7 @@ def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list
     asked: dict[str, Rates] = {}
     launched = {key: _rate_of(cluster, key, asked) for key in keys}
     told = (joining.changes, joining.facts, launched)
-    # A paused picture of the cluster is not the one that goes on.
+    # A paused copy of the cluster has other `Instances` than the live cluster.
     if joining is known.joining and told == known.told:
         return known.views
     measured: dict[tuple[Any, ...], _Measured] = {}
@@ -167,7 +168,7 @@ def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list
 
 
 def _order(view: CollectiveView) -> tuple[float, float, int, str, str, str]:
-    """What takes most time first; of programs of one name, some may have no fingerprint."""
+    """Return a sort key: by time spent, then by bytes. The fingerprint may be None."""
     _, program, fingerprint, op = view.key
     return (
         -(view.us_per_second or 0),
@@ -180,14 +181,14 @@ def _order(view: CollectiveView) -> tuple[float, float, int, str, str, str]:
 
 
 class _Rate(NamedTuple):
-    """How often a program is launched each second; and how often it or another one of its name."""
+    """The launches a second of one program, and those of all programs of its name together."""
 
     own: float | None
     unsplit: Unsplit | None
 
 
 def _is_settled(cluster: Cluster, key: ProgramKey) -> bool:
-    """Whether what windows could not tell apart at first they have told apart since."""
+    """Return whether windows have since told apart the programs that they once reported as one."""
     _, name, fingerprint = key
     told = [
         host.launched.get(name)
@@ -198,7 +199,7 @@ def _is_settled(cluster: Cluster, key: ProgramKey) -> bool:
 
 
 def _common(of_programs: Mapping[ProgramKey, Layout], key: ProgramKey, op: str) -> Layout | None:
-    """One of several programs of a name, if a collective of any of them is the same in each of them."""
+    """Return a program of this name if the collective is the same in all programs of the name, else None."""
     same = [layout for other, layout in of_programs.items() if other[:2] == key[:2] and op in layout.of_op]
     if not same or key[2] is not None:
         return None
@@ -218,7 +219,7 @@ def _device_ids(layout: Layout, op: str) -> object:
 
 
 def _rate_of(cluster: Cluster, key: ProgramKey, asked: dict[str, Rates]) -> _Rate:
-    """How often a program is launched, by some of those who run it."""
+    """Return how often a program is launched, from a sample of the processes that run it."""
     layout, seen = layouts(cluster).get(key), cluster.joining.seen.get(key)
     agents = layout.agents if layout else tuple(seen.told) if seen else ()
     own: list[float] = []
@@ -246,7 +247,7 @@ def _view(
     kind = told.kind if told else kind_of(op)
     times = told.times if told else None
     launches = rate.own
-    if fingerprint is None and rate.unsplit is not None:  # what is the same in all of these programs
+    if fingerprint is None and rate.unsplit is not None:  # it is the same in all of these programs
         launches = rate.unsplit.per_second
     return CollectiveView(
         run=run,
@@ -281,12 +282,12 @@ def _view(
 
 
 def kind_of(op: str) -> str:
-    """What an op's name says of its kind; "?" where it says nothing."""
+    """Return the kind of collective that an op's name begins with; "?" if it begins with none."""
     return next((kind for kind in KINDS if op.startswith(kind)), "?")
 
 
 def busbw(kind: str, size: int | None, members: int | None, transfer_us: float | None) -> int | None:
-    """Bytes per second over the bus by nccl-tests' definitions."""
+    """Return the bus bandwidth in bytes per second, as nccl-tests defines it."""
     if size is None or not members or not transfer_us:
         return None
     times = _TRIPS.get(kind)
@@ -295,7 +296,7 @@ def busbw(kind: str, size: int | None, members: int | None, transfer_us: float |
 
 
 def _size(layout: Layout | None, told: wire.Collective | None) -> int | None:
-    """How many take part, which the program tells even where nobody knows who they are."""
+    """Return the group size, which the program states even where the members are unknown."""
     if layout is None or layout.inventory is None or told is None or told.groups is None:
         return None
     return max(layout.inventory.groups[told.groups].sizes, default=None)
@@ -319,7 +320,7 @@ def _measured(timings: tuple[Timing, ...], named: tuple[Named, ...]) -> _Measure
 
 
 def _longest_wait(timings: Sequence[Timing]) -> int | None:
-    """Of each group the median of its longest waits, and of these the most."""
+    """Return the largest, over all groups, of the median of the group's longest waits."""
     most = None
     for of_group in zip(*(each.waits for each in timings if each.grouped is not None), strict=True):
         known = [wait for wait in of_group if wait != MISSING]
@@ -330,7 +331,7 @@ def _longest_wait(timings: Sequence[Timing]) -> int | None:
 
 
 class Waits(Mapping[int, int]):
-    """The median wait of each device, derived when somebody looks: there may be thousands."""
+    """The median wait of each device. It is derived on first access, as there may be thousands of devices."""
 
     __slots__ = ("_found", "_timings")
 
@@ -354,7 +355,7 @@ class Waits(Mapping[int, int]):
 
 
 def waits_of(timings: Sequence[Timing]) -> dict[int, int]:
-    """The median wait of each device over the launches whose waits are kept one by one."""
+    """Return the median wait of each device, over the launches that keep waits by device."""
     grouped = timings[-1].grouped if timings else None
     if grouped is None:
         return {}
@@ -370,7 +371,7 @@ def waits_of(timings: Sequence[Timing]) -> dict[int, int]:
 
 
 def _straggler(cluster: Cluster, grouped: Grouped | None, found: _Measured) -> Straggler | None:
-    """The one who is latest, if there are several; of a process the device that waits least."""
+    """Return the latest of the named units. For a process, its device is the one that waits least."""
     if not found.named or grouped is None:
         return None
     late = max(found.named, key=lambda each: each.verdict.late_us)
