@@ -1,4 +1,4 @@
-"""The collectives of the whole cluster: what they cost, on which axis of which mesh, and who is late."""
+"""The collectives of the whole cluster: their cost, their mesh axes, and the late participants."""
 
 from jaxtop.model.collectives.sums import (
     AxisTraffic,

@@ -1,4 +1,4 @@
-"""The axes of a mesh along which a collective goes."""
+"""The mesh axes along which a collective runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Axes(NamedTuple):
-    """The fewest axes that hold each group, and whether the groups are all of their slices, whole."""
+    """The fewest axes that hold each group, and whether the groups are all slices along these axes, whole."""
 
     names: tuple[str, ...]
     is_whole: bool
@@ -22,7 +22,7 @@ class Axes(NamedTuple):
 
 @lru_cache(maxsize=256)
 def axes_of(mesh: MeshView, groups: Groups) -> Axes | None:
-    """The axes of groups of device ids; None where a device is not of this mesh."""
+    """Return the axes of groups of device ids; None if a device is not part of this mesh."""
     positions = mesh.positions
     try:
         placed = [[positions[device] for device in group] for group in groups]
@@ -42,7 +42,7 @@ def axes_of(mesh: MeshView, groups: Groups) -> Axes | None:
 def best_mesh(
     meshes: Sequence[MeshView], of_program: Iterable[Groups], held: Callable[[MeshView], int]
 ) -> MeshView | None:
-    """Of meshes over the same devices that which names most collectives exactly; then, has most bytes."""
+    """Return the mesh whose axes match most collectives exactly; then has most array bytes."""
     if len(meshes) < 2:
         return meshes[0] if meshes else None
     listed = list(of_program)

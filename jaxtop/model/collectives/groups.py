@@ -1,4 +1,4 @@
-"""Who takes part with whom: from places in a program's device assignment to devices."""
+"""The groups of a collective: from places in a program's device assignment to devices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 @lru_cache(maxsize=256)
 def expand(groups: wire.ReplicaGroups) -> Groups:
-    """The places of each group. Groups that share a place, as the pairs of a permute do, are one."""
+    """Return the places of each group. Groups with a common place, as in a permute, are merged."""
     places = wire.unpack_runs(groups.members)
     if len(groups.sizes) == 1:
         size = groups.sizes[0]
@@ -28,7 +28,7 @@ def expand(groups: wire.ReplicaGroups) -> Groups:
 
 
 def _joined(groups: Groups) -> Groups:
-    """Sets of places that hang together."""
+    """Merge groups that share places, directly or through other groups."""
     leader: dict[int, int] = {}
 
     def lead(place: int) -> int:
@@ -48,10 +48,10 @@ def _joined(groups: Groups) -> Groups:
 def assignment(
     devices: int, told: Sequence[tuple[int, ...]], meshes: Iterable[tuple[int, ...]]
 ) -> tuple[int, ...] | None:
-    """Which device stands at each place, from what each process says of its own; None where it is not sure.
+    """Return the device at each place, from the devices that each process reports; None if uncertain.
 
-    A program's assignment has the order of its mesh. So the first of these orders is believed in which the
-    devices of every process stand as that process says.
+    A program's assignment has the order of its mesh. The first of these orders is used in which the devices
+    of every process appear in the order that the process reports.
     """
     if len(told) == 1 and len(told[0]) == devices:
         return told[0]

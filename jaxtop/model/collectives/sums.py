@@ -1,4 +1,4 @@
-"""Collectives summed up: of a launch, along the axes of the mesh, for a host, for a device."""
+"""Totals over collectives: by program, by mesh axes, by host and by device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepShare:
-    """Of the time of a program's launches, the part within collectives, and that which nothing overlaps."""
+    """The shares of a program's launch time that are spent in collectives and in exposed collectives."""
 
     run: str
     program: str
@@ -33,10 +33,10 @@ class StepShare:
 
 @dataclass(frozen=True, slots=True)
 class AxisTraffic:
-    """What goes along some axes of a mesh, each second and for each device; None where nothing is known.
+    """The traffic along some axes of a mesh, each second and for each device; None where unknown.
 
-    `axes` is None for collectives whose axes are not known. The bytes are a lower bound if `at_least`: those
-    of some collectives are not known, or not which of several programs of a function is launched.
+    `axes` is None for collectives whose axes are unknown. With `at_least`, the bytes are a lower bound: those
+    of some collectives are unknown, or it is unknown which of several programs of a function is launched.
     """
 
     run: str
@@ -50,7 +50,7 @@ class AxisTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How often a process came last where it met others, and the median of how long these then waited."""
+    """How often a process came last where it met others, and the median time that the others waited then."""
 
     run: str
     agent: str
@@ -62,7 +62,7 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class Latecomer:
-    """A process that others wait for now, and how long."""
+    """A process that others currently wait for, and how long they wait."""
 
     agent: str
     program: str
@@ -70,7 +70,7 @@ class Latecomer:
 
 
 def step_shares(cluster: Cluster) -> list[StepShare]:
-    """Of each program that windows saw, most launches first."""
+    """Return the shares of each program that windows saw, most launches first."""
     found = []
     for key, seen in cluster.joining.seen.items():
         duration = sum(each.duration_us for each in seen.shares)
@@ -88,7 +88,7 @@ def step_shares(cluster: Cluster) -> list[StepShare]:
 
 
 def axis_traffic(views: Iterable[CollectiveView]) -> list[AxisTraffic]:
-    """The collectives by their axes, those that take most time first."""
+    """Return the collectives grouped by axes, those that take most time first."""
     groups: dict[tuple[str, tuple[str, ...] | None], list[CollectiveView]] = defaultdict(list)
     variants: dict[tuple[str, str], set[str | None]] = defaultdict(set)
     for view in views:
@@ -116,9 +116,9 @@ def axis_traffic(views: Iterable[CollectiveView]) -> list[AxisTraffic]:
 def _sizes(
     members: list[CollectiveView], variants: Mapping[tuple[str, str], set[str | None]]
 ) -> tuple[list[float], bool]:
-    """The bytes a second of these collectives, of one axis, and whether there may be more.
+    """Return the bytes a second of these collectives along one axis, and whether they are a lower bound.
 
-    Where nobody knows which of several programs is launched, that counts which moves least.
+    Where it is unknown which of several programs is launched, the program that moves least counts.
     """
     sizes: list[float] = []
     at_least = False
@@ -127,7 +127,7 @@ def _sizes(
     for each in members:
         name = each.run, each.program
         if each.fingerprint is None and variants[name] != {None}:
-            continue  # measured in one of the others, where its bytes are counted
+            continue  # its bytes are already counted in one of the other programs
         if each.per_second is not None and each.bytes is not None:
             sizes.append(each.bytes * each.per_second)
         elif each.unsplit is None or each.bytes is None or each.times is None:
@@ -146,7 +146,7 @@ def _sizes(
 
 
 def lateness_of_hosts(cluster: Cluster) -> list[Lateness]:
-    """Of each process that met others in a collective, the one that came last most often first."""
+    """Return the lateness of each process that met others in a collective, the most often last first."""
     last: dict[tuple[str, str], list[int]] = defaultdict(list)
     instances: dict[tuple[str, str], int] = defaultdict(int)
     for (run, *_), seen in cluster.joining.seen.items():
@@ -169,7 +169,7 @@ def lateness_of_hosts(cluster: Cluster) -> list[Lateness]:
 
 
 def latecomers(cluster: Cluster) -> list[Latecomer]:
-    """Each process that others wait for, with the program in which they wait longest for it."""
+    """Return each process that others wait for, with the program in which they wait longest for it."""
     longest: dict[str, Latecomer] = {}
     for (_, program, _), seen in cluster.joining.seen.items():
         for late in (each for named in seen.named.values() for each in named):
@@ -182,10 +182,11 @@ def latecomers(cluster: Cluster) -> list[Latecomer]:
 def waits(
     views: Sequence[CollectiveView], known: KnownCollectives | None = None
 ) -> Mapping[tuple[str, int], int]:
-    """How long each device waits in a launch, by run and id: the medians of a program's collectives together.
+    """Return how long each device waits in a launch, by run and id: the sum of its median waits.
 
-    Of several programs that one counts in which it waits longest. Who asks often hands in a `known` and keeps
-    it: then it is worked out once for each window.
+    The sum is taken over the collectives of a program. If a device takes part in several programs, the one in
+    which it waits longest counts. Frequent callers pass the same `known` each time: the result is then
+    derived once for each window.
     """
     told = [view.waits_us for view in views]
     if known is not None and len(told) == len(known.waited) and all(map(is_, told, known.waited)):

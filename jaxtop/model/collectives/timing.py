@@ -1,4 +1,4 @@
-"""One collective in one launch, once all who meet in it have told how long it took for them."""
+"""One collective in one launch, after all members have reported its durations."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.groups import Groups
     from jaxtop.model.collectives.layout import Grouped, Layout, Team
 
-# Of more instances in one launch (groups times rounds) so many are kept, evenly chosen.
+# At most this many instances (groups times rounds) of one launch are kept, chosen at even intervals.
 MOST_INSTANCES = 64
-# What the devices of an agent say, in the order of its hello.
+# The durations that an agent reports for its devices, in the order of its hello.
 Durations = tuple[int | None, ...]
 
 
 class Timing(NamedTuple):
-    """A launch of a collective. Of a loop's rounds the one with the longest wait tells who was late.
+    """A collective in one launch. In a loop, the round with the longest wait decides who was late.
 
-    `longest` is how long an instance lasted, from the first that came; `shortest` how long for the last one.
-    `waits` has the longest wait of each group, `by_device` the wait of each member of all groups in turn,
-    None where it is long ago; `arrivals` those of each team's units.
+    `longest` holds the duration of each instance for the member that came first, `shortest` for the one that
+    came last. `waits` holds the longest wait of each group. `by_device` holds the wait of each member, group
+    by group; it is None for old launches. `arrivals` holds the waits of each team's units.
     """
 
     window: int
@@ -41,7 +41,7 @@ class Timing(NamedTuple):
 
 
 class Participants(NamedTuple):
-    """Who takes part in a collective, and the places whose processes tell nothing: nobody waits for these."""
+    """The participants of a collective, and the places whose processes are not expected to report."""
 
     layout: Layout
     grouped: Grouped
@@ -58,7 +58,7 @@ class _Round(NamedTuple):
 def timed(
     told: Participants, rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int
 ) -> Timing | None:
-    """All rounds of a collective in a launch; None where no group is known whole."""
+    """Return the timing of a collective over all rounds in a launch; None if no group is complete."""
     layout, grouped, silent = told
     best: _Round | None = None
     longest: list[int] = []
@@ -72,7 +72,7 @@ def timed(
     if best is None:
         return None
     if max(longest) >= MISSING or min(shortest) < 0:
-        return None  # no collective takes an hour, or less than no time
+        return None  # no collective lasts an hour, and none lasts less than no time
     by_device = array("I", best.by_device)
     starts = list(accumulate(map(len, grouped.places), initial=0))
     return Timing(
@@ -89,7 +89,7 @@ def timed(
 
 
 def timed_alone(rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int) -> Timing | None:
-    """Where nobody knows who meets whom there are durations, and no waits."""
+    """Return a timing with durations but no waits, for a collective whose groups are unknown."""
     longest = []
     for reports in rounds:
         known = [each for durations in reports.values() for each in durations if each is not None]
@@ -101,7 +101,7 @@ def timed_alone(rounds: Sequence[Mapping[str, Durations]], window: int, launch_u
 
 
 def _some(instances: Sequence[int]) -> array[int]:
-    """As many as are kept, evenly chosen."""
+    """Return as many instances as are kept, chosen at even intervals."""
     return array("I", instances[:: -(-len(instances) // MOST_INSTANCES)])
 
 
@@ -119,7 +119,7 @@ def _by_place(layout: Layout, reports: Mapping[str, Durations]) -> list[int | No
 
 
 def silent_places(layout: Layout, expected: set[str]) -> set[int]:
-    """The places whose processes have told nothing for long, or have no agent."""
+    """Return the places whose processes have no agent, or have reported nothing for long."""
     awaited = {place for agent in expected for place in layout.places.get(agent, ())}
     return set(range(len(layout.assignment or ()))) - awaited
 
@@ -157,7 +157,7 @@ def _most(waits: Sequence[int]) -> int:
 
 
 def _arrivals(team: Team, starts: Sequence[int], by_device: array[int]) -> array[int]:
-    """The wait of each unit: the shortest of its devices in a group, and of several groups the median."""
+    """Return the wait of each unit: the shortest of its devices, and the median over several groups."""
     size = len(team.units)
     columns = []
     for number, row in team.rows:

@@ -1,8 +1,8 @@
-"""Who is late: statistics over the waits of those who meet in a collective. No clock, no host, no program.
+"""Statistics over the waits in a collective, to find who is late. They use no clock, host or program.
 
-A wait is how much longer a collective took for one than for the one that came last, in one launch. Launches
-close to each other are alike, as one burst of other work makes a process late for all of them: so a window is
-what counts, and one that is late must be so in each of the last few.
+A wait is how much longer a collective took for one unit than for the unit that came last, in one launch.
+Launches close to each other are alike, because one burst of other work delays a process in all of them. So
+statistics count windows, and a late unit must be late in each of the last few.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
 ENOUGH_LAUNCHES = 6
 ENOUGH_WINDOWS = 4
-# A verdict is over so many windows: it follows within three when another one becomes late.
+# A verdict covers this many windows, so it follows within three when another unit becomes late.
 RECENT_WINDOWS = 3
 SHARE = 0.75
-# Who is named already stays so a little below the marks, or events would come and go.
+# For a unit that is already named the marks are lower by this factor, or events would alternate.
 STAYS = 0.7
-# Processes on a CPU share its cores with others: up to so much is nobody's fault there.
+# Processes on a CPU share its cores with others, so up to this much lateness is not attributed there.
 AT_LEAST_US, AT_LEAST_US_ON_CPU = 5_000, 25_000
 OF_LAUNCH = 0.03
-# So many times the measured spread of the others, and of its own lead.
+# The lead must be this many times the measured spread of the others, and of the unit's own lead.
 SPREADS, OWN_SPREADS = 3.0, 2.0
-# What was long ago says little of now.
+# Older windows say little about the present.
 MOST_WINDOWS = 8
-# And so many times what the last one is usually late by, where it is now this one, now that.
+# The lead must also be this many times the usual lead of the last unit, where that unit keeps changing.
 USUAL = 1.5
-# From the median absolute deviation to what would be the standard deviation.
+# The factor from the median absolute deviation to the standard deviation.
 TO_SIGMA = 1.4826
-# Of very many, so many are enough to measure the spread.
+# At most this many units are compared: enough to measure the spread.
 MOST_COMPARED = 16
 MISSING = 0xFFFF_FFFF
 
 
 class Arrivals(NamedTuple):
-    """One launch: its window, how long it took, and the wait of each unit, MISSING where unknown."""
+    """One launch: its window, its duration, and the wait of each unit, MISSING where unknown."""
 
     window: int
     launch_us: int
@@ -46,7 +46,7 @@ class Arrivals(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Who comes last, in which part of the launches, and how long the others wait then."""
+    """The unit that comes last, its share of the launches, and how long the others wait then."""
 
     unit: int
     share: float
@@ -54,21 +54,21 @@ class Verdict(NamedTuple):
 
 
 def is_enough(launches: Sequence[Arrivals]) -> bool:
-    """Whether there is enough to name somebody, or to say that nobody is late."""
+    """Return whether there are enough launches to name a unit, or to state that none is late."""
     return len(launches) >= ENOUGH_LAUNCHES and len({each.window for each in launches}) >= ENOUGH_WINDOWS
 
 
 def verdict(
     launches: Sequence[Arrivals], named: int | None = None, at_least_us: int = AT_LEAST_US_ON_CPU
 ) -> Verdict | None:
-    """Who clearly comes last lately, the oldest launch first; None where nobody stands out."""
+    """Return the unit that clearly comes last, from launches in order of time; None if there is none."""
     if not is_enough(launches):
         return None
     by_window: dict[int, list[Arrivals]] = {}
     for each in launches:
         by_window.setdefault(each.window, []).append(each)
     windows = list(by_window.values())
-    # At first there is nothing to compare with, so one window more must agree.
+    # At first there are no earlier windows to compare with, so one more window must agree.
     must = RECENT_WINDOWS if len(windows) > 2 * RECENT_WINDOWS else ENOUGH_WINDOWS
     recent = [each for window in windows[-must:] for each in window]
     last = [last_of(each.waits) for each in recent]
@@ -76,7 +76,7 @@ def verdict(
     slack = STAYS if suspect == named else 1.0
     mark = slack * max(at_least_us, OF_LAUNCH * median(each.launch_us for each in recent))
     leads = [[_lead(each.waits, suspect) for each in window] for window in windows]
-    # Once named, one odd window among them is forgiven; at their beginning it is none of them.
+    # For a named unit one window that disagrees is tolerated, but not as the first of the agreeing ones.
     odd = [i for i, each in enumerate(reversed(leads)) if median(each) < mark / 2]
     agreeing = next(iter(odd[suspect == named :]), len(leads))
     while agreeing - 1 in odd:
@@ -101,19 +101,20 @@ def verdict(
 
 
 def last_of(waits: Sequence[int]) -> int:
-    """Who came last: the one who waited least."""
+    """Return the unit that came last: the one that waited least."""
     return waits.index(min(waits))
 
 
 def lateness(waits: Sequence[int]) -> int:
-    """How long the others waited for the last one."""
+    """Return how long the others waited for the last one."""
     return round(_others(waits, last_of(waits)))
 
 
 def spread(launches: Sequence[Arrivals], suspect: int | None = None) -> float:
-    """How much arrivals differ from launch to launch, in microseconds: of all who are not suspected.
+    """Return how much arrivals vary from launch to launch, in microseconds, over all units but the suspect.
 
-    Of two there is only the difference between them, which the suspect has a part in: then nothing is known.
+    Of two units only the difference between them is known, and the suspect contributes to it. The result is 0
+    then.
     """
     units = [unit for unit in range(len(launches[0].waits)) if unit != suspect] if launches else []
     if len(units) < 2:
@@ -133,10 +134,10 @@ def spread(launches: Sequence[Arrivals], suspect: int | None = None) -> float:
 
 
 def _usual(windows: Sequence[Sequence[Arrivals]], earlier: int) -> float:
-    """By how much the last one led in the worst of the earlier windows, where it was now this one, now that.
+    """Return the largest lead of a last unit in earlier windows, where the last unit kept changing.
 
-    Who led in several on end was late, and is so no longer: that says nothing of what is usual. Nor does who
-    led in the oldest, for nobody knows since when.
+    A unit that led in several consecutive windows was late and has recovered, so its lead is not usual. The
+    unit that led in the oldest windows is left out, because it is unknown since when it led.
     """
     led = [_led(window) for window in windows]
     worst, at = 0.0, 0
@@ -149,21 +150,21 @@ def _usual(windows: Sequence[Sequence[Arrivals]], earlier: int) -> float:
 
 
 def _led(window: Sequence[Arrivals]) -> tuple[int, float]:
-    """Who led in it, and by how much."""
+    """Return the unit that came last in a window, and by how much."""
     last = [last_of(each.waits) for each in window]
     first = max(dict.fromkeys(last), key=last.count)
     return first, median(_lead(each.waits, first) for each in window)
 
 
 def _lead(waits: Sequence[int], unit: int) -> int:
-    """How much later it came than any other; negative where another one was later."""
+    """Return how much later a unit came than any other; negative if another one was later."""
     if waits[unit] == MISSING:
         return 0
     return min((wait for i, wait in enumerate(waits) if i != unit), default=0) - waits[unit]
 
 
 def _others(waits: Sequence[int], unit: int | None) -> float:
-    """The median wait of all others."""
+    """Return the median wait of all others."""
     known = [wait for i, wait in enumerate(waits) if i != unit and wait != MISSING]
     return median(known) if known else 0.0
 

@@ -1,4 +1,4 @@
-"""Verdicts that appeared, moved or went, in words."""
+"""The texts of verdicts that appeared, moved or were withdrawn."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.instances import Named, VerdictChange
     from jaxtop.model.fold import Cluster
 
-# One cause may show in very many collectives at once.
+# One cause may appear in very many collectives at once.
 MOST_WORDS = 4
 
 
 def of_changes(changes: Iterable[VerdictChange], cluster: Cluster) -> Iterator[tuple[str, str, str]]:
-    """For each change how grave it is, which agent it is about, and what to say of it."""
+    """Yield the severity, the agent and the text of each change."""
     listed = list(changes)
     for change in listed[:MOST_WORDS]:
         where = _where(change, cluster)

@@ -1,1 +1,1 @@
-"""Stalls: which process holds up the others, and where the threads of all processes stand."""
+"""Stalls: which process delays the others, and where the threads of all processes are."""

@@ -1,7 +1,8 @@
-"""Who holds up whom when a run stands still, told from what its processes say and from what is not heard.
+"""Diagnosis of a stalled run: which process delays the others, from reports and from silence.
 
-In this order: a process that is lost; one that compiles; one that has launched less than the others; one
-whose main thread stands elsewhere than most, or does not wait for JAX where others do.
+Causes are checked in this order: a process that is lost; a process that compiles; a process that has launched
+less than the others; a process whose main thread is elsewhere than most, or does not wait for JAX where
+others do.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.model.stalls.stacks import StackGroup
 
-# What is said of one process that is lost, and of several.
+# The texts for one lost process, and for several.
 _LOST = {
     State.DIED: ("has died", "have died"),
     State.GONE: ("is gone", "are gone"),
@@ -34,24 +35,24 @@ _LOST = {
     State.BLOCKED: ("is blocked", "are blocked"),
     State.UNREACHABLE: ("is not reachable from here", "are not reachable from here"),
 }
-# Who was lost so many seconds before the others stood still was not missed by them.
+# A process that was lost more than this many seconds before the others stalled is not the cause.
 MISSED_WITHIN = 20.0
-# A compilation that is worth waiting for.
+# A compilation of at least this many seconds is a cause.
 COMPILES_FOR = 2.0
-# JAX launches ahead of the devices, but not without end: hosts that are farther apart were not counted alike.
+# JAX launches ahead of the devices, but only so far: counters that are farther apart were not started alike.
 FARTHEST = 64
 MOST_PLACES, LONGEST_NAME = 3, 60
-# Without a rhythm a run stands still after this many seconds if its hosts differ in what they launched, or in
-# whether they wait;
+# Without a rhythm, a run is stalled after this many seconds if its hosts differ in what they launched, or in
+# whether they wait,
 DIFFERS_FOR = 10.0
-# and after this many if all of them wait for a launch, and none computes;
+# and after this many seconds if all of them wait for a launch and none computes,
 WAITS_FOR = 20.0
-# or if it was launched so often before, and now takes this many times the longest lull.
+# or if the launch was made so often before, and now takes this many times the longest lull.
 LAUNCHED, TIMES_A_LULL = 5, 3
 
 
 class Certainty(IntEnum):
-    """How much a diagnosis knows: that it stands still, where all stand, who is the cause, and also why."""
+    """How much a diagnosis knows: that a run is stalled, where all hosts are, which is the cause, and why."""
 
     STANDS = 0
     PLACES = 1
@@ -62,7 +63,7 @@ class Certainty(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a run stands still: `odd` are the agents held to be the cause, `waiting` those that wait."""
+    """Why a run is stalled. `odd` are the agents considered to be the cause, `waiting` those that wait."""
 
     run: str
     at_ms: int
@@ -79,13 +80,13 @@ class Diagnosis:
 
 
 def diagnose(cluster: Cluster, run: str, at: float) -> Diagnosis | None:
-    """What holds a run up; None while nothing shows that it stands still."""
+    """Return the cause of a stall; None while nothing shows that the run is stalled."""
     case = _case(cluster, run, at)
     return case.diagnosis(run) if case.stalled else None
 
 
 def goes_on(cluster: Cluster, run: str, at: float) -> bool:
-    """Whether something happens on a process of the run; those that are lost tell nothing."""
+    """Return whether any process of the run makes progress; lost processes are left out."""
     return any(still_of(host) is None for host in _case(cluster, run, at).heard)
 
 
@@ -95,7 +96,7 @@ def _case(cluster: Cluster, run: str, at: float) -> _Case:
 
 
 class _Case:
-    """A run that stands still, as far as it is known."""
+    """The hosts of a run that may be stalled, sorted by state."""
 
     def __init__(self, members: Sequence[Host], at: float) -> None:
         self.at = at
@@ -149,7 +150,7 @@ class _Case:
     # Without a rhythm
 
     def _is_stuck(self) -> bool:
-        """Whether nothing happens on any process, some wait, and what they wait for will hardly come."""
+        """Return whether no process makes progress, some wait, and what they wait for is unlikely to come."""
         stills = [still_of(host) for host in self.heard]
         running = [running_of(host) for host in self.heard]
         if not any(running) or not all(stills):
@@ -177,7 +178,7 @@ class _Case:
 
     def _missed(self) -> list[Host]:
         began = min(self.at - self._seconds(host) for host in self.stalled)
-        # One that tells rarely may have gone on for as long after its last pulse.
+        # A process may have run for one more interval after its last pulse.
         return [
             host
             for host in self.lost
@@ -193,7 +194,7 @@ class _Case:
         ]
 
     def _behind(self) -> list[Host]:
-        """Those that launched less of what the others wait in; nobody, where the counters cannot tell."""
+        """Return the hosts that launched less of what others wait in; none if the counters cannot tell."""
         counts = {host.agent: host.launches.get(self.function, 0) for host in self.heard}
         most, least = max(counts.values()), min(counts.values())
         behind = [host for host in self.heard if counts[host.agent] < most]
@@ -201,11 +202,11 @@ class _Case:
             return []
         do_wait = all(host.agent in self._waiters for host in behind)
         if self._groups and do_wait and len(self._waiters) < len(self.heard):
-            return []  # they wait, and somebody else does not: they were counted from another moment
+            return []  # those behind wait, and others do not: the counters were started at different moments
         return behind
 
     def _elsewhere(self) -> list[Host]:
-        """Those that do not wait while others do; else those that do not stand where most of them stand."""
+        """Return the hosts that do not wait while others do, or else those that are not where most are."""
         groups = self._groups
         known = sum(len(group.agents) for group in groups)
         busy = [group for group in groups if not group.is_waiting]
@@ -217,7 +218,7 @@ class _Case:
 
     @cached_property
     def function(self) -> str:
-        """What they launched last; without a rhythm, what only some of them have launched."""
+        """The function that they launched last; without a rhythm, the one that some launched more often."""
         if not self.has_rhythm and (name := differing(self.heard)) is not None:
             return name
         said = Counter(still.function for host in self.stalled if (still := still_of(host)) is not None)
@@ -234,7 +235,7 @@ class _Case:
 
     @cached_property
     def _are_all_seen(self) -> bool:
-        """Whether the stacks of all that stand still have come."""
+        """Whether the stacks of all stalled hosts have arrived."""
         return sum(len(group.agents) for group in self._groups) == len(self.stalled)
 
     def _hosts(self, agents: Iterable[str]) -> list[Host]:
@@ -242,7 +243,7 @@ class _Case:
         return [host for host in self.heard if host.agent in wanted]
 
     def _seconds(self, host: Host) -> float:
-        """For how long it stands still, by its own clock and the time since it spoke."""
+        """Return for how long a host has been still, by its own clock and the time since its last pulse."""
         still = still_of(host)
         since = still.since_ms if still else host.pulse.at_ms
         return (host.pulse.at_ms - since) / 1000 + self._age(host)
@@ -268,7 +269,7 @@ class _Case:
         return f"{named(hosts)} {'stand' if many else 'stands'} at {self._places(hosts)}"
 
     def _everywhere(self) -> str:
-        """Where all stand, if nobody can be picked out."""
+        """Return where all hosts are, if none can be singled out."""
         first, *others = self._groups
         if len(self.present) == 1:
             return f"stands at {first.text}"
@@ -284,9 +285,9 @@ class _Case:
         return f"{named(hosts)} {'wait' if len(hosts) > 1 else 'waits'} in {self._program(hosts[0])}"
 
     def _program(self, host: Host) -> str:
-        """The program that they wait in, and the collective if there is only one that it can be."""
+        """Return the program that they wait in, with the collective if only one is possible."""
         if self.function.endswith("()"):
-            return f"what follows {self.function}"  # no launch was ever counted: the script told of its steps
+            return f"what follows {self.function}"  # no launches are counted: the script reports its steps
         program = program_of(self.function)
         known = [each for (name, _), each in host.inventories.items() if name == program]
         program = shorten(program, LONGEST_NAME)

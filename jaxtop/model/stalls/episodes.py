@@ -1,4 +1,4 @@
-"""Standstills as events: told once, again when more is known, and when it goes on."""
+"""Stalls as events: reported once, again when more is known, and when the run resumes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jaxtop.model.stalls.diagnosis import Certainty
 if TYPE_CHECKING:
     from jaxtop.model.stalls.diagnosis import Diagnosis
 
-# A run is looked at once in this many seconds, however many hosts speak.
+# A run is checked at most once in this many seconds, however many hosts report.
 LOOK_EVERY = 1.0
-# The hosts of a run notice within a few seconds of each other, and their stacks are on their way.
+# The hosts of a run detect a stall within a few seconds of each other, and their stacks arrive later.
 SETTLES_WITHIN = {
     Certainty.STANDS: 5.0,
     Certainty.PLACES: 5.0,
@@ -20,13 +20,13 @@ SETTLES_WITHIN = {
     Certainty.WHY: 2.0,
     Certainty.LOST: 2.0,
 }
-# A cause that has changed is told anew, no oftener than this.
+# A changed cause is reported again, at most once in this many seconds.
 AGAIN_AFTER = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A standstill of a run, and what was told of it."""
+    """A stall of a run, and the diagnosis that was reported."""
 
     since: float
     looked_at: float
@@ -34,12 +34,12 @@ class Episode:
     told_at: float = 0.0
 
     def looked(self, at: float, found: Diagnosis) -> Episode:
-        """After a look; what is news is `told` from now on."""
+        """Return the episode after a check at this time; a diagnosis that is news becomes `told`."""
         is_news = self._is_news(at, found)
         return Episode(self.since, at, found if is_news else self.told, at if is_news else self.told_at)
 
     def end(self, at: float) -> str:
-        """What is said when it is over."""
+        """Return the text of the event that ends the episode."""
         return f"launches go on, {at - self.since:.0f} s after they were seen to have stopped"
 
     def _is_news(self, at: float, found: Diagnosis) -> bool:

@@ -1,6 +1,6 @@
-"""Hosts on which nothing happens: since when, whether a launch runs there, and whether it computes.
+"""Lulls: since when a host launches nothing, whether a launch runs there, and whether it computes.
 
-An agent tells of a lull after a few seconds, without knowing what is usual. A lull alone is no alarm.
+An agent reports a lull after a few seconds, without knowing what is usual. A lull alone is no alarm.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from jaxtop.model.host import Host
 
-# A process that uses so much of a core computes on its CPU devices; one that uses so little waits.
+# Permille of a core: from the first value a process computes on its CPU devices, below the second it waits.
 COMPUTES, WAITS = 500, 200
 
 
 class Still(NamedTuple):
-    """A host on which nothing happens: what it launched last, since when, and how often it did so usually."""
+    """A host without progress: the function it launched last, since when, and its usual interval."""
 
     function: str
     since_ms: int
@@ -36,7 +36,7 @@ class Running(NamedTuple):
 
 
 def still_of(host: Host) -> Still | None:
-    """Since when nothing happens on a host; None where something does."""
+    """Return since when a host makes no progress; None if it does."""
     stall, lull = host.pulse.stall, host.pulse.lull
     if stall is not None:
         return Still(stall.function, stall.since_ms, stall.usual_ms)
@@ -44,7 +44,7 @@ def still_of(host: Host) -> Still | None:
 
 
 def running_of(host: Host) -> Running | None:
-    """The launch that runs on a host for so long that nothing else happens there."""
+    """Return the launch that the main thread waits for during a lull or stall; None if it does not wait."""
     still = still_of(host)
     if still is None or not has_stacks_of_now(host) or not is_waiting(host.stacks):
         return None
@@ -56,27 +56,27 @@ def running_of(host: Host) -> Running | None:
 
 
 def has_stacks_of_now(host: Host) -> bool:
-    """Whether its stacks were read since nothing happens any more."""
+    """Return whether the stacks of a host were read since its progress stopped."""
     still = still_of(host)
     return still is not None and bool(host.stacks.threads) and host.stacks.at_ms >= still.since_ms
 
 
 def computes(host: Host) -> bool | None:
-    """Whether its devices compute; None where that cannot be told."""
+    """Return whether the devices of a host compute; None where that is unknown."""
     if host.hello is None:
         return None
     if host.hello.platform == "cpu":
         used = host.pulse.host.process_cpu_permille
         return None if used is None else True if used >= COMPUTES else False if used < WAITS else None
     column = host.pulse.devices.utilization_permille or (None,)
-    # Devices that wait for each other are as busy as those that compute.
+    # Devices that wait for each other are as busy as devices that compute.
     return False if all(each is not None and each < WAITS for each in column) else None
 
 
 def differing(hosts: Sequence[Host]) -> str | None:
-    """A function that some of these hosts have launched more often than others; None where all are level.
+    """Return a function that some hosts have launched more often than others; None if all counts are equal.
 
-    Programs that span hosts come first, then what most of the hosts launched last.
+    Programs that span hosts come first, then the function that most of the hosts launched last.
     """
     counted = {name for host in hosts for name in host.launches}
     unequal = {name for name in counted if len({host.launches.get(name, 0) for host in hosts}) > 1}
@@ -90,7 +90,7 @@ def differing(hosts: Sequence[Host]) -> str | None:
 
 
 def _spanning(host: Host, functions: Collection[str]) -> list[str]:
-    """Those of the functions whose programs have devices of other processes, too."""
+    """Return the functions whose programs also use devices of other processes."""
     programs = {
         each.name
         for each in host.programs.programs

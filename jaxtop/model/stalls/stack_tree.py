@@ -1,4 +1,4 @@
-"""Stacks as a tree: hosts that stand at the same place, each host, its threads, and the lines of each."""
+"""Stacks as a tree: groups of hosts at the same place, each host, its threads, and the lines of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StackNode:
-    """A group, a host, a thread or a line: whichever is not None last."""
+    """A group, a host, a thread or a line: the most specific field that is set."""
 
     path: tuple[Hashable, ...]
     depth: int
@@ -36,7 +36,7 @@ class StackNode:
 
     @property
     def open_unasked(self) -> bool:
-        """Of a group that was opened the first host's main thread is seen at once."""
+        """Whether the node is open by default: the first host of a group and main threads are."""
         if self.is_group:
             return False
         if self.thread is not None:
@@ -45,7 +45,7 @@ class StackNode:
 
     @property
     def host(self) -> Host | None:
-        """The one that it is about, if it is about one."""
+        """The host, if the node is about a single one."""
         return self.hosts[0] if len(self.hosts) == 1 else None
 
     @property
@@ -61,7 +61,7 @@ class StackNode:
 
     @property
     def innermost(self) -> Place | None:
-        """The line that a thread stands at; of a host or group its main thread's; or the line itself."""
+        """The innermost line of a thread, or of the main thread of a host or group; or the line itself."""
         if self.frame is not None:
             return self.frame
         thread = self.thread or next(iter(self.hosts[0].stacks.threads), None)
@@ -69,7 +69,7 @@ class StackNode:
 
     @property
     def at_ms(self) -> int:
-        """When it was so, by the agent's clock."""
+        """The time of the oldest stacks, by the agents' clocks."""
         return min(host.stacks.at_ms for host in self.hosts)
 
     @cached_property
@@ -107,7 +107,7 @@ class StackNode:
 def stack_nodes(
     cluster: Cluster, run_names: dict[str, str], test: Callable[[Host], bool] | None = None
 ) -> list[StackNode]:
-    """The groups of all runs, of the hosts that pass the test; several runs have their names before them."""
+    """Return the groups of all runs, with the hosts that pass the test. Several runs are shown by name."""
     nodes = []
     for group in stack_groups(cluster):
         hosts = tuple(cluster.hosts[agent] for agent in group.agents)
@@ -115,14 +115,15 @@ def stack_nodes(
             hosts = tuple(host for host in hosts if test(host))
         if hosts:
             name = f"{run_names.get(group.run) or group.run} " if len(run_names) > 1 else ""
-            # The first host stands for a group: it stays that group while others come and go.
+            # The first host identifies a group, so the group keeps its identity while other hosts come and
+            # go.
             path = (group.run, hosts[0].agent)
             nodes.append(StackNode(path, 0, hosts, group, is_group=True, run=name))
     return nodes
 
 
 def words_of(host: Host) -> str:
-    """Where words of a filter are looked for: who it is, and every line that its threads stand in."""
+    """Return the text that a filter searches: the host, its threads and every line of their stacks."""
     lines = [place_text(frame) for thread in host.stacks.threads for frame in thread.frames]
     names = [thread.name for thread in host.stacks.threads]
     return " ".join([host.label, *names, *lines]).lower()

@@ -1,7 +1,7 @@
-"""Where the processes stand: hosts whose main threads stand alike, together.
+"""Where the processes are: hosts whose main threads are at the same place, grouped.
 
-Files of the script's own code come as bare names ("train.py"); those of libraries and of Python itself with
-the folder that they are imported from ("jax/_src/array.py").
+Files of the script's own code have bare names ("train.py"). Files of libraries and of Python itself have the
+folder that they are imported from ("jax/_src/array.py").
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _WAITING = {
     "pxla.py",
     COMPILED.rpartition("/")[2],
 }
-# And by way of these a program is being made.
+# Frames in these files mean that a program is being compiled.
 _MAKING = {"compiler.py", "mlir.py", "partial_eval.py"}
 LONGEST_NAME = 60
-# Code that is in no file, and yet the user's own.
+# Code that is in no file, but is the user's own.
 _SPOKEN = ("<string>", "<stdin>", "<ipython")
 
 
 @dataclass(frozen=True, slots=True)
 class StackGroup:
-    """Hosts whose main threads stand at the same place, with the threads of the first of them.
+    """Hosts whose main threads are at the same place, with the threads of the first of them.
 
-    `place` is the innermost line of the script's own code. `is_waiting` says that JAX waits there; where it
-    waits without a frame of Python's, nobody can tell. `is_making` says that JAX makes a program. `at_ms` is
-    the oldest of their own times.
+    `place` is the innermost line of the script's own code. `is_waiting` states that JAX waits there; a wait
+    without a Python frame cannot be detected. `is_making` states that JAX compiles a program. `at_ms` is the
+    oldest of the hosts' own times.
     """
 
     run: str
@@ -57,12 +57,12 @@ class StackGroup:
 
     @property
     def text(self) -> str:
-        """The place as a person would say it: "train.py:88 load_batch"."""
+        """The place as text: "train.py:88 load_batch"."""
         return place_text(self.place)
 
 
 def stack_groups(cluster: Cluster, run: str | None = None) -> list[StackGroup]:
-    """The hosts of a run, or of all, by where they stand: run by run, the largest group first."""
+    """Return the groups of hosts of one run, or of all runs in order, the largest group first."""
     found: list[StackGroup] = []
     for each in runs(cluster):
         if run is None or each.id == run:
@@ -71,7 +71,7 @@ def stack_groups(cluster: Cluster, run: str | None = None) -> list[StackGroup]:
 
 
 def groups_of(hosts: Iterable[Host]) -> list[StackGroup]:
-    """These hosts of one run, whose stacks are known, by where they stand."""
+    """Group these hosts of one run, whose stacks are known, by the place of their main threads."""
     by_stand: dict[tuple[object, ...], list[Host]] = {}
     for host in hosts:
         by_stand.setdefault(_stand(main_frames(host.stacks)), []).append(host)
@@ -80,12 +80,12 @@ def groups_of(hosts: Iterable[Host]) -> list[StackGroup]:
 
 
 def place_text(place: Place | None) -> str:
-    """A line as a person would say it."""
+    """Return a line as text."""
     return "a place that is not known" if place is None else _written(place, place.file)
 
 
 def line_text(place: Place) -> str:
-    """The same where there is little room: without the folder of its file."""
+    """Return a line as short text, without the folder of its file."""
     return _written(place, place.file.rpartition("/")[2])
 
 
@@ -97,14 +97,14 @@ def _written(place: Place, file: str) -> str:
 
 
 def main_frames(stacks: Stacks) -> tuple[Place, ...]:
-    """Where the main thread stands, the innermost frame last."""
+    """Return the frames of the main thread, the innermost last."""
     thread = next((thread for thread in stacks.threads if thread.is_main), None)
     thread = thread or (stacks.threads[0] if stacks.threads else None)
     return thread.frames if thread else ()
 
 
 def is_waiting(stacks: Stacks) -> bool:
-    """Whether the main thread waits in JAX."""
+    """Return whether the main thread waits in JAX."""
     frames = main_frames(stacks)
     inner = frames[_inside(frames) :]
     return bool(inner) and not _is_making(frames) and _is_of_jax(inner[-1], _WAITING)
@@ -125,7 +125,7 @@ def _group(hosts: list[Host]) -> StackGroup:
 
 
 def _stand(frames: tuple[Place, ...]) -> tuple[object, ...]:
-    """What two hosts must have alike: all frames, but how far it went on inside JAX is no difference."""
+    """Return what two hosts must share to be grouped: all frames, except progress inside JAX."""
     end = _inside(frames)
     if end and any(map(_is_jax, frames[end:])):
         return frames[:end], _is_making(frames)
@@ -137,7 +137,7 @@ def _is_making(frames: tuple[Place, ...]) -> bool:
 
 
 def _inside(frames: tuple[Place, ...]) -> int:
-    """Where the script's own code ends and what it called begins."""
+    """Return the index where the script's own code ends and the code that it called begins."""
     ends = (end for end in range(len(frames), 0, -1) if _is_own(frames[end - 1]))
     return next(ends, 0)
 
