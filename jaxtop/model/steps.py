@@ -1,4 +1,4 @@
-"""The step of a run: how long it takes, how much is computed in it, and what that is of the devices' peak."""
+"""The step of a run: its duration, its operations, and its utilization of the devices' peak."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.wire import Launch
 
-# What a script calls the tokens of a step, in `agent.step(i, tokens=…)`.
+# The name of the metric that counts the tokens of a step, in `agent.step(i, tokens=…)`.
 TOKENS = "tokens"
-# After so many times the longest step without a launch, steps are a matter of the past.
+# After this many times the longest step without a launch, the figures of steps are no longer current.
 TIMES_A_STEP = 3
-# Fewer launches in a window do not tell how much of the time nothing ran.
+# With fewer launches in a window, the idle share is unknown.
 FEWEST_LAUNCHES = 3
 
 
 @dataclass(frozen=True)
 class StepView:
-    """The step of one process. Operations, power and tokens are those of all its devices together.
+    """The step of one process. Operations, power and tokens are totals over all its devices.
 
-    `functions` is the group of launches of a step, empty where the script tells of its steps itself. What the
-    devices compute is counted in the compiled programs, and their peak is what their makers say: an estimate.
-    `launches` are those of a step, one of a group as often as it is repeated; None where none were seen.
+    `functions` is the group of launches of a step; it is empty if the script reports its steps itself. The
+    operations are counted in the compiled programs and the peak is the vendor's, so utilization is an
+    estimate. `launches` is the number of launches in a step, repetitions included; None if none were seen.
     """
 
     functions: tuple[str, ...]
@@ -51,20 +51,20 @@ class StepView:
     peak_source: str
     watts: float | None
     tokens_per_second: float | None
-    # Whether the operations, and what follows from them, are lower bounds.
+    # Whether the operations, and the figures derived from them, are lower bounds.
     flops_at_least: bool = False
-    # For how long no step has ended, where that is far longer than one takes: the times are of the past then,
-    # and there is no pace.
+    # For how long no step has ended, if that is far longer than a step takes. The times are then those of the
+    # past, and there is no pace.
     past_s: float | None = None
 
     @property
     def name(self) -> str:
-        """What makes the step, in a word."""
+        """What makes the step, as a short name."""
         return "agent.step()" if self.is_told else " + ".join(self.functions)
 
     @property
     def jitter(self) -> float | None:
-        """By how much a slow step, one of ten, takes longer than one in the middle."""
+        """By how much the 90th percentile of step times exceeds the median, as a share of the median."""
         return None if not self.p50_s or self.p90_s is None else self.p90_s / self.p50_s - 1
 
     @property
@@ -78,7 +78,7 @@ class StepView:
 
 @dataclass(frozen=True)
 class RunStep:
-    """The steps of all processes of a run: the one in the middle, and whose takes longest."""
+    """The steps of all processes of a run: the median, and the process whose steps take longest."""
 
     p50_s: float
     slowest: Host
@@ -86,7 +86,7 @@ class RunStep:
 
 
 def pace_of(host: Host) -> float | None:
-    """Steps a second: by the rhythm, else by what the script told; None where no steps are made any more."""
+    """Return steps a second, from the rhythm or else the script's reports; None if steps have stopped."""
     if is_over(host) or past_of(host) is not None:
         return None
     rhythm = host.pulse.rhythm
@@ -96,7 +96,7 @@ def pace_of(host: Host) -> float | None:
 
 
 def past_of(host: Host) -> float | None:
-    """For how long no step has ended, by the process's own clock; None unless that is very long."""
+    """Return for how long no step has ended, by the process's own clock; None unless that is very long."""
     still, rhythm = still_of(host), host.pulse.rhythm
     if still is None:
         return None
@@ -107,7 +107,7 @@ def past_of(host: Host) -> float | None:
 
 
 def steps_of(host: Host) -> int | None:
-    """How many steps a host made: those that the script told, else those that were found."""
+    """Return how many steps a host made: as the script reported, or else as the rhythm counted."""
     told, rhythm = host.pulse.step, host.pulse.rhythm
     if told is not None:
         return told.calls
@@ -115,7 +115,7 @@ def steps_of(host: Host) -> int | None:
 
 
 def step_of(host: Host) -> StepView | None:
-    """The step of a host; None while nobody can tell, and once its process is over."""
+    """Return the step of a host; None while it is unknown, and after the process has exited."""
     rhythm, hello = host.pulse.rhythm, host.hello
     if rhythm is None or hello is None or is_over(host):
         return None
@@ -149,7 +149,7 @@ def step_of(host: Host) -> StepView | None:
 
 
 def step_of_run(hosts: Iterable[Host]) -> RunStep | None:
-    """The step of these hosts together; None while none of them tells of one."""
+    """Return the step of these hosts together; None while none of them reports one."""
     took = [
         (host.pulse.rhythm.p50_us, host)
         for host in hosts
@@ -166,14 +166,14 @@ def _per(amount: float | None, of: float | None) -> float | None:
 
 
 def _watts(host: Host) -> float | None:
-    """Unknown where that of one of its devices is."""
+    """Return the power of all devices of a host; None if that of any device is unknown."""
     column = host.pulse.devices.power_mw
     known = [each for each in column or () if each is not None]
     return sum(known) / 1000 if column and len(known) == len(column) else None
 
 
 def _idle(launches: Iterable[Launch]) -> float | None:
-    """The share of a window, from its first launch to the end of its last, in which no program ran."""
+    """Return the share of a window, from its first launch to the end of its last, in which no program ran."""
     spans = sorted((each.start_us, each.start_us + each.duration_us) for each in launches)
     if len(spans) < FEWEST_LAUNCHES:
         return None

@@ -1,4 +1,4 @@
-"""From when on a figure stands out, and why: all thresholds of devices and hosts in one place."""
+"""All thresholds of devices and hosts: the value from which a figure stands out, and the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Level(IntEnum):
-    """How much somebody should mind."""
+    """How serious a figure is."""
 
     FINE = 0
     WARNING = 1
@@ -23,7 +23,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Threshold:
-    """A figure from this value on, or from this share of the most that it can be; in a word, and why."""
+    """A value, or a share of the maximum, from which a figure stands out; with a word and a reason."""
 
     figure: str
     reach: float
@@ -82,7 +82,7 @@ THRESHOLDS = (
 IDLE = Threshold(
     "idle", 0.2, Level.WARNING, "high", "the devices wait for the script: for input, or for Python"
 )
-# What slows a device down: its own heat and faults are worse than a limit that somebody set.
+# The causes of a slowdown: a device's own heat and faults are worse than a limit that a person set.
 _SLOWED = dict.fromkeys(SLOWED, Level.WARNING) | dict.fromkeys(
     ("heat", "hardware slowdown", "power brake"), Level.BAD
 )
@@ -92,7 +92,7 @@ for _each in THRESHOLDS:
 
 
 def judged(figure: Figure, pulse: Pulse, position: int = 0) -> Threshold | None:
-    """The gravest threshold that a figure has reached, if any."""
+    """Return the most severe threshold that a figure has reached, if any."""
     thresholds = _OF_FIGURE.get(figure.name)
     if thresholds is None:
         return None
@@ -112,7 +112,7 @@ def judged(figure: Figure, pulse: Pulse, position: int = 0) -> Threshold | None:
 
 
 def slowed(pulse: Pulse, position: int) -> tuple[tuple[str, ...], Level] | None:
-    """Why a device runs slower than it could, in words, the gravest first; None where nobody knows."""
+    """Return why a device runs slower than it could, most severe first; None where unknown."""
     column = pulse.devices.slowed
     bits = column[position] if column is not None and position < len(column) else None
     if bits is None:
@@ -122,7 +122,7 @@ def slowed(pulse: Pulse, position: int) -> tuple[tuple[str, ...], Level] | None:
 
 
 def errors(pulse: Pulse, position: int) -> tuple[int | None, int | None, Level]:
-    """Memory errors of a device that were corrected, and that were not: those make results wrong."""
+    """Return the corrected and the uncorrected memory errors of a device; the latter make results wrong."""
     sample = pulse.devices
     found = [
         column[position] if column is not None and position < len(column) else None

@@ -1,4 +1,4 @@
-"""The arrays of the whole cluster: each once, whichever processes report it, and which slice lies where."""
+"""The arrays of the whole cluster: each one once, however many processes report it, with its slices."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
 
-# The part of a dimension that a device holds: from the first index up to, not including, the second.
+# The part of a dimension that a device holds: a half-open range of indices.
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayView:
-    """Arrays of a run that differ only in their values, as all its processes together see them.
+    """Arrays of a run that differ only in their values, merged over all its processes.
 
-    Where `groups` is more than 1 it stands for so many smaller ones of different shapes.
+    A view with `groups` above 1 summarizes that many smaller groups of different shapes.
     """
 
     run: str
@@ -47,39 +47,40 @@ class ArrayView:
     count: int
     bytes_global: int
     bytes_per_device: int
-    # By how much the bytes on a device grew, and in how many seconds; None where it was not seen for long.
+    # The growth of the bytes on a device, and over how many seconds; None if it was not observed long enough.
     grown_bytes: int | None
     grown_s: float | None
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells it from all others, also in the next census."""
+        """The identity of the group, which stays the same in the next census."""
         place = self.device_ids if self.mesh is None else self.mesh.axes
         facts = (self.name, self.function, self.created, self.shape, self.dtype, self.sharding)
         return self.run, *facts, self.memory_kind, place, self.groups > 1
 
     @property
     def replication(self) -> int | None:
-        """How many copies of each byte the devices hold together."""
+        """The number of copies of each byte on all devices together."""
         return round(self.held_bytes / self.bytes_global) if self.bytes_global else None
 
     @property
     def held_bytes(self) -> int:
-        """What they take on all devices together, all copies included."""
+        """The bytes on all devices together, all copies included."""
         return self.bytes_per_device * len(self.device_ids)
 
 
 def on_fullest_device(views: Iterable[ArrayView], fact: Callable[[ArrayView], int | None]) -> int | None:
-    """The sum of what is known of a fact, on the device where it is largest; None where nothing is known.
+    """Return the sum of a fact on the device where it is largest; None if it is unknown for all arrays.
 
-    Arrays on different devices do not add up, nor do the memory of a device and what is pinned on its host.
+    Arrays on different devices do not add up. Nor do the memory of a device and memory pinned on its host.
     """
     sums: dict[tuple[str, bool, int], int] = {}
     held_by: dict[tuple[str, bool, int], tuple[int, ...]] = {}
     for view in views:
         value = fact(view)
         if value is not None:
-            # By identity: most arrays are on the devices of a few meshes, which may be thousands.
+            # Keyed by identity: most arrays share the devices of a few meshes, which may have thousands of
+            # devices.
             key = view.run, (view.memory_kind or "").startswith("pinned"), id(view.device_ids)
             sums[key] = sums.get(key, 0) + value
             held_by[key] = view.device_ids
@@ -96,7 +97,7 @@ def on_fullest_device(views: Iterable[ArrayView], fact: Callable[[ArrayView], in
 
 
 class _Entry(NamedTuple):
-    """A group of one host, with its place in that host's census."""
+    """A group of one host, with its index in that host's census."""
 
     host: Host
     place: int
@@ -105,7 +106,7 @@ class _Entry(NamedTuple):
 
 
 class _Alike(NamedTuple):
-    """The groups of one host that differ in their names alone: how many arrays, how many with a name."""
+    """The groups of one host that differ only in their names, with the numbers of all and of named arrays."""
 
     held: int
     named: int
@@ -117,7 +118,7 @@ Signature = tuple[Any, ...]
 
 @dataclass
 class Merged:
-    """What was merged, with what it was merged from: who asks often keeps it."""
+    """The merged arrays and what they were derived from. Frequent callers keep it between calls."""
 
     of_host: dict[str, tuple[wire.Arrays, dict[Signature, _Alike]]] = field(default_factory=dict)
     reported: list[wire.Arrays] = field(default_factory=list)
@@ -125,10 +126,10 @@ class Merged:
 
 
 def arrays(cluster: Cluster, known: Merged | None = None) -> list[ArrayView]:
-    """The arrays of all runs, largest on a device first. An array that spans processes appears once.
+    """Return the arrays of all runs, largest on a device first. An array that spans processes appears once.
 
-    Of arrays that are alike, one process tells the names: processes are read at slightly different moments,
-    so that is the one which knows of most arrays, and has most names for them.
+    For arrays that are alike, one process supplies the names. Processes are read at slightly different
+    moments, so it is the process that knows most arrays, and then has most names for them.
     """
     known = Merged() if known is None else known
     members = _holders(hosts(cluster))
@@ -153,13 +154,13 @@ def arrays(cluster: Cluster, known: Merged | None = None) -> list[ArrayView]:
 
 
 def _holders(members: list[Host]) -> list[Host]:
-    """Who is no more holds nothing; but of a run that is over, what it held at its end is kept."""
+    """Return the hosts whose arrays count: live ones, and the exited ones of a run that has ended."""
     going_on = {run_of(host) for host in members if not is_over(host)}
     return [host for host in members if not is_over(host) or run_of(host) not in going_on]
 
 
 def _summary(host: Host, known: Merged) -> dict[Signature, _Alike]:
-    """What a host says, by all that tells arrays apart but their names."""
+    """Return the groups of a host, keyed by everything that distinguishes arrays except their names."""
     before = known.of_host.get(host.agent)
     if before is not None and before[0] is host.arrays:
         return before[1]
@@ -182,7 +183,7 @@ def _summary(host: Host, known: Merged) -> dict[Signature, _Alike]:
 
 
 def _place_of(sharding: wire.Sharding, census: wire.Arrays) -> tuple[Any, ...]:
-    # Meshes by identity: the fold made equal ones one.
+    # Meshes are compared by identity, because the fold shares equal ones.
     place = sharding.device_ids if sharding.mesh is None else id(census.meshes[sharding.mesh])
     return sharding.kind, sharding.spec, sharding.memory_kind, place
 
@@ -192,7 +193,7 @@ def _is(one: object, other: object) -> bool:
 
 
 def total(figure: int, group: wire.ArrayGroup, count: int) -> int:
-    """The bytes of all arrays of a group, from its own figure."""
+    """Return the bytes of all arrays of a group, from one of the group's figures."""
     return figure if group.groups > 1 else figure * count
 
 
@@ -226,12 +227,12 @@ def _view(cluster: Cluster, entry: _Entry) -> ArrayView:
 
 @lru_cache(maxsize=64)
 def _ids(runs: wire.Ids) -> tuple[int, ...]:
-    """The device ids in these runs, one tuple for all arrays on them."""
+    """Return the device ids in these runs, as one tuple that all arrays on these devices share."""
     return wire.unpack_ids(runs)
 
 
 def _growth(cluster: Cluster, entry: _Entry) -> tuple[int | None, float | None]:
-    """Since the oldest census that is remembered; places in the census stay while its serial does."""
+    """Return the growth since the oldest remembered census of the same serial, which keeps indices stable."""
     past = cluster.past_arrays.get(entry.host.agent)
     now = entry.host.arrays
     first = next((each for each in past or () if each.serial == now.serial), None)
@@ -246,7 +247,7 @@ def _growth(cluster: Cluster, entry: _Entry) -> tuple[int | None, float | None]:
 
 
 def slices(view: ArrayView) -> dict[int, tuple[Span, ...]] | None:
-    """Which part of the array each device holds, by device id; None where nobody knows."""
+    """Return the part of the array that each device holds, by device id; None where unknown."""
     if view.groups > 1:
         return None
     whole = tuple((0, size) for size in view.shape)
@@ -281,7 +282,7 @@ def _by_axes(
 def _by_tiles(
     shape: tuple[int, ...], device_ids: tuple[int, ...], tiles: tuple[int, ...]
 ) -> dict[int, tuple[Span, ...]] | None:
-    tiles = tiles or (1,) * len(shape)  # not cut at all
+    tiles = tiles or (1,) * len(shape)  # not partitioned
     pieces = prod(tiles)
     if len(tiles) != len(shape) or not pieces or not device_ids or len(device_ids) % pieces:
         return None
@@ -294,13 +295,13 @@ def _by_tiles(
 
 
 def _span(size: int, pieces: int, index: int) -> Span:
-    # The last pieces of what cannot be cut evenly are short, as in XLA.
+    # If a dimension cannot be divided evenly, the last pieces are short, as in XLA.
     each = -(-size // pieces)
     return min(size, index * each), min(size, (index + 1) * each)
 
 
 def distinct(spans: dict[int, tuple[Span, ...]]) -> Iterator[tuple[tuple[Span, ...], tuple[int, ...]]]:
-    """Each slice once, in the order of its indices, with the devices that hold it."""
+    """Return each distinct slice in the order of its indices, with the devices that hold it."""
     holders: dict[tuple[Span, ...], list[int]] = {}
     for device_id, span in spans.items():
         holders.setdefault(span, []).append(device_id)

@@ -1,4 +1,4 @@
-"""What the memory of each device is taken by, and what grows."""
+"""What uses the memory of each device, and what grows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Part(StrEnum):
-    """The parts of a device's memory: live arrays first, then what only an allocator knows of."""
+    """The parts of a device's memory: live arrays first, then what only an allocator reports."""
 
     PARAMETERS = "parameters"
     OPTIMIZER = "optimizer"
@@ -41,7 +41,7 @@ PARTS = tuple(Part)
 _ARRAYS = PARTS.index(Part.TEMPORARIES)
 _ROLES = {"parameters": 0, "optimizer": 1, "gradients": 2, "batch": 3}
 _OTHER, _UNNAMED = PARTS.index(Part.OTHER), PARTS.index(Part.UNNAMED)
-# What grows does so again and again: what a program sets up once, or holds twice for a moment, does not.
+# Growth counts only if it repeats: a program sets some arrays up once, and holds others twice for a moment.
 STEPS_UP = 3
 GROWS_AT_LEAST = 64 << 10  # bytes a minute on one device
 _INDEX = re.compile(r"\[\d+\]")
@@ -53,19 +53,20 @@ NOTHING = (0,) * len(PARTS)
 class MemoryView:
     """The memory of a device by parts, in the order of `PARTS`.
 
-    The arrays are summed up from the census. Where an allocator counts, what it counts beyond them is the
-    temporaries of programs (an estimate: the most that one launched lately needs) and the unexplained rest;
-    `reserved` is what it keeps to itself, or has free in pieces smaller than the largest block.
+    The bytes of arrays are the sums of the census. If an allocator counts, what it counts beyond the arrays
+    is split in two: the temporaries of programs (an estimate: the most that a recently launched program
+    needs) and the unexplained rest. `reserved` is what the allocator holds back, or has free in pieces
+    smaller than the largest block.
     """
 
     device: DeviceView
     bytes: tuple[int, ...] = NOTHING
     largest_free_bytes: int | None = None
-    # Whether the process counts its arrays; where it does not, what they take is part of what is used.
+    # Whether the process counts its arrays. If it does not, their bytes are part of the used memory.
     is_counted: bool = True
 
     def of(self, part: Part) -> int | None:
-        """The bytes of a part; None where nobody knows."""
+        """Return the bytes of a part; None where unknown."""
         if self.device.used_bytes is None:
             return None
         if PARTS.index(part) >= _ARRAYS and self.device.memory_source != "allocator":
@@ -78,9 +79,9 @@ class MemoryView:
 
 
 class Grower(NamedTuple):
-    """Arrays that become more and more: of one name but for its indices, or of one line of the script.
+    """Arrays that keep growing: those of one name apart from its indices, or of one line of the script.
 
-    `created` is the line that makes them, where it is one.
+    `created` is the line that creates them, if it is a single one.
     """
 
     run: str
@@ -91,7 +92,7 @@ class Grower(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """How the groups of a census add up: a slot for each sharding and part, and the devices of a sharding."""
+    """How the groups of a census add up: a slot for each sharding and part, and each sharding's devices."""
 
     groups: tuple[wire.ArrayGroup, ...]
     shardings: tuple[wire.Sharding, ...]
@@ -101,7 +102,7 @@ class _Plan(NamedTuple):
 
 @dataclass(slots=True)
 class KnownMemory:
-    """What was derived, by what it was derived from: only what changed is derived again."""
+    """Earlier results with their inputs, so that only what changed is derived again."""
 
     plans: dict[str, tuple[wire.Hello | None, _Plan]] = field(default_factory=dict)
     sums: dict[str, tuple[wire.Arrays, list[tuple[int, ...]]]] = field(default_factory=dict)
@@ -110,14 +111,14 @@ class KnownMemory:
     stems: dict[str, list[tuple[wire.Arrays, dict[_Stem, int]]]] = field(default_factory=dict)
 
 
-# The name of arrays without its indices, or, of those without a name, None and the line that made them.
+# The name of arrays without its indices; for unnamed arrays, None and the line that created them.
 _Stem = tuple[str | None, str | None]
 
 
 def memory(
     cluster: Cluster, devices: Iterable[DeviceView], known: KnownMemory | None = None
 ) -> list[MemoryView]:
-    """The memory of these devices."""
+    """Return the memory of these devices."""
     known = KnownMemory() if known is None else known
     temporaries: dict[str, int] = {}
     found = []
@@ -136,7 +137,7 @@ def memory(
 
 
 def growers(cluster: Cluster, known: KnownMemory | None = None) -> list[Grower]:
-    """What grew over the last two minutes, fastest first; of several processes, where it grows fastest."""
+    """Return what grew over the last two minutes, fastest first; of several processes, the fastest counts."""
     known = KnownMemory() if known is None else known
     found: dict[tuple[str, _Stem], Grower] = {}
     for host in hosts(cluster):
@@ -157,7 +158,7 @@ def growers(cluster: Cluster, known: KnownMemory | None = None) -> list[Grower]:
 
 
 def _past(cluster: Cluster, host: Host, known: KnownMemory) -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
-    """The censuses that are remembered, each summed up by stem once."""
+    """Return the remembered censuses, each summed up by stem only once."""
     remembered, positions = cluster.past_arrays.get(host.agent, ()), _plan(host, known).positions
     summed = {id(census): sums for census, sums in known.stems.get(host.agent, ())}
     past = [
@@ -174,7 +175,7 @@ def _stem(group: wire.ArrayGroup) -> _Stem:
 
 
 def _made_by(host: Host, stem: _Stem) -> str | None:
-    """The line that makes the arrays of a stem, where all of them come from one."""
+    """Return the line that creates the arrays of a stem, if it is a single one."""
     lines = {
         group.created
         for group, count in zip(host.arrays.groups, host.arrays.counts, strict=True)
@@ -184,7 +185,7 @@ def _made_by(host: Host, stem: _Stem) -> str | None:
 
 
 def _by_stem(census: wire.Arrays, positions: Sequence[tuple[int, ...]]) -> dict[_Stem, int]:
-    """What the device with most of a stem holds of it; `positions` has the devices of each sharding."""
+    """Return the bytes of each stem on its fullest device; `positions` has the devices of each sharding."""
     by_devices: dict[_Stem, Counter[tuple[int, ...]]] = {}
     for group, count in zip(census.groups, census.counts, strict=True):
         size = group.bytes_per_device if group.groups > 1 and count else group.bytes_per_device * count
@@ -195,13 +196,13 @@ def _by_stem(census: wire.Arrays, positions: Sequence[tuple[int, ...]]) -> dict[
 def _on_fullest_device(sizes: Counter[tuple[int, ...]]) -> int:
     held: Counter[int] = Counter()
     for positions, size in sizes.items():
-        for position in positions or (-1,):  # on no device: in the memory of the host
+        for position in positions or (-1,):  # no device: the arrays are in host memory
             held[position] += size
     return max(held.values())
 
 
 def memory_total(views: Sequence[MemoryView]) -> tuple[int, ...]:
-    """The parts of all these devices together."""
+    """Return the sums of the parts over all these devices."""
     held = [view.bytes for view in views]
     return tuple(sum(map(itemgetter(part), held)) for part in range(len(PARTS)))
 
@@ -218,7 +219,7 @@ def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporari
     pool = figure(sample.pool_bytes, device.position)
     if largest is not None and pool:
         reserved += max(0, pool - device.used_bytes - largest)
-    # Arrays and allocator are read a moment apart: between a launch and the next they may disagree.
+    # Arrays and allocator are read at different moments, so they may disagree between two launches.
     beyond = max(0, device.used_bytes - sum(arrays))
     temporaries = min(temporaries, beyond)
     free = max(0, (device.limit_bytes or 0) - device.used_bytes - reserved)
@@ -227,19 +228,19 @@ def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporari
 
 
 def _is_counted(host: Host) -> bool:
-    """Whether there is a census, or will be."""
+    """Return whether there is a census, or will be."""
     return host.hello is None or not host.hello.sources.get("arrays", "").startswith("off")
 
 
 def _temporaries(host: Host) -> int:
-    """The most that a program which was launched lately needs besides its arguments and results."""
+    """Return the most that a recently launched program needs besides its arguments and results."""
     lately = launched_lately(host)
     sizes = (program.temp_bytes for program in host.programs.programs if program.name in lately)
     return max((size for size in sizes if size is not None), default=0)
 
 
 def _sums(host: Host, known: KnownMemory) -> list[tuple[int, ...]]:
-    """The bytes of its arrays by part, for each device of a process."""
+    """Return the bytes of arrays by part, for each device of a process."""
     entry = known.sums.get(host.agent)
     if entry is not None and entry[0] is host.arrays:
         return entry[1]
@@ -277,7 +278,7 @@ def _part(group: wire.ArrayGroup) -> int:
 
 
 def _positions(host: Host, sharding: wire.Sharding, known: KnownMemory) -> tuple[int, ...]:
-    """Which of its devices hold such arrays; none if they are kept in the memory of the host."""
+    """Return the positions of the devices that hold such arrays; none if they are in host memory."""
     devices = host.hello.devices if host.hello else ()
     kind = sharding.memory_kind or ""
     is_cpu = not devices or devices[0].platform == "cpu"
@@ -286,7 +287,7 @@ def _positions(host: Host, sharding: wire.Sharding, known: KnownMemory) -> tuple
     if sharding.mesh is None:
         ids = frozenset(wire.unpack_ids(sharding.device_ids))
     else:
-        # By identity: the fold made equal meshes one, and a thousand hosts report the same few.
+        # By identity: the fold shares equal meshes, and a thousand hosts report the same few.
         mesh = host.arrays.meshes[sharding.mesh]
         if id(mesh) not in known.places:
             known.places[id(mesh)] = mesh, frozenset(wire.unpack_ids(mesh.device_ids))

@@ -1,4 +1,4 @@
-"""Many hosts in a few words."""
+"""Many hosts in a short text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_RANGES = 6
 
 
 def named(hosts: Sequence[Host]) -> str:
-    """These hosts: "host 7", "hosts 0–6, 9"; by what else they are called where they have no number."""
+    """Return a text such as "host 7" or "hosts 0–6, 9"; hosts without a number appear with their label."""
     indices = sorted(host.process_index for host in hosts if host.process_index is not None)
     others = [host.label for host in hosts if host.process_index is None]
     parts = [f"host{'s' * (len(indices) > 1)} {ranges(indices)}"] if indices else []
@@ -21,7 +21,7 @@ def named(hosts: Sequence[Host]) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers in ascending order: "0–6, 9"; of very many ranges the first few, and how many numbers more."""
+    """Return ascending numbers as "0–6, 9"; of many ranges the first, and a count of the other numbers."""
     found: list[list[int]] = []
     for number in numbers:
         if found and number == found[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""The arrays as a tree, by the paths in their names. Branches are made only where somebody looks."""
+"""The arrays as a tree, by the paths in their names. Branches are created on first access."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 MODULE = "module level"
 NO_NAME = "(no name)"
 NO_ORIGIN = "(unknown origin)"
-# What is said of arrays that differ in it.
+# The value of a fact in which the arrays differ.
 MIXED = "mixed"
 
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _PLAIN = r"""[^\[\]'"]"""
-# A key in brackets, which may hold quotes and brackets; an attribute or the variable; or whatever is left.
+# A key in brackets, which may contain quotes and brackets; an attribute or the variable; or the remainder.
 _PART = re.compile(rf"\[(?:{_QUOTED}|{_PLAIN}|\[(?:{_QUOTED}|{_PLAIN})*\])*\]|\.?[^.\[]+|.+", re.DOTALL)
 _DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
 
 
 def parts(name: str) -> tuple[str, ...]:
-    """A name in its parts: the variable, then each attribute or key."""
+    """Return the parts of a name: the variable, then each attribute or key."""
     return tuple(_PART.findall(name))
 
 
 class Way(NamedTuple):
-    """The steps from the root to an array; the first few are shown without being asked for."""
+    """The steps from the root to an array; the first `unasked` of them are open by default."""
 
     steps: tuple[str, ...]
     unasked: int
@@ -41,7 +41,7 @@ class Way(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def way_to(run: str, function: str | None, name: str | None, created: str | None) -> Way:
-    """By run, function and name; what has no name is found by the line that made it."""
+    """Return the way by run, function and name. Unnamed arrays are placed by the line that created them."""
     if not name:
         return Way((run, NO_NAME, f"made at {created}" if created else NO_ORIGIN), 1)
     if function is None:
@@ -56,7 +56,7 @@ _Member = tuple[Way, "ArrayView"]
 class Node:
     """All arrays whose ways begin alike, or a single one of them.
 
-    A node stands for all steps up to the first at which its arrays part: none has but one child.
+    A node covers all steps up to the first at which its arrays differ, so no node has exactly one child.
     """
 
     __slots__ = ("_children", "_known", "_members", "depth", "label", "open_unasked", "path")
@@ -73,7 +73,7 @@ class Node:
         self.path = path
         self.label = label
         self.depth = depth
-        # Whether its children are seen without being asked for.
+        # Whether the node is open by default.
         self.open_unasked = open_unasked
         self._members = members
         self._children: Sequence[Node] | None = None
@@ -85,7 +85,7 @@ class Node:
 
     @property
     def view(self) -> ArrayView | None:
-        """The array, where it is a single one."""
+        """The array, if there is only one."""
         return self._members[0][1] if len(self._members) == 1 else None
 
     @property
@@ -104,7 +104,7 @@ class Node:
 
     @property
     def bytes_per_device(self) -> int:
-        """What the fullest device holds of these arrays."""
+        """The bytes of these arrays on the fullest device."""
         return self._on_fullest_device("bytes_per_device")  # type: ignore[return-value]
 
     @property
@@ -113,7 +113,7 @@ class Node:
 
     @property
     def held_bytes(self) -> int:
-        """What they take on all devices together."""
+        """The bytes on all devices together."""
         return self._sum("held_bytes")
 
     @property
@@ -122,7 +122,7 @@ class Node:
 
     @property
     def grown_bytes(self) -> int | None:
-        """By how much the arrays that were seen for a while grew on the device where they grew most."""
+        """The growth on the device with most growth, of the arrays that were observed long enough."""
         return self._on_fullest_device("grown_bytes")
 
     def _on_fullest_device(self, fact: str) -> int | None:
@@ -138,7 +138,7 @@ class Node:
         return self._known[fact]  # type: ignore[no-any-return]
 
     def shared(self, fact: str) -> Any:
-        """What is true of all its arrays; MIXED where they differ."""
+        """Return a fact that is the same for all arrays of the node; MIXED if they differ."""
         known = f"shared {fact}"
         if known not in self._known:
             read: Callable[[ArrayView], Any] = attrgetter(fact)
@@ -149,19 +149,19 @@ class Node:
 
     @property
     def order(self) -> tuple[str | int, ...]:
-        """Where its label belongs among its siblings' labels."""
+        """The sort key of the label among its siblings."""
         return _natural(self.label)
 
 
 @lru_cache(maxsize=1 << 14)
 def _natural(label: str) -> tuple[str | int, ...]:
-    """By letters, and `[10]` after `[9]`."""
+    """Return a sort key that ignores case and puts `[10]` after `[9]`."""
     pieces = _DIGITS.split(label.lower())
     return tuple(int(piece) if i % 2 else piece for i, piece in enumerate(pieces))
 
 
 def grow(views: Iterable[ArrayView], run_names: Mapping[str, str]) -> Sequence[Node]:
-    """The top of the tree: the runs, or what is in the only one."""
+    """Return the top nodes of the tree: the runs, or the content of the only run."""
     members = [(way_to(view.run, view.function, view.name, view.created), view) for view in views]
     if len(run_names) > 1:
         return _branches(members, (), 0, run_names)
@@ -174,7 +174,7 @@ def _branches(
     depth: int,
     labels: Mapping[str, str] | None = None,
 ) -> Sequence[Node]:
-    """The nodes right below a path."""
+    """Return the nodes directly below a path."""
     level = len(path)
     groups: dict[str, list[_Member]] = {}
     ended: list[_Member] = []
@@ -205,7 +205,7 @@ def _node(members: list[_Member], level: int, depth: int, labels: Mapping[str, s
 
 
 def form(view: ArrayView) -> str:
-    """What an array is, where others have its name, too: `float32[8, 128]`."""
+    """Return dtype and shape, which distinguish an array from others of its name: `float32[8, 128]`."""
     if view.groups > 1:
         return f"{view.groups:,} smaller groups"
     return f"{view.dtype}[{', '.join(map(str, view.shape))}]"
@@ -226,7 +226,7 @@ def flatten(
     is_open: Callable[[AnyNode], bool],
     in_order: Callable[[Sequence[AnyNode]], Sequence[AnyNode]],
 ) -> list[AnyNode]:
-    """The nodes that are seen, from top to bottom; siblings in their order."""
+    """Return the visible nodes from top to bottom, with siblings in order."""
     found: list[AnyNode] = []
     left = [*reversed(in_order(nodes))]
     while left:
