@@ -1,6 +1,6 @@
-"""What is kept of processes that have exited: bounded by number and by age, and what goes is counted.
+"""What the model keeps of exited processes: bounded by number and age, and dropped ones are counted.
 
-All of it follows from the messages and their times, so that live views and replays keep the same.
+All of it follows from the messages and their times, so live views and replays keep the same.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from jaxtop.model.views import run_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# Runs of which no process is left, and how many processes they may have together; the newest is always kept.
+# The bounds on runs whose processes have all exited: runs, their processes, and seconds. The newest run is
+# always kept.
 MOST_RUNS, MOST_PROCESSES, RUN_KEPT = 32, 512, 86_400.0
-# After this long only the fact that it exited is kept of a process whose run goes on.
+# After this many seconds, a process that exited from a live run keeps only the fact that it exited.
 DETAILS_KEPT = 600.0
 LOOK_EVERY = 60.0
-# Agents that were dropped: what rosters still say of them is not believed.
+# Agents that were dropped. Rosters may still list them, and these entries are ignored.
 MOST_NAMED = 1_000
 
 
 class Place(NamedTuple):
-    """Which process of which run it was."""
+    """A process of a run."""
 
     run: str
     process_index: int | None
@@ -33,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass
 class Dropped:
-    """How many processes were dropped; the last of them by agent, and how many there were of each process."""
+    """The number of dropped processes, the last of them by agent, and how often each process was started."""
 
     count: int = 0
     agents: dict[str, Place] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class Dropped:
         return replace(self, agents=self.agents.copy(), starts=self.starts.copy())
 
     def add(self, host: Host) -> None:
-        """Take in that a process was dropped."""
+        """Record that a process was dropped."""
         place = Place(run_of(host), host.process_index)
         self.count += 1
         self.agents[host.agent] = place
@@ -53,12 +54,12 @@ class Dropped:
             self.starts[place] = self.starts.get(place, 0) + 1
 
     def forget_runs(self, known: set[str]) -> None:
-        """Keep no starts of runs that are not known any more."""
+        """Remove the starts of runs that are no longer in the model."""
         self.starts = {place: count for place, count in self.starts.items() if place.run in known}
 
 
 def replaced(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
-    """The processes that exited by this time and were started again."""
+    """Yield the processes that exited by this time and were started again."""
     by_place: dict[Place, list[Host]] = {}
     for host in hosts.values():
         if host.process_index is not None and host.hello is not None:
@@ -74,7 +75,7 @@ def replaced(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
 
 
 def outlived(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
-    """The processes of runs that were over by this time: the oldest of too many runs, and those too old."""
+    """Yield the processes of runs that ended by this time, where the runs are too many or too old."""
     members: dict[str, list[Host]] = {}
     for host in hosts.values():
         members.setdefault(run_of(host), []).append(host)
@@ -90,7 +91,7 @@ def outlived(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
 
 
 def faded(hosts: Mapping[str, Host], at: float) -> list[Host]:
-    """Exited processes of runs that go on, of which details were kept for long enough."""
+    """Return exited processes of live runs whose details have been kept for long enough."""
     going_on = {run_of(host) for host in hosts.values() if not is_over(host)}
     return [
         host
@@ -103,7 +104,7 @@ def faded(hosts: Mapping[str, Host], at: float) -> list[Host]:
 
 
 def without_details(host: Host) -> Host:
-    """The fact that it was there, who it was, and how it ended."""
+    """Return the host reduced to its identity and how it ended."""
     return Host(
         host.agent,
         hello=host.hello,

@@ -1,7 +1,7 @@
-"""The figures that a pulse carries of each device and each host: what they are called, what they count in.
+"""The figures that a pulse carries for each device and each host, with names and units.
 
-Whatever shows, plots or exports them goes by these tables; a new one is a column of the wire and a line here.
-Counters are left out: their rates are figures of their own.
+All code that shows, plots or exports figures uses these tables. A new figure is a column of the wire and a
+line here. Counters are left out, because their rates are figures of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Unit(StrEnum):
-    """What a figure counts in, once scaled."""
+    """The unit of a figure after scaling."""
 
     BYTES = "bytes"
     BYTES_PER_SECOND = "bytes per second"
@@ -33,9 +33,9 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a device, or of a host, where the position is not looked at.
+    """A figure of a device, or of a host, for which the position is ignored.
 
-    `name` is what exports call it, `title` what a person reads; `full` the figure that is the most it can be.
+    `name` is its name in exports, `title` its name on screen. `full` reads the maximum of the figure.
     """
 
     name: str

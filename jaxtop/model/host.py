@@ -1,4 +1,4 @@
-"""What is known of one agent, as a frozen value that the fold replaces."""
+"""The state of one agent, as a frozen value that the fold replaces."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Launches:
 class Launched:
     """The launches of one function in the last windows, by the fingerprints of its programs.
 
-    `at_ms` is the time of the last one; what older ones saw counts half as much with each.
+    `at_ms` is the time of the last window. With each new window, the counts of older ones are halved.
     """
 
     at_ms: int
@@ -56,7 +56,7 @@ class Launched:
 
 @dataclass(frozen=True)
 class Host:
-    """One agent in its process. Facts come from its hello or, before it spoke, from the roster."""
+    """One agent in its process. Facts come from its hello or, before the hello, from the roster."""
 
     agent: str
     hello: Hello | None = None
@@ -72,7 +72,7 @@ class Host:
         default_factory=lambda: MappingProxyType({})
     )
     window: Window = NO_WINDOW
-    # What windows saw launched, by the name of the programs.
+    # The launches that windows saw, by the name of the programs.
     launched: Mapping[str, Launched] = field(default_factory=lambda: MappingProxyType({}))
     stacks: Stacks = NO_STACKS
     bye: Bye | None = None
@@ -81,14 +81,14 @@ class Host:
     heard_at: float | None = None
     pulse_at: float | None = None
     launches: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    # When launches were told for the first time: what came before that was not counted.
+    # The time of the first report of launches; earlier ones were not counted.
     launches_since: float | None = None
     steps: Rate | None = None
-    # The older of the two is what rates are taken from.
+    # Rates are measured from the older of the two.
     past_launches: tuple[Launches, ...] = ()
 
     def but(self, **changes: Any) -> Host:
-        """The same with these changes, much faster than `dataclasses.replace`: each message asks for it."""
+        """Return a changed copy, much faster than `dataclasses.replace`: it runs for every message."""
         changed = object.__new__(Host)
         changed.__dict__.update(self.__dict__)
         changed.__dict__.update(changes)
@@ -109,13 +109,13 @@ class Host:
 
     @property
     def label(self) -> str:
-        """How a person would call it."""
+        """The name of the host on screen."""
         index = "" if self.process_index is None else f"process {self.process_index} on "
         return f"{index}{self.hostname or self.link.endpoint or self.agent}"
 
     @property
     def black_box_trouble(self) -> str:
-        """Why it keeps no black box though it was asked to; empty where it keeps one, or was not asked."""
+        """Why it keeps no black box though it was asked to; empty if it keeps one or was not asked."""
         said = self.hello.sources.get("recording", "on") if self.hello else "on"
         return "" if said.startswith("on") else f"keeps no black box: {said.partition(': ')[2] or said}"
 

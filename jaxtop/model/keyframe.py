@@ -1,6 +1,6 @@
-"""The model as messages: fed to an empty cluster they give this one again.
+"""The model as messages, which build the same model when they are fed to an empty cluster.
 
-Left out is what windows of the profiler told: a recording points to the last of the windows instead.
+Results from windows of the profiler are left out: a recording points to the last windows instead.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from jaxtop.model.fold import Cluster, Sample
     from jaxtop.model.host import Host
 
-# What one message may hold, with room to spare.
+# The bounds on the content of one message, with room to spare.
 MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
 
-# A message, when it came, and from which agent.
+# A message, with its time and its agent.
 Told = tuple[float, str, wire.Message]
 
 
 def messages(cluster: Cluster, at: float, *, has_windows: bool = False) -> Iterator[Told]:
-    """All that a cluster knows at that time; the last windows, too, where no recording has them."""
+    """Yield the messages of a cluster at that time; with `has_windows`, the last windows too."""
     for unmet in cluster.unmet.values():
         yield unmet.link_at, "", unmet.link
     for host in cluster.hosts.values():
@@ -88,7 +88,7 @@ def _history(samples: Iterable[Sample]) -> wire.PastSamples:
     for i, sample in enumerate(samples):
         times.append(to_ns(sample.at))
         launches.append(sample.launches)
-        if not i or sample.used_bytes is not last:  # the fold makes equal ones the same
+        if not i or sample.used_bytes is not last:  # the fold makes equal tuples one object
             used.append((i, sample.used_bytes))
         last = sample.used_bytes
     return wire.PastSamples(_gaps(times), _gaps(launches), tuple(used))
@@ -99,7 +99,7 @@ def _gaps(counts: list[int]) -> tuple[int, ...]:
 
 
 def history_of(past: wire.PastSamples) -> Iterator[tuple[float, tuple[int | None, ...] | None, int]]:
-    """The history that was put into a message: time, bytes in use, launches of each sample."""
+    """Yield the history from a message: time, bytes in use and launches of each sample."""
     used, changed = None, dict(past.used_bytes)
     times = map(to_seconds, accumulate(past.at_ns))
     for i, (at, launches) in enumerate(zip(times, accumulate(past.launches), strict=False)):
@@ -108,7 +108,7 @@ def history_of(past: wire.PastSamples) -> Iterator[tuple[float, tuple[int | None
 
 
 def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> wire.PastArrays | None:
-    """The censuses of the table that is in use; growth is told from no other."""
+    """Return the censuses of the table in use, the only ones from which growth is derived."""
     alike = [each for each in past if each.serial == host.arrays.serial]
     if not alike or alike == [host.arrays]:
         return None
@@ -124,7 +124,7 @@ def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> wire.PastArrays | N
 
 
 def _change(before: wire.Arrays, after: wire.Arrays) -> wire.ArraysChange | None:
-    """What makes the later census of the earlier one; None where it became shorter."""
+    """Return the change from the earlier census to the later one; None if the later one is shorter."""
     groups, had = after.groups, len(before.groups)
     meshes, shardings = len(before.meshes), len(before.shardings)
     if (
@@ -167,7 +167,7 @@ def _events(cluster: Cluster) -> wire.PastEvents:
 
 
 def dropped_of(past: wire.PastEvents) -> Dropped:
-    """The exited processes that were dropped, put into a message."""
+    """Return the dropped processes from a message."""
     return Dropped(
         past.dropped,
         {each.agent: Place(each.run, each.process_index) for each in past.dropped_last},
@@ -206,15 +206,15 @@ def episode_of(past: wire.PastStandstill) -> Episode:
 
 
 def steps_of(past: wire.PastSteps | None) -> Rate | None:
-    """The rate of steps that was put into a message."""
+    """Return the rate of steps from a message."""
     return None if past is None else Rate(past.first_ms, past.first, past.last_ms, past.last)
 
 
 def launches_of(past: tuple[wire.PastLaunches, ...]) -> tuple[Launches, ...]:
-    """The launch counters that were put into a message."""
+    """Return the launch counters from a message."""
     return tuple(Launches(each.at_ms, each.launches) for each in past)
 
 
 def launched_of(past: tuple[wire.PastLaunched, ...]) -> Mapping[str, Launched]:
-    """The launches in windows that were put into a message."""
+    """Return the launches in windows from a message."""
     return MappingProxyType({each.name: Launched(each.at_ms, dict(each.counts)) for each in past})

@@ -1,4 +1,4 @@
-"""What a host is doing, told from what it said, when, and what its connection looks like."""
+"""The state of a host, derived from its messages, their times and its connection."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from jaxtop.wire import DeviceSample, HostSample, Pulse
 if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
-# A pulse may be late by this many intervals, and by this many seconds where intervals are short.
+# A pulse may be late by this many intervals, and by at least this many seconds.
 QUIET_INTERVALS = 2.5
 QUIET_AT_LEAST = 2.0
-# Past this the process is taken to be stuck: its connection is up, and Python does not come to speak.
+# After this time the process is assumed to be blocked: its connection is up, but Python does not report.
 BLOCKED_INTERVALS = 5.0
 BLOCKED_AT_LEAST = 5.0
 
 
 class State(StrEnum):
-    """The states of a host; `connecting` is the only one that is not an answer yet."""
+    """The states of a host; only `connecting` is provisional."""
 
     CONNECTING = "connecting"
     LIVE = "live"
@@ -36,13 +36,13 @@ class State(StrEnum):
     GONE = "gone"
 
 
-# The processes of these have exited.
+# The states of processes that have exited.
 OVER = frozenset({State.ENDED, State.DIED, State.GONE})
-# These exist and say nothing.
+# The states of processes that exist but report nothing.
 SILENT = frozenset({State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED})
-# What these said last is no longer true, or nobody knows whether it is.
+# In these states the last figures are outdated, or it is unknown whether they are.
 PAST = OVER | SILENT
-# The order of severity, the worst first. Whoever ranks states asks here.
+# The order of severity, the worst first. All code that ranks states uses this list.
 BY_SEVERITY = (
     State.DIED,
     State.STOPPED,
@@ -65,39 +65,39 @@ _OF_LINK = {
 
 
 def state_of(host: Host, now: float) -> State:
-    """The state of a host at this time."""
+    """Return the state of a host at this time."""
     if host.bye is not None:
         return State.ENDED
     if host.link.state == "closed":
-        # Nobody listens any more. Only who met the host before can tell that it died.
+        # Nothing listens any more. Only a viewer that met the host before can conclude that it died.
         return State.GONE if host.hello is None else State.DIED
     return _OF_LINK.get(host.link.state) or _by_age(host, now)
 
 
 def interval_of(host: Host) -> float:
-    """The seconds between two of its pulses."""
+    """Return the seconds between two pulses of a host."""
     return (host.hello.interval_ms if host.hello else 1000) / 1000
 
 
 def is_over(host: Host) -> bool:
-    """Whether its process is known to be no more, at any time."""
+    """Return whether the process is known to have exited, at any time."""
     return host.bye is not None or host.link.state in ("closed", "dead")
 
 
 def was_never_reached(host: Host) -> bool:
-    """Whether nothing is known of it but an address that does not work from here: no sign of trouble."""
+    """Return whether only an address is known, which is unreachable from here: this is no sign of trouble."""
     return host.hello is None and host.link.state == "unreachable"
 
 
 def pulse_of(host: Host, state: State) -> Pulse:
-    """What is still true of its last pulse: all, what a silent process holds, or nothing."""
+    """Return what is still valid of the last pulse: all of it, what a silent process holds, or nothing."""
     if state in OVER:
         return NO_PULSE
     return _held(host.pulse) if state in SILENT else host.pulse
 
 
 def _held(pulse: Pulse) -> Pulse:
-    """Memory, limits and identity; no rate, and nothing that goes on."""
+    """Return the pulse with memory, limits and identity only: no rates and no activity."""
     devices, machine = pulse.devices, pulse.host
     return replace(
         pulse,
@@ -130,7 +130,7 @@ _HELD_BY_HOSTS = ("rss_bytes", "threads", "memory_total_bytes", "cores_milli", "
 
 
 def _by_age(host: Host, now: float) -> State:
-    # A connection that is new, or back, has just now begun to wait.
+    # After a connection is made, or made again, the wait for a pulse begins from there.
     since = max(host.pulse_at or 0.0, host.link_at if host.link.state == "up" else 0.0)
     if not since:
         return State.CONNECTING

@@ -1,4 +1,4 @@
-"""What devices can compute at most, by their makers' data sheets: to be set beside what a run achieves."""
+"""The peak performance of devices from vendors' data sheets, to compare with what a run achieves."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ AMD = "AMD's data sheet, dense bfloat16"
 
 
 class Peak(NamedTuple):
-    """Operations a second that a device can do, and who says so."""
+    """Operations a second that a device can do, and the source of the figure."""
 
     flops: float
     source: str
 
 
-# By what JAX calls the kind of a device, the narrower names first; TeraFLOPS of a chip. Makers also print
-# figures for sparse matrices: those are twice as high, and not meant here.
+# TeraFLOPS of a chip, by JAX's name of the device kind, narrower patterns first. Vendors also print figures
+# for sparse matrices, which are twice as high; these are not used here.
 _KINDS: tuple[tuple[str, float, str], ...] = (
     (r"\bGB[23]00\b", 2500, NVIDIA),
     (r"\bB[23]00\b", 2250, NVIDIA),
@@ -49,23 +49,23 @@ _KINDS: tuple[tuple[str, float, str], ...] = (
     (r"TPU v6 lite|TPU v6e", 918, GOOGLE),
     (r"TPU v5 lite|TPU v5e", 197, GOOGLE),
     (r"TPU v5p?$", 459, GOOGLE),
-    (r"TPU v4$", 275, GOOGLE),  # "TPU v4 lite" is half of it
+    (r"TPU v4$", 275, GOOGLE),  # "TPU v4 lite" has half of it
     (r"TPU v3$", 123, GOOGLE),
     (r"TPU v2$", 45, GOOGLE),
     (r"MI355X", 2516, AMD),
     (r"MI300X|MI325X", 1307, AMD),
     (r"MI300A", 981, AMD),
-    (r"MI250X(?! ?/)", 191.5, AMD),  # JAX has a device for each half of it; "MI250X / MI250" is either
+    (r"MI250X(?! ?/)", 191.5, AMD),  # JAX has a device for each half of it; "MI250X / MI250" is ambiguous
     (r"MI210", 181, AMD),
 )
 # What CUDA adds to the name of a part of a GPU: "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
 _INSTANCE = re.compile(r"\bMIG\b")
-# A device is always one of the two cores of a chip; a process may have but one of them.
+# A device is always one of the two cores of a chip, even if a process has only one of them.
 _TWO_CORES = re.compile(r"TPU ?(7x|v7x|v3|v2)", re.IGNORECASE)
 
 
 def peak_of(hello: Hello, device: Device) -> Peak | None:
-    """The peak of a device; None where nobody knows it. What the run's owner says goes before any table."""
+    """Return the peak of a device; None if unknown. A value that the run's owner sets overrides the table."""
     if hello.peak_flops is not None:
         return Peak(hello.peak_flops, TOLD)
     if _INSTANCE.search(device.kind):
@@ -77,7 +77,7 @@ def peak_of(hello: Hello, device: Device) -> Peak | None:
 
 
 def _devices_on_chip(devices: Sequence[Device], device: Device) -> int:
-    """TPUs may have a device for each core of a chip: these have the coordinates of the chip."""
+    """Return the devices on a device's chip. TPUs with a device for each core share coordinates."""
     least = 2 if _TWO_CORES.fullmatch(device.kind) else 1
     if device.coords is None:
         return least

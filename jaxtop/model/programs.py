@@ -1,4 +1,4 @@
-"""The programs of the whole cluster: each once, whichever processes loaded it, and who loaded another one."""
+"""The programs of the whole cluster: each once, with the processes that loaded it and those that differ."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 
 Figure = TypeVar("Figure", int, float)
 
-# Processes are read at slightly different moments, and one compiles faster than another: only a difference
-# that lasts is one.
+# A difference is reported only if it lasts, because processes are read at slightly different moments and some
+# compile faster than others.
 DIFFERS_AFTER_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramView:
-    """A program of a run, as all processes that loaded it see it; the bytes are those of one device.
+    """A program of a run, merged over all processes that loaded it; the bytes are those of one device.
 
-    Launches are counted by function: `launches` are those of all programs of this name. Their rate is split
-    over these by windows of the profiler, None where those do not tell; `function_per_second` is the whole.
-    Figures of several processes are not added up, for they launch together: the one that is ahead counts.
+    Launches are counted by function: `launches` covers all programs of this name. Windows of the profiler
+    split the rate over these programs; `launches_per_second` is None where they do not. `function_per_second`
+    is the rate of the function. Figures of several processes are not added up, because the processes launch
+    together: the highest figure counts.
     """
 
     run: str
@@ -45,33 +46,33 @@ class ProgramView:
     compiles: int | None
     compile_ms: int | None
     is_recompiling: bool
-    # Of the device that has least left, where the allocator says so.
+    # Of the device with least free memory, if the allocator reports it.
     free_bytes: int | None
-    # Agents that loaded a program of this name that is not the same, though all must run the same.
+    # Agents that loaded a different program of this name, though all must run the same.
     differs: tuple[str, ...]
     function_per_second: float | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells it from all others."""
+        """The identity of the program."""
         return self.run, _identity(self.program)
 
     @property
     def needs_bytes(self) -> int | None:
-        """What a device must hold while it runs, its arguments included."""
+        """The bytes that a device must hold during a launch, arguments included."""
         return _sum(self.program.argument_bytes, self.adds_bytes)
 
     @property
     def adds_bytes(self) -> int | None:
-        """What a launch takes in addition to its arguments, which are there already."""
+        """The bytes that a launch needs in addition to its arguments, which are already there."""
         program = self.program
-        alias = program.alias_bytes or 0  # outputs that take the place of arguments
+        alias = program.alias_bytes or 0  # outputs that reuse the memory of arguments
         added = _sum(program.output_bytes, program.temp_bytes)
         return None if added is None else max(0, added - alias)
 
     @property
     def headroom_bytes(self) -> int | None:
-        """What would be left on the fullest device during a launch; negative where it would not fit."""
+        """The bytes left on the fullest device during a launch; negative if the launch does not fit."""
         return (
             None if self.free_bytes is None or self.adds_bytes is None else self.free_bytes - self.adds_bytes
         )
@@ -79,11 +80,11 @@ class ProgramView:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Processes of one run that must run the same program, and loaded different ones under one name."""
+    """Processes of one run that must run the same program but loaded different ones of that name."""
 
     run: str
     name: str
-    # Those that most have come first.
+    # One entry for each program, the one that most agents have first.
     agents: tuple[tuple[str, ...], ...]
 
 
@@ -97,7 +98,7 @@ class _Group(NamedTuple):
 
 @dataclass
 class _Merged:
-    """A program with all who have it."""
+    """A program with all processes that loaded it."""
 
     run: str
     program: wire.Program
@@ -116,7 +117,7 @@ class _Merged:
 
 @dataclass(slots=True)
 class KnownPrograms:
-    """What was merged, by what it was merged from: who asks often keeps it."""
+    """The merged programs and what they were derived from. Frequent callers keep it between calls."""
 
     told: list[tuple[str, wire.Programs]] = field(default_factory=list)
     merged: list[_Merged] = field(default_factory=list)
@@ -124,7 +125,7 @@ class KnownPrograms:
 
 
 def programs(cluster: Cluster, known: KnownPrograms | None = None) -> list[ProgramView]:
-    """The programs of all runs, the most needy first."""
+    """Return the programs of all runs, those that need most memory first."""
     known = known or KnownPrograms()
     by_agent = {host.agent: host for host in hosts(cluster)}
     merged = _merge(list(by_agent.values()), known).merged
@@ -168,7 +169,7 @@ def programs(cluster: Cluster, known: KnownPrograms | None = None) -> list[Progr
 
 
 def differences(cluster: Cluster, known: KnownPrograms | None = None) -> list[Difference]:
-    """Where processes of a run that must run the same program do not have the same."""
+    """Return where processes of a run differ in a program that must be the same on all of them."""
     known = known or KnownPrograms()
     _merge(hosts(cluster), known)
     return [
@@ -182,7 +183,7 @@ def differences(cluster: Cluster, known: KnownPrograms | None = None) -> list[Di
 
 
 def launched_lately(host: Host) -> set[str]:
-    """The names of the programs that a process launched within the last samples."""
+    """Return the names of the programs that a process launched recently."""
     before = host.past_launches[0].launches if host.past_launches else {}
     return {
         program_of(function) for function, count in host.launches.items() if count != before.get(function, 0)
@@ -214,7 +215,7 @@ def _is_same(one: tuple[str, wire.Programs], other: tuple[str, wire.Programs]) -
 
 
 def _groups(members: Iterable[Host]) -> list[_Group]:
-    """Processes of a run mostly have the same programs, so each list is gone through once."""
+    """Group processes by their programs. Most processes of a run have the same, so each list is read once."""
     found: dict[str, list[_Group]] = defaultdict(list)
     for host in members:
         run, listed = run_of(host), host.programs.programs
@@ -235,10 +236,10 @@ def _slowest(group: _Group, i: int) -> int | None:
 
 
 def _suspects(members: Sequence[Host], merged: list[_Merged]) -> list[list[_Merged]]:
-    """Programs of one name over several processes, each loaded by fewer than it needs.
+    """Return programs of one name that span processes, each loaded by fewer processes than it needs.
 
-    A program over 8 devices runs nowhere unless processes with 8 devices have it. So stages of a pipeline,
-    which differ, are each complete; and what one process does by itself needs no other.
+    A program over 8 devices cannot run unless processes with 8 devices have it. Stages of a pipeline differ
+    but are complete, so they are not reported. Nor are programs that one process runs by itself.
     """
     by_name: dict[tuple[str, str, int], list[_Merged]] = defaultdict(list)
     for each in merged:
@@ -251,7 +252,7 @@ def _suspects(members: Sequence[Host], merged: list[_Merged]) -> list[list[_Merg
 
 
 def _unknown_devices(members: Sequence[Host], each: _Merged) -> int:
-    """How many devices may belong to processes that have it as well, and did not say so (yet)."""
+    """Return how many devices may belong to processes that also have it but have not reported it yet."""
     of_run = [host for host in members if run_of(host) == each.run]
     expected = max((host.process_count or 0 for host in of_run), default=0)
     have = {host.agent for host in each.members}
@@ -266,7 +267,7 @@ def _differing(cluster: Cluster, known: KnownPrograms) -> list[list[_Merged]]:
 
 
 def _lasts(cluster: Cluster, parts: list[_Merged]) -> bool:
-    """Each process by its own clock; and while one of them compiles this very function, it is too early."""
+    """Return whether the difference is old enough on each process's clock, and none compiles the function."""
     for each in parts:
         for member in each.members:
             host = cluster.hosts.get(member.agent, member)
@@ -286,7 +287,7 @@ def _seen_ms(host: Host, program: wire.Program) -> int | None:
 
 
 class _Figures(NamedTuple):
-    """What a group of processes says of its programs by name, and of its fullest device."""
+    """The figures of a group of processes: those of its programs by name, and its fullest device."""
 
     launches: dict[str, int]
     rates: dict[str, float]
@@ -320,7 +321,7 @@ def _figures(members: list[Host]) -> _Figures:
 
 
 def free_bytes(host: Host) -> list[int]:
-    """What the allocator of each of its devices may still give, where that is known."""
+    """Return the bytes that the allocator of each device can still provide, for devices where it is known."""
     if is_over(host):
         return []
     sample = host.pulse.devices

@@ -1,7 +1,7 @@
-"""How often a process launches its programs: by function as counted, by variant as windows tell.
+"""How often a process launches its programs: by function from counters, by variant from windows.
 
-Launches are counted by function. Where several programs of a function are loaded, windows of the profiler say
-which of them ran; their shares of the launches there are their shares of the function's rate.
+Launches are counted by function. If several programs of a function are loaded, windows of the profiler show
+which of them ran. Their shares of the launches in windows are their shares of the function's rate.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.wire import Window
 
-# Over less than this a rate says nothing.
+# Over less time than this, a rate is not meaningful.
 SHORTEST_RATE_MS = 1000
 
 
-# Names of which it is kept which programs were launched.
+# The number of program names for which launches in windows are kept.
 MOST_NAMES = 256
 
 
 class Unsplit(NamedTuple):
-    """The launches a second of so many programs of one name together, where nobody knows of which."""
+    """The launches a second of several programs of one name together, where they cannot be split."""
 
     per_second: float
     programs: int
 
 
 class Rates(NamedTuple):
-    """Launches a second: of functions, by the name of their programs; of programs; and what is left."""
+    """Launches a second: by name of the programs, by program, and by name where programs cannot be split."""
 
     of_function: Mapping[str, float]
     of_program: Mapping[tuple[str, str | None], float]
     unsplit: Mapping[str, Unsplit]
 
     def of(self, name: str, fingerprint: str | None) -> float | None:
-        """Those of a program; None while they are not known, or not known apart."""
+        """Return the rate of a program; None if it is unknown or cannot be split."""
         return self.of_program.get((name, fingerprint))
 
 
@@ -53,12 +53,12 @@ NO_RATES = Rates({}, {}, {})
 
 @lru_cache(maxsize=4096)
 def program_of(function: str) -> str:
-    """As `names.program_of`."""
+    """Return `names.program_of` of the function, from a cache."""
     return names.program_of(function)
 
 
 def rates(host: Host) -> Rates:
-    """How often a process launches each program, as far as its launches are seen."""
+    """Return how often a process launches each program, as far as its launches are counted."""
     if is_over(host):
         return NO_RATES
     of_function: dict[str, float] = {}
@@ -84,9 +84,10 @@ def rates(host: Host) -> Rates:
 
 
 def _variants(host: Host) -> dict[str, dict[str | None, int]]:
-    """The fingerprints of the loaded programs by their name, and when each was seen first.
+    """Return the fingerprints of the loaded programs by name, and when each was first seen.
 
-    Programs without a fingerprint cannot be told apart: several of a name stand as one more, of None.
+    Programs without a fingerprint cannot be told apart. Several of one name count as one more, with an empty
+    fingerprint.
     """
     found: dict[str, dict[str | None, int]] = {}
     for i, program in enumerate(host.programs.programs):
@@ -98,16 +99,16 @@ def _variants(host: Host) -> dict[str, dict[str | None, int]]:
 
 
 def _counted(host: Host, name: str, loaded: Mapping[str | None, int]) -> Mapping[str | None, int]:
-    """The launches of each variant in windows, if one was taken since the last of them was compiled."""
+    """Return the launches of each variant in windows, if a window was taken after the last was compiled."""
     told = host.launched.get(name)
     return told.counts if told is not None and told.at_ms >= max(loaded.values(), default=0) else {}
 
 
 def launched(host: Host, window: Window) -> Mapping[str, Launched]:
-    """What windows saw launched by a process, this one included."""
+    """Return the launches of a process in its windows, this one included."""
     found = dict(host.launched)
     for name, counts in window.launched().items():
-        before = found.pop(name, None)  # the latest stand last
+        before = found.pop(name, None)  # the latest ones come last
         older = before.counts if before is not None else {}
         counted = {each: counts.get(each, 0) + older.get(each, 0) // 2 for each in (*older, *counts)}
         found[name] = Launched(window.at_ms, {each: count for each, count in counted.items() if count})
@@ -119,5 +120,5 @@ def _rate(host: Host, function: str, count: int) -> float | None:
     if before is None or host.pulse.at_ms - before.at_ms < SHORTEST_RATE_MS:
         return None
     if function not in before.launches:
-        return None  # what is told for the first time was counted before, who knows when
+        return None  # a function's first reported count covers launches of an unknown time
     return (count - before.launches[function]) * 1000 / (host.pulse.at_ms - before.at_ms)

@@ -1,4 +1,4 @@
-"""The figures of a host's last pulses over time: kept as bytes, and read only when somebody looks."""
+"""The figures of a host's last pulses over time, stored as bytes and decoded on access."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 _Sample = TypeVar("_Sample", HostSample, Rhythm)
 
-# What has a history of its own, hardly changes, or counts without being shown over time.
+# Columns that have a history of their own, hardly change, or count without being shown over time.
 _LEFT_OUT = frozenset(
     {
         "used_bytes", "peak_bytes", "limit_bytes", "reserved_bytes", "largest_free_bytes", "pool_bytes",
@@ -47,19 +47,19 @@ def _of_rhythm(field: str, scale: float) -> Callable[[Pulse, int], float | None]
     return read
 
 
-# The mean step of the last seconds before each pulse, and how many there were a second.
+# The mean step time over the last seconds before each pulse, and the steps per second in them.
 STEP_TIME = Figure("step_time_s", "step time", Unit.SECONDS, _of_rhythm("mean_us", 1e-6))
 STEPS = Figure("steps_per_second", "steps per second", Unit.NUMBER, _of_rhythm("milli_per_s", 1e-3))
 STEP_FIGURES = (STEP_TIME, STEPS)
 _USED = DEVICE_FIGURES[0]
 _OF_DEVICES = frozenset(each.name for each in DEVICE_FIGURES)
 _BY_NAME = {each.name: each for each in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)}
-# Columns of figures kept once read: those of a screen of hosts or devices, for as long as sparklines are.
+# Decoded columns of figures that are cached: enough for a screen of hosts or devices with sparklines.
 _MOST_READ = 16_384
 
 
 def kept(pulse: Pulse) -> bytes:
-    """What is kept of a pulse."""
+    """Encode the figures of a pulse that are kept."""
     host = pulse.host
     if host.busy_threads:
         host = msgspec.structs.replace(host, busy_threads=())
@@ -67,12 +67,12 @@ def kept(pulse: Pulse) -> bytes:
 
 
 def series(cluster: Cluster, agent: str, figure: Figure, position: int = 0) -> list[Point]:
-    """A figure of a host, or of the device at this position, with its times; None where nobody knew."""
+    """Return a figure of a host, or of the device at this position, with its times; None where unknown."""
     return list(_points(cluster, agent, figure, position, None))
 
 
 def recent(cluster: Cluster, agent: str, figure: Figure, position: int, count: int) -> list[float | None]:
-    """The last so many values of a figure, cheap enough for each row of a screen."""
+    """Return the last `count` values of a figure, fast enough for each row of a screen."""
     return [value for _, value in _points(cluster, agent, figure, position, count)][-count:]
 
 
@@ -93,13 +93,13 @@ def _points(
 
 
 def _last(items: Sequence[_Item], count: int | None) -> Iterable[_Item]:
-    """The last so many, without copying the others."""
+    """Return the last `count` items without copying the others."""
     return items if count is None else reversed(list(islice(reversed(items), count)))
 
 
 @lru_cache(maxsize=_MOST_READ)
 def _column(raw: bytes, name: str) -> tuple[float | None, ...]:
-    """A figure of all devices of a host."""
+    """Return a figure of all devices of a host."""
     columns, host, rhythm = _decoder.decode(raw)
     pulse = Pulse(0, devices=DeviceSample(**dict(zip(_KEPT, columns, strict=True))), host=host, rhythm=rhythm)
     count = max((len(each) for each in columns if each is not None), default=0) if name in _OF_DEVICES else 1
@@ -108,7 +108,7 @@ def _column(raw: bytes, name: str) -> tuple[float | None, ...]:
 
 
 def reported(pulses: Iterable[Pulse]) -> set[str]:
-    """The names of the figures, and of the columns of devices, that somebody has; a few us a pulse."""
+    """Return the names of figures and device columns that any pulse has. It takes a few us a pulse."""
     found: set[str] = set()
     for columns, host, rhythm in {
         (_known(each.devices), _known(each.host), each.rhythm and _known(each.rhythm)) for each in pulses
@@ -125,7 +125,7 @@ def _known(sample: DeviceSample | HostSample | Rhythm) -> tuple[bool, ...]:
 def _figures_with(
     columns: tuple[bool, ...], host: tuple[bool, ...], rhythm: tuple[bool, ...] | None
 ) -> frozenset[str]:
-    """The columns of devices that are known, and the figures that can be read where just these fields are."""
+    """Return the known device columns, and the figures that can be read from exactly these fields."""
     devices = DeviceSample(*((1,) if is_known else None for is_known in columns))
     pulse = Pulse(
         0,

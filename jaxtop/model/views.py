@@ -1,4 +1,4 @@
-"""What the model says, put the way it is shown: runs, hosts in order, devices, meshes."""
+"""Views of the model for display: runs, hosts in order, devices, meshes."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
 
-# Launches a second are of about so long, or of two pulses where these are rarer.
+# Launches a second are measured over about this long, or over two pulses if these are less frequent.
 RATE_SECONDS = 10.0
 
 
 def interval(cluster: Cluster) -> float:
-    """The seconds between two pulses of the host that tells most often."""
+    """Return the shortest pulse interval of any host, in seconds."""
     hellos = [host.hello for host in cluster.hosts.values() if host.hello]
     return min((hello.interval_ms for hello in hellos), default=1000) / 1000
 
 
 @dataclass(frozen=True)
 class Run:
-    """A program that runs on one or more processes."""
+    """A training job with one or more processes."""
 
     id: str
     name: str | None
@@ -50,10 +50,10 @@ class HostView:
     incarnation: int
 
 
-# Not frozen: thousands are made at each paint, and to freeze them would take five times as long.
+# Not frozen: thousands are created at each paint, and freezing them takes five times as long.
 @dataclass(slots=True)
 class DeviceView:
-    """A device with its latest figures; None where nobody knows."""
+    """A device with its latest figures; None where unknown."""
 
     run: str
     agent: str
@@ -80,17 +80,17 @@ class DeviceView:
     pulse: wire.Pulse = field(repr=False)
 
     def read(self, of: Figure) -> float | None:
-        """One of `DEVICE_FIGURES` or `HOST_FIGURES`."""
+        """Return one of `DEVICE_FIGURES` or `HOST_FIGURES`."""
         return of.read(self.pulse, self.position)
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells a device from all others: its agent and its id."""
+        """The identity of a device: its agent and its id."""
         return self.agent, self.id
 
     @property
     def used_share(self) -> float | None:
-        """Of what the allocator may use."""
+        """The used share of the memory that the allocator may use."""
         if self.used_bytes is None or not self.limit_bytes:
             return None
         return self.used_bytes / self.limit_bytes
@@ -98,7 +98,7 @@ class DeviceView:
 
 @dataclass(frozen=True)
 class MeshView:
-    """A mesh that live arrays of a run lie on; devices in row-major order of the axes."""
+    """A mesh that live arrays of a run are placed on; devices in row-major order of the axes."""
 
     run: str
     axes: tuple[tuple[str, int], ...]
@@ -110,7 +110,7 @@ class MeshView:
         return {device_id: i for i, device_id in enumerate(self.device_ids)}
 
     def coordinates(self, device_id: int) -> tuple[int, ...] | None:
-        """Where a device stands in the mesh."""
+        """Return the coordinates of a device in the mesh."""
         rest = self.positions.get(device_id)
         if rest is None:
             return None
@@ -122,7 +122,7 @@ class MeshView:
 
 
 def runs(cluster: Cluster) -> list[Run]:
-    """All runs, by name and id, each with its processes in order; sorted once for each state of the model."""
+    """Return all runs by name and id, with processes in order. They are cached until the model changes."""
     known = cluster.known_runs
     if known is None or known[0] != cluster.changes:
         known = cluster.known_runs = cluster.changes, _runs(cluster)
@@ -140,7 +140,7 @@ def _runs(cluster: Cluster) -> list[Run]:
 
 
 def _members(cluster: Cluster) -> dict[str, list[Host]]:
-    """The hosts by run; one that does not know its run yet counts with those of its name that lack one."""
+    """Return the hosts by run. A host without a run id joins a run of its name that lacks a process."""
     found: dict[str, list[Host]] = {}
     by_name: dict[str | None, dict[str, list[Host]]] = {}
     for host in sorted(cluster.hosts.values(), key=lambda host: (host.run is None, _order(host))):
@@ -156,7 +156,7 @@ def _members(cluster: Cluster) -> dict[str, list[Host]]:
 
 
 def _lack(members: list[Host], host: Host) -> bool:
-    """Whether the run of these has room for one more, and for this one; those that are over leave theirs."""
+    """Return whether a run has room for this host; processes that have exited free their places."""
     count = members[0].process_count or host.process_count
     index = host.process_index
     there = [each for each in members if not is_over(each)]
@@ -165,18 +165,18 @@ def _lack(members: list[Host], host: Host) -> bool:
 
 
 def hosts(cluster: Cluster) -> list[Host]:
-    """The hosts of all runs, in order; of a process that was started again, the newest."""
+    """Return the hosts of all runs, in order; of a process that was started again, the newest."""
     return [view.host for run in runs(cluster) for view in run.hosts]
 
 
-# The devices of a host as they were derived, with what they were derived from.
+# The derived devices of each host, with the inputs of the derivation.
 Known = dict[str, tuple["Host", "State", list["DeviceView"]]]
 
 
 def devices(cluster: Cluster, now: float, known: Known | None = None) -> list[DeviceView]:
-    """The devices of all runs, by process and in the order of JAX.
+    """Return the devices of all runs, by process and in the order of JAX.
 
-    Who asks often hands in a `known` and keeps it: only what changed is derived again.
+    Frequent callers pass the same `known` each time: only what changed is derived again.
     """
     known = {} if known is None else known
     found: list[DeviceView] = []
@@ -218,7 +218,7 @@ def present(device: DeviceView, *, is_past: bool = False) -> DeviceView:
 
 
 def launch_rate(cluster: Cluster, agent: str) -> float | None:
-    """Launches per second of a host, of late; None while they were not counted twice."""
+    """Return a host's recent launches per second; None until they were counted twice."""
     host = cluster.hosts.get(agent)
     since = None if host is None or _is_blind(host) else host.launches_since
     samples = cluster.history.get(agent, ())
@@ -233,35 +233,35 @@ def launch_rate(cluster: Cluster, agent: str) -> float | None:
 
 
 def _is_blind(host: Host) -> bool:
-    """Whether its launches are not counted: that the counters stand still says nothing then."""
+    """Return whether launches are not counted: constant counters mean nothing then."""
     return host.hello is not None and host.hello.sources.get("launches", "").startswith("off")
 
 
 def memory_history(cluster: Cluster, agent: str, position: int) -> list[int | None]:
-    """Bytes in use of one device, oldest first."""
+    """Return the bytes in use of one device, oldest first."""
     return [figure(sample.used_bytes, position) for sample in cluster.history.get(agent, ())]
 
 
 def figure(column: tuple[int | None, ...] | None, position: int) -> int | None:
-    """One device's entry of a column that may be unknown as a whole."""
+    """Return one device's entry of a column that may be unknown as a whole."""
     return column[position] if column is not None and position < len(column) else None
 
 
 def scaled(value: int | None, unit: int) -> float | None:
-    """A figure out of its small unit; unknown stays unknown."""
+    """Return a figure converted from its small unit; unknown stays unknown."""
     return None if value is None else value / unit
 
 
 def meshes(cluster: Cluster) -> list[MeshView]:
-    """The distinct meshes of all runs, largest first."""
-    # By identity: the fold made equal meshes one, and a thousand hosts report the same few.
+    """Return the distinct meshes of all runs, largest first."""
+    # By identity: the fold shares equal meshes, and a thousand hosts report the same few.
     found = {(run_of(host), id(mesh)): mesh for host in hosts(cluster) for mesh in host.arrays.meshes}
     views = [mesh_view(run, mesh) for (run, _), mesh in found.items() if _is_whole(mesh)]
     return sorted(views, key=lambda mesh: (mesh.run, -len(mesh.device_ids), mesh.axes, mesh.device_ids))
 
 
 def run_of(host: Host) -> str:
-    """The id of its run; a host that does not know one is a run by itself."""
+    """Return the id of a host's run; a host without one is a run by itself."""
     return host.run or host.agent
 
 
@@ -324,5 +324,5 @@ def _is_whole(mesh: wire.Mesh) -> bool:
 
 @lru_cache(maxsize=256)
 def mesh_view(run: str, mesh: wire.Mesh) -> MeshView:
-    """The mesh of a run with its devices named."""
+    """Return the mesh of a run with its device ids expanded."""
     return MeshView(run, mesh.axes, wire.unpack_ids(mesh.device_ids))

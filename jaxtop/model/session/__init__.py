@@ -1,1 +1,1 @@
-"""A session as a whole: its summary over time, and the difference of two moments."""
+"""A session as a whole: its summary over time, and the difference between two moments."""

@@ -30,7 +30,7 @@ _INDEX = re.compile(r"\[\d+\]")
 
 
 class Kind(StrEnum):
-    """What a change is about, in the order in which changes are told."""
+    """The subject of a change, in the order in which changes are listed."""
 
     HOST = "host"
     PROGRAM = "program"
@@ -52,10 +52,10 @@ class Then(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something that is not as it was.
+    """A difference between two moments.
 
-    `before` and `after` are launches where it is about launches, elsewhere the bytes of all devices together;
-    None where nobody knew. Of arrays `counts` says how many there were, too.
+    `before` and `after` are numbers of launches if the change is about launches, and otherwise bytes on all
+    devices together; None where unknown. For arrays, `counts` holds their numbers before and after.
     """
 
     kind: Kind
@@ -76,13 +76,13 @@ class Change:
 
     @property
     def weight(self) -> int:
-        """How much it matters among those of its kind."""
+        """The importance of the change among those of its kind."""
         grown = self.grown
         return abs(grown) if grown is not None else max(self.before or 0, self.after or 0)
 
 
 def difference(before: Then, after: Then) -> list[Change]:
-    """All that changed, by kind, and what changed most first."""
+    """Return all changes, by kind and then by size, largest first."""
     found = [
         *_of_hosts(before, after),
         *_of_programs(before, after),
@@ -120,7 +120,7 @@ def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
 
 
 class _Known:
-    """The hosts of a cluster: by their agents, or by their places if a process was started again."""
+    """The hosts of a cluster, by agent, or by process index if a process was started again."""
 
     def __init__(self, cluster: Cluster) -> None:
         members = hosts(cluster)
@@ -136,7 +136,7 @@ def _place(host: Host) -> tuple[str, int | None]:
 
 
 def _silent(then: Then, has_told: Callable[[Host], bool]) -> set[str]:
-    """The runs of which there are hosts, none of which has told this."""
+    """Return the runs that have hosts, none of which has reported this."""
     members = hosts(then.cluster)
     return {run_of(host) for host in members} - {run_of(host) for host in members if has_told(host)}
 
@@ -152,7 +152,7 @@ def _has_census(host: Host) -> bool:
 def _pairs(
     was: Mapping[Key, Value], now: Mapping[Key, Value]
 ) -> Iterator[tuple[Key, Value | None, Value | None]]:
-    """Each that there was or is, with what it was and is."""
+    """Return each key of either mapping, with its values before and after."""
     return ((key, was.get(key), now.get(key)) for key in dict.fromkeys(chain(now, was)))
 
 
@@ -183,14 +183,14 @@ def _of_memory(before: Then, after: Then) -> Iterator[Change]:
     was, now = _parts(before), _parts(after)
     for run, earlier, later in _pairs(was, now):
         for part in PARTS:
-            if part is not Part.FREE:  # it is what the others leave
+            if part is not Part.FREE:  # free memory follows from the other parts
                 held = (earlier or {}).get(part), (later or {}).get(part)
                 if held[0] != held[1] and any(held):
                     yield Change(Kind.MEMORY, run, part, _moved(*held, earlier is None, later is None), *held)
 
 
 def _parts(then: Then) -> dict[str, dict[Part, int]]:
-    """What the devices of each run hold, by parts; those of which nobody knows are left out."""
+    """Return what the devices of each run hold, by parts; unknown parts are left out."""
     found: dict[str, dict[Part, int]] = {}
     for view in memory(then.cluster, _present(then)):
         sums = found.setdefault(view.device.run, {})
@@ -202,7 +202,7 @@ def _parts(then: Then) -> dict[str, dict[Part, int]]:
 
 
 def _present(then: Then) -> list[DeviceView]:
-    # What its devices hold went with its process.
+    # The memory of an exited process is free again.
     return [device for device in devices(then.cluster, then.at) if device.state not in OVER]
 
 
@@ -230,7 +230,7 @@ def _moved(before: int | None, after: int | None, is_new: bool = False, is_gone:
 
 
 class _Held(NamedTuple):
-    """Arrays that are alike but for the indices in their names."""
+    """The bytes and the number of arrays that differ only in the indices in their names."""
 
     bytes: int = 0
     number: int = 0
@@ -279,7 +279,7 @@ def _held(cluster: Cluster) -> dict[tuple[str, ...], _Held]:
 
 
 def _of_launches(before: Then, after: Then) -> Iterator[Change]:
-    """By function, of the process that launched it most: processes of a run launch together."""
+    """Yield the launches of each function, from the process that launched it most: they launch together."""
     most: dict[tuple[str, str], Change] = {}
     for host in hosts(after.cluster):
         earlier = _launches(before, host)
@@ -296,7 +296,7 @@ def _of_launches(before: Then, after: Then) -> Iterator[Change]:
 
 
 def _launches(then: Then, host: Host) -> Mapping[str, int] | None:
-    """What a process had launched by then; None where nobody knew."""
+    """Return the launch counts of a process at that time; None where unknown."""
     earlier = then.cluster.hosts.get(host.agent)
     if earlier is not None and earlier.pulse_at is not None:
         return earlier.launches

@@ -1,4 +1,4 @@
-"""A whole session at a glance: how many hosts lived, how full the fullest device was, what happened."""
+"""A whole session in brief: how many hosts were live, how full the fullest device was, what happened."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from jaxtop.model.fold import Cluster, LoggedEvent
 
-# Enough for any terminal; neighbours are put together beyond it.
+# Enough for any terminal. Beyond it, neighbouring bins are merged.
 MOST_BINS = 2_000
 MOST_EVENTS = 5_000
 
 
 class Bin(NamedTuple):
-    """A stretch of time: the fewest hosts live, of how many; the most bytes on a device; all launches."""
+    """A period: the fewest live hosts, the expected hosts, the most bytes on a device, and all launches."""
 
     at: float
     until: float
@@ -31,18 +31,18 @@ class Bin(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """Stretches and events of a session, in their order."""
+    """The bins and events of a session, in order."""
 
     bins: tuple[Bin, ...] = ()
     events: tuple[LoggedEvent, ...] = ()
 
     def followed_by(self, later: SessionSummary) -> SessionSummary:
-        """Both, one after the other, as coarse as needed."""
+        """Return both summaries as one, with bins merged as needed."""
         both = SessionSummary((*self.bins, *later.bins), (*self.events, *later.events)[-MOST_EVENTS:])
         return both.coarser(MOST_BINS)
 
     def coarser(self, most: int) -> SessionSummary:
-        """The same in so many stretches at most."""
+        """Return the same summary with at most this many bins."""
         bins = self.bins
         while len(bins) > most:
             bins = _halved(bins)
@@ -67,7 +67,7 @@ def _joined(first: Bin, second: Bin) -> Bin:
 
 
 def bin_of(cluster: Cluster, at: float, until: float) -> Bin:
-    """What a cluster is like at the end of a stretch of time."""
+    """Return the state of a cluster at the end of a period."""
     used, launches, live, expected = [], 0, 0, 0
     for run in runs(cluster):
         expected += max(run.process_count or 0, len(run.hosts))
@@ -82,7 +82,7 @@ def bin_of(cluster: Cluster, at: float, until: float) -> Bin:
 
 @dataclass
 class Observer:
-    """Watches a cluster as it is folded, and tells what happened since it was asked last."""
+    """Samples a cluster as it is folded, and returns what happened since the previous call."""
 
     every: float = 2.0
     _since: float | None = None
@@ -90,7 +90,7 @@ class Observer:
     _seen: LoggedEvent | None = None
 
     def observe(self, cluster: Cluster, now: float) -> None:
-        """Take note of the cluster, now and then."""
+        """Add a bin if the last one is `every` seconds old."""
         if self._since is None:
             self._since = now
         elif now - self._since >= self.every:
@@ -98,7 +98,7 @@ class Observer:
             self._since = now
 
     def take(self, cluster: Cluster) -> SessionSummary:
-        """What happened since the last call."""
+        """Return what happened since the last call."""
         events = tuple(self._new(cluster))
         if events:
             self._seen = events[-1]
