@@ -194,7 +194,7 @@ def _standstill(run: str, episode: Episode) -> wire.PastStandstill:
 
 
 def episode_of(past: wire.PastStandstill) -> Episode:
-    """The standstill that was put into a message."""
+    """Return the episode from a message."""
     told = None
     if past.at_ms is not None:
         try:

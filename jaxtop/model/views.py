@@ -194,9 +194,9 @@ def devices(cluster: Cluster, now: float, known: Known | None = None) -> list[De
 
 
 def present(device: DeviceView, *, is_past: bool = False) -> DeviceView:
-    """The device as it is now. The figures of an exited process are blanked.
+    """Return the device in its current state. The figures of an exited process are blanked.
 
-    If its whole run is past, what the device held at the end stays, as the arrays of the run do.
+    If the whole run has ended, the memory that the device held at its end stays, as the arrays of the run do.
     """
     if device.state not in OVER:
         return device

@@ -54,7 +54,7 @@ _Member = tuple[Way, "ArrayView"]
 
 
 class Node:
-    """All arrays whose ways begin alike, or a single one of them.
+    """All arrays whose ways share their first steps, or a single array.
 
     A node covers all steps up to the first at which its arrays differ, so no node has exactly one child.
     """

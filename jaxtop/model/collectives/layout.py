@@ -77,7 +77,7 @@ class Layout:
 
 
 def layouts(cluster: Cluster) -> dict[ProgramKey, Layout]:
-    """Return all programs with an inventory. They are derived again when `facts` of the hosts change."""
+    """Return all programs with an inventory. They are derived again when `facts` changes."""
     known = cluster.joining.layouts
     if known is None or known[0] != cluster.joining.facts:
         before = known[1] if known is not None else {}

@@ -76,7 +76,7 @@ def verdict(
     slack = STAYS if suspect == named else 1.0
     mark = slack * max(at_least_us, OF_LAUNCH * median(each.launch_us for each in recent))
     leads = [[_lead(each.waits, suspect) for each in window] for window in windows]
-    # For a named unit one window that disagrees is tolerated, but not as the first of the agreeing ones.
+    # For a named unit one window that disagrees is tolerated, but not as the oldest of the agreeing ones.
     odd = [i for i, each in enumerate(reversed(leads)) if median(each) < mark / 2]
     agreeing = next(iter(odd[suspect == named :]), len(leads))
     while agreeing - 1 in odd:

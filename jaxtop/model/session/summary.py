@@ -82,7 +82,7 @@ def bin_of(cluster: Cluster, at: float, until: float) -> Bin:
 
 @dataclass
 class Observer:
-    """Samples a cluster as it is folded, and returns what happened since the previous call."""
+    """Sample a cluster as it is folded, and return what happened between two calls of `take`."""
 
     every: float = 2.0
     _since: float | None = None

@@ -39,7 +39,8 @@ _LOST = {
 MISSED_WITHIN = 20.0
 # A compilation of at least this many seconds is a cause.
 COMPILES_FOR = 2.0
-# JAX launches ahead of the devices, but only so far: counters that are farther apart were not started alike.
+# JAX launches ahead of the devices by a limited number: counters that are farther apart began at different
+# moments.
 FARTHEST = 64
 MOST_PLACES, LONGEST_NAME = 3, 60
 # Without a rhythm, a run is stalled after this many seconds if its hosts differ in what they launched, or in
@@ -96,7 +97,7 @@ def _case(cluster: Cluster, run: str, at: float) -> _Case:
 
 
 class _Case:
-    """The hosts of a run that may be stalled, sorted by state."""
+    """The hosts of a run that may be stalled, grouped by state."""
 
     def __init__(self, members: Sequence[Host], at: float) -> None:
         self.at = at
@@ -174,7 +175,7 @@ class _Case:
             return False
         return running.seconds > TIMES_A_LULL * lull.longest_ms / 1000
 
-    # Who it is
+    # The cause
 
     def _missed(self) -> list[Host]:
         began = min(self.at - self._seconds(host) for host in self.stalled)
@@ -214,7 +215,7 @@ class _Case:
             busy = list(groups[1:]) if groups and len(groups[0].agents) > known / 2 else []
         return self._hosts(agent for group in busy for agent in group.agents)
 
-    # What is known
+    # Facts
 
     @cached_property
     def function(self) -> str:
@@ -255,7 +256,7 @@ class _Case:
         longest = max((host.pulse.at_ms - each.since_ms for each in host.pulse.compiling), default=0)
         return longest / 1000 + self._age(host) if host.pulse.compiling else 0.0
 
-    # How it is said
+    # Texts
 
     def _since(self) -> str:
         first = max(self.stalled, key=self._seconds)
