@@ -15,8 +15,8 @@ from jaxtop.model.views import run_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# The bounds on runs whose processes have all exited: runs, their processes, and seconds. The newest run is
-# always kept.
+# The bounds on runs whose processes have all exited: runs, their processes, and seconds. The newest of these
+# runs is kept whatever their number, and at any age if no live run is left.
 MOST_RUNS, MOST_PROCESSES, RUN_KEPT = 32, 512, 86_400.0
 # After this many seconds, a process that exited from a live run keeps only the fact that it exited.
 DETAILS_KEPT = 600.0

@@ -1,4 +1,4 @@
-"""Joins the windows of all hosts launch by launch, to find who waited and who came last.
+"""The windows of all hosts, joined launch by launch to find which units waited and which came last.
 
 An instance is identified by program, run id, op and round, which are the same on all hosts. The clocks of
 hosts are never compared. A launch is evaluated when every agent that reports windows has reported it, or when
