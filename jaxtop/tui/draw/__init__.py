@@ -1,1 +1,1 @@
-"""Renderables: values and a size in, text out. No widget, no app, no clock."""
+"""Renderables: functions from values and a size to text, without widgets, the app or the clock."""

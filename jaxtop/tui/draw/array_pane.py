@@ -1,4 +1,4 @@
-"""All that is known of one array, or of all arrays on a branch, beside the tree or below it."""
+"""The facts of one array, or the sums of all arrays on a branch, as a pane beside or below the tree."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
     from jaxtop.tui.draw.slices import Picture, Slices
 
-# From this width on the picture stands beside the facts.
+# From this width on, the picture is beside the facts.
 WIDE = 60
 
 
 @dataclass(frozen=True)
 class Pane:
-    """The lines, and where among them the picture is."""
+    """The lines of the pane, and the position of the picture in them."""
 
     lines: tuple[Text, ...] = ()
     picture: Picture | None = None
@@ -34,7 +34,7 @@ class Pane:
     y: int = 0
 
     def device_at(self, x: int, y: int) -> int | None:
-        """The device whose cell is there."""
+        """Return the device whose cell is at this position."""
         return None if self.picture is None else self.picture.device_at(x - self.x, y - self.y)
 
 
@@ -48,7 +48,7 @@ def pane(
     pointed: int | None = None,
     note: str = "",
 ) -> Pane:
-    """In the room there is; the last line is about the device that is pointed at, or says the note."""
+    """Return the pane for this size. Its last line describes the device under the mouse, or is the note."""
     view = node.view
     if width < 1 or height < 2:
         return Pane()
@@ -67,7 +67,7 @@ def pane(
 
 
 def _below(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
-    """The picture below the facts, and below it what its letters mean."""
+    """Return the facts, the picture below them, and the legend of its letters below that."""
     lines = _facts(view, ink, width)
     if known is None:
         return Pane((*lines, Text(), Text(_unknown(view), ink.muted)))
@@ -85,7 +85,7 @@ def _below(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: 
 
 
 def _beside(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
-    """Facts, picture, and what its letters mean, side by side."""
+    """Return the facts, the picture, and the legend of its letters side by side."""
     left = min(max(33, width * 2 // 5), 40)
     facts = fitted(_facts(view, ink, left), left, height)
     if known is None:
@@ -145,7 +145,7 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
 
 
 def _sums(node: Node, ink: Ink) -> list[Text]:
-    """What the arrays of a branch are together."""
+    """Return the sums of the arrays of a branch, and the facts that they share."""
     seconds = max((view.grown_s for view in node.views if view.grown_s is not None), default=None)
     return [
         Text(node.label, ink.bold),
@@ -165,7 +165,7 @@ def _sums(node: Node, ink: Ink) -> list[Text]:
 
 
 def growth(value: int | None) -> str:
-    """Bytes more or less than before."""
+    """Return the change in bytes, with its sign."""
     if value is None:
         return text.NA
     return f"+{text.size(value)}" if value > 0 else text.size(value)
@@ -181,7 +181,7 @@ def _growth(value: int | None, seconds: float | None, ink: Ink) -> Text:
 
 
 def _wrapped(name: str, width: int) -> list[str]:
-    """In two lines where one is not enough, between two parts of the path if that is where it may be cut."""
+    """Split a name that is too long into two lines, between two parts of its path where possible."""
     if len(name) <= width:
         return [name]
     first = ""

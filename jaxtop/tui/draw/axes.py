@@ -1,4 +1,4 @@
-"""A mesh as a grid of named axes: which device stands where, which pages there are, who shares a group."""
+"""A mesh as a grid of named axes: the place of each device, the pages, and the groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Pair(NamedTuple):
-    """The two axes that are drawn, by position; no rows where there is but one axis."""
+    """The two axes that are drawn, by position; `rows` is None if there is only one axis."""
 
     rows: int | None
     columns: int
@@ -25,7 +25,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """Axes with their sizes, and the members (ids, or places in a list) in row-major order of the axes."""
+    """Axes with their sizes, and the members (ids, or positions in a list) in row-major order of the axes."""
 
     axes: tuple[tuple[str, int], ...]
     members: tuple[int, ...]
@@ -37,31 +37,31 @@ class Grid:
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """How far apart neighbours along each axis are."""
+        """The distance between neighbours along each axis, in row-major order."""
         return tuple(prod(size for _, size in self.axes[i + 1 :]) for i in range(len(self.axes)))
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """The choices of two axes, that which shows most devices at once first; else the last two."""
+        """The pairs of axes, the one that shows most devices first; ties go to the last axes."""
         if len(self.axes) < 2:
             return (Pair(None, 0),)
         found = [Pair(*pair) for pair in permutations(range(len(self.axes)), 2)]
         return tuple(sorted(found, key=lambda pair: (-self._shown(pair), -pair.columns, -(pair.rows or 0))))
 
     def _shown(self, pair: Pair) -> float:
-        # Half a device more for axes in their own order, so that rows come before columns.
+        # Half a device is added if the axes are in their own order, so that this pair precedes its transpose.
         in_order = pair.rows is not None and pair.rows < pair.columns
         return self.size(pair.rows) * self.size(pair.columns) + (0.5 if in_order else 0.0)
 
     def size(self, axis: int | None) -> int:
-        """How long an axis is; that which is not there is 1 long."""
+        """Return the size of an axis; 1 for None."""
         return 1 if axis is None else self.axes[axis][1]
 
     def name(self, axis: int | None) -> str:
         return "" if axis is None else self.axes[axis][0]
 
     def coordinates(self, member: int) -> tuple[int, ...] | None:
-        """Where a member stands."""
+        """Return the index of a member along each axis."""
         place = self.places.get(member)
         if place is None:
             return None
@@ -70,21 +70,21 @@ class Grid:
         )
 
     def group(self, member: int, axis: int) -> tuple[int, ...]:
-        """The members that differ from this one along this axis only, itself among them."""
+        """Return the members that differ from this one only along this axis, including itself."""
         place, at = self.places[member], self.coordinates(member)
         assert at is not None
         first = place - at[axis] * self.strides[axis]
         return tuple(self.members[first + i * self.strides[axis]] for i in range(self.size(axis)))
 
     def others(self, pair: Pair) -> tuple[int, ...]:
-        """The axes that are not drawn: each of their combinations is a page."""
+        """Return the axes that are not drawn; each combination of their indices is a page."""
         return tuple(axis for axis in range(len(self.axes)) if axis not in pair)
 
     def pages(self, pair: Pair) -> int:
         return prod(self.size(axis) for axis in self.others(pair))
 
     def page_of(self, member: int, pair: Pair) -> int | None:
-        """The page on which a member is drawn."""
+        """Return the page on which a member is drawn."""
         at = self.coordinates(member)
         if at is None:
             return None
@@ -94,7 +94,7 @@ class Grid:
         return page
 
     def on_page(self, pair: Pair, page: int) -> tuple[tuple[str, int], ...]:
-        """What the axes that are not drawn stand at on this page."""
+        """Return the axes that are not drawn, with their indices on this page."""
         found = []
         for axis in reversed(self.others(pair)):
             page, index = divmod(page, self.size(axis))
@@ -102,7 +102,7 @@ class Grid:
         return tuple(reversed(found))
 
     def table(self, pair: Pair, page: int) -> tuple[tuple[int, ...], ...]:
-        """The members of a page, row by row."""
+        """Return the members of a page, row by row."""
         fixed = self.on_page(pair, page)
         first = sum(
             index * self.strides[axis] for axis, (_, index) in zip(self.others(pair), fixed, strict=True)
@@ -116,10 +116,10 @@ class Grid:
 
 
 def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
-    """The devices of a run where they physically are; None where they do not say.
+    """Return the devices of a run at their physical coordinates; None if no device reports any.
 
-    x runs across and y down, as on a map. What comes before these are pages: slices, each with coordinates of
-    its own; cores, where several share a chip; and the dimensions beyond.
+    x runs across and y down, as on a map. The axes before these make pages: slices, each with its own
+    coordinates; cores, if several share a chip; and the other dimensions.
     """
     placed = [(i, device) for i, device in enumerate(devices) if device.run == run and device.coords]
     if not placed:
@@ -134,7 +134,7 @@ def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
     sizes = [max(spot[d] for spot in spots) - low[d - 1] + 1 for d in range(1, dimensions + 1)]
     cores = max(len(found) for found in spots.values())
     if len(slices) * cores * prod(sizes) > 64 * len(placed):
-        return None  # coordinates so far apart are no grid
+        return None  # the coordinates are too sparse for a grid
     members = [MISSING] * (len(slices) * cores * prod(sizes))
     for spot, found in spots.items():
         place = 0
@@ -148,7 +148,7 @@ def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
 
 
 def _cores(devices: Sequence[DeviceView], found: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """The devices of one spot with the number of their core; in the order they have, if they do not say."""
+    """Return the devices at one spot with their core numbers; in list order if they report none."""
     said = [devices[i].core_on_chip for i in found]
     numbers = [each for each in said if each is not None and 0 <= each < most]
     if len(set(numbers)) == len(found):

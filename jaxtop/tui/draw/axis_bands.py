@@ -1,4 +1,4 @@
-"""Two axes as rows and columns with their indices; an axis that is too long is cut into bands."""
+"""Two axes as rows and columns with indices; an axis that is too long is cut into bands."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 def by_axes(table: Sequence[Sequence[int]], names: tuple[str, str], room: Room) -> Plan:
-    """Rows and columns with their indices, in the largest cells with which all fit.
+    """Plan rows and columns with indices, in the largest cells that fit.
 
     An axis that is too long is cut into bands: of columns, one below the other, or of rows, side by side.
-    A single axis in small cells goes on from line to line, as text does.
+    A single axis in small cells wraps from line to line, as text does.
     """
     rows, columns = len(table), len(table[0])
     for tile in tiles(room):
@@ -40,7 +40,7 @@ def by_axes(table: Sequence[Sequence[int]], names: tuple[str, str], room: Room) 
 
 
 class _Bands(NamedTuple):
-    """So many rows and columns in a band. Rows are called by their number, or by so many times it."""
+    """The number of rows and columns in a band. The label of a row is its number times the stride."""
 
     rows: int
     columns: int
@@ -68,7 +68,7 @@ def _rows_in_bands(rows: int, columns: int, room: Room, tile: Tile) -> _Bands | 
 
 
 def _line_length(columns: int, name: str, room: Room, tile: Tile) -> int:
-    """How much of a single axis goes on a line: a round number, if all of it then fits."""
+    """Return how many devices of a single axis go on a line: a round number if the axis then fits."""
     most = max(1, room.width - _axis_margin(columns, (name, name)))
 
     def fits(count: int) -> bool:
@@ -79,14 +79,14 @@ def _line_length(columns: int, name: str, room: Room, tile: Tile) -> int:
 
 
 def _nice_count(most: int, all_of_them: int) -> int:
-    """A round number of rows or columns a band, if that makes no band more."""
+    """Return a round number of rows or columns per band, if that does not add a band."""
     bands = ceil(all_of_them / most)
     nice = (step * (most // step) for step in NICE if step <= most)
     return next((count for count in nice if ceil(all_of_them / count) == bands), most)
 
 
 def _axis_margin(rows: int, names: tuple[str, str]) -> int:
-    """Room for the indices of the rows; none where there are no rows."""
+    """Return the width for the indices of the rows; 0 if there are no rows."""
     if not names[0]:
         return 0
     return max(len(names[0][:LONGEST_AXIS_NAME]) + 2, len(str(rows - 1))) + 1
@@ -127,7 +127,7 @@ def _place_axes(
 def _row_labels(at: tuple[int, int], margin: int, tile: Tile, rows: range, stride: int) -> Iterator[Label]:
     x, y = at
     step = 2 if tile.level is Level.HALF else 1
-    # In a box the index stands beside the value.
+    # In a box, the index is on the line of the value.
     drop = 1 if tile.height > 1 else 0
     for i, row in enumerate(rows[::step]):
         last = min(row + step, rows.stop)

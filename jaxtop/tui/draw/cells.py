@@ -1,4 +1,4 @@
-"""The mesh as lines: a plan, a reading and a palette in; strips out."""
+"""The mesh as lines: turns a plan, a reading and a palette into strips."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scene:
-    """All that the lines are made from."""
+    """Everything that the lines depend on."""
 
     plan: Plan
     devices: Sequence[DeviceView]
     reading: Reading
     ink: Ink
-    # The state of each row, where rows are hosts.
+    # The state of each row, if rows are hosts.
     states: Sequence[State] = ()
     selected: int | None = None
     peers: frozenset[int] = field(default_factory=frozenset)
     id_width: int = 2
-    # What else a large cell says of its device, and the history of its memory, as they are now.
+    # The current note that a large cell shows for its device, and the current history of its memory.
     note: Callable[[int], str] = str
     history: Callable[[int], Sequence[int | None]] = lambda _: ()
-    # The line for the history of each device, where cells have one.
+    # The line with the history of each device, if the cells are tall enough for one.
     trends: tuple[str, ...] = ()
 
     @cached_property
     def codes(self) -> list[int]:
-        """The reading's codes, with the marks of the selected device and its peers."""
+        """The codes of the reading, with the marks of the selected device and its peers."""
         codes = list(self.reading.codes)
         for peer in self.peers:
             codes[peer] += PEER
@@ -59,7 +59,7 @@ class Scene:
 
 
 def planned(scene: Scene, plan: Plan) -> Scene:
-    """The scene in its places."""
+    """Return the scene with this plan."""
     trends: tuple[str, ...] = ()
     if plan.tile.height >= TALL_BOX:
         room = plan.tile.width - 4
@@ -68,7 +68,7 @@ def planned(scene: Scene, plan: Plan) -> Scene:
 
 
 def _trend(scene: Scene, device: int, room: int) -> str:
-    """The history of the memory; beside another metric with the figure, so that it is seen whose it is."""
+    """Return the history of the memory; beside another metric, the used memory precedes it as a label."""
     view = scene.devices[device]
     if scene.reading.metric.name.startswith("memory"):
         return sparkline(scene.history(device), room)
@@ -77,7 +77,7 @@ def _trend(scene: Scene, device: int, room: int) -> str:
 
 
 def paint(scene: Scene, y: int) -> Strip:
-    """One line of the plan."""
+    """Draw one line of the plan."""
     segments: list[Segment] = []
     x = 0
     if not 0 <= y < scene.plan.height:
@@ -96,7 +96,7 @@ def paint(scene: Scene, y: int) -> Strip:
 
 
 def changed_lines(before: Scene, after: Scene) -> set[int] | None:
-    """The lines that read differently now; None for all of them."""
+    """Return the lines that changed; None if all did."""
     plan, fine = after.plan, after.plan.tile.level <= Level.CHIP
     if before.plan is not plan or before.ink is not after.ink:
         return None
@@ -119,7 +119,7 @@ def _differing(before: Sequence[object], after: Sequence[object]) -> set[int]:
 
 
 def _of_label(scene: Scene, label: Label) -> tuple[bool, Sequence[State]]:
-    """What a label depends on: whether the selected device is in its row or column, and states."""
+    """Return what a label depends on: whether the selected device is in its row or column, and the states."""
     cell = scene.plan.by_device.get(scene.selected) if scene.selected is not None else None
     at = None if cell is None else (cell.row if label.role == "row" else cell.column)
     highlit = label.role != "axis" and at is not None and label.first <= at < label.last
@@ -204,12 +204,12 @@ def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segme
         return Segment(word.ljust(room), ink.style(ink.colour(code)))
     share = scene.reading.share(device) if device >= 0 else None
     if share is not None and not scene.reading.metric.is_amount:
-        share = 1.0  # a length would say how much
+        share = 1.0  # a length would suggest an amount
     return Segment(bar(share, room), ink.style(ink.colour(code), ink.panel))
 
 
 def _texts(scene: Scene, device: int, room: int) -> tuple[str, str]:
-    """What a cell calls its device, and the value in the room there is."""
+    """Return the name of the device and its value, for a cell of this width."""
     if device < 0:
         return ("?", "not met") if scene.reading.codes[device] == ABSENT else (" ", "")
     view = scene.devices[device]
@@ -224,7 +224,7 @@ def _sign(code: int) -> str:
 
 
 def _on(ink: Ink, code: int, *, underline: bool) -> Style:
-    """Text on the colour of a value."""
+    """Return the style of text on the colour of a value."""
     if code in (ABSENT, EMPTY):
         return ink.muted
     if code >= STEPS:
@@ -253,7 +253,7 @@ def _label(scene: Scene, label: Label) -> Iterable[Segment]:
 
 
 def worst(states: Sequence[State]) -> State:
-    """The state that a person should know of first."""
+    """Return the most severe state."""
     return min(states, key=BY_SEVERITY.index, default=State.LIVE)
 
 

@@ -1,4 +1,4 @@
-"""All that is known of one collective: what it costs, who is late, and how long each member waits."""
+"""The facts of one collective: its cost, its straggler, and the wait of each member."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.timeline import Timeline
     from jaxtop.tui.draw.ink import Ink
 
-# From this width on the strips stand beside the facts.
+# From this width on, the strips are beside the facts.
 WIDE = 100
 FACTS = 54
-# In no more lines than this, some facts share one.
+# Up to this height, some facts share a line.
 SHORT = 6
-# With fewer lines for groups, what they are is not said.
+# With fewer lines for groups, their title is omitted.
 ROOM_FOR_TITLE = 4
-# Of a group so many members are written at most.
+# Members of larger groups are listed by wait.
 MOST_MEMBERS = 64
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A collective, the last launches of its program, and how many hosts are not among these."""
+    """A collective, the last launches of its program, and the number of hosts not included in these."""
 
     view: CollectiveView
     timeline: Timeline
     name: Callable[[str], str]
     hidden: int = 0
-    # Why there are no times, where there are none.
+    # The reason why there are no times, if there are none.
     untimed: str = ""
-    # The bus bandwidth that a probe measured for such a collective.
+    # The bus bandwidth that a probe measured for this kind of collective.
     probed_busbw: float | None = None
 
 
 def strips_room(width: int, height: int) -> tuple[int, int]:
-    """The room for strips in a pane of this size."""
+    """Return the width and height for strips in a pane of this size."""
     if width >= WIDE:
         return width - FACTS - GAP, height
     return width, max(2, height // 2)
 
 
 def pane(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
-    """In the room there is."""
+    """Return the lines of the pane for this size."""
     if width < 1 or height < 1:
         return []
     room, lines = strips_room(width, height)
@@ -104,7 +104,7 @@ def _place(view: CollectiveView, ink: Ink) -> Text:
 
 
 def axes_in_words(view: CollectiveView) -> str:
-    """The axes that it goes along; with a sign where the groups are only parts of these."""
+    """Return the axes of a collective, with "part of" if its groups cover only parts of these."""
     if view.axes is None:
         return text.NA
     named = "+".join(view.axes) or "one device"
@@ -112,7 +112,7 @@ def axes_in_words(view: CollectiveView) -> str:
 
 
 def straggler_in_words(view: CollectiveView) -> str:
-    """Who comes last; how far from a verdict it is; or that nobody does."""
+    """Return the straggler, "nobody" if there is none, or that there is too little data to tell."""
     if view.straggler is not None:
         return f"{LATE} {who(view.straggler)} {text.share(view.straggler.share)}"
     if not view.samples or not view.is_judged:
@@ -150,14 +150,14 @@ def _times(view: CollectiveView, ink: Ink) -> Text:
 
 
 def by_wait(view: CollectiveView) -> list[int]:
-    """The numbers of its groups, the one whose members wait longest first; without waits in their order."""
+    """Return the group numbers, the longest wait first; groups without waits come last, in order."""
     waits = view.waits_us
     longest = [max((waits.get(each, -1) for each in group), default=-1) for group in view.groups]
     return sorted(range(len(longest)), key=lambda number: -longest[number])
 
 
 def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]:
-    """A line a group: its sign on the mesh, and each member with its wait."""
+    """Return one line per group: its sign on the mesh, and each member with its wait."""
     if not view.groups:
         return [Text("who takes part is not known", ink.muted)] if room > 0 else []
     ordered, signs = by_wait(view), Signs(len(view.groups))
@@ -168,7 +168,7 @@ def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]
     left = max(0, room - len(lines))
     more = len(ordered) > left > 1
     shown = ordered[: left - more]
-    if len(shown) > 1:  # the others in the order of their signs, or they would change places all the time
+    if len(shown) > 1:  # the others are in order of their signs: sorted by wait, they would move all the time
         shown = [shown[0], *sorted(shown[1:])]
     for number in shown:
         line = Text(no_wrap=True, end="")
@@ -181,7 +181,7 @@ def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]
 
 
 def _members(view: CollectiveView, group: Sequence[int], ink: Ink, width: int) -> Text:
-    """In their order; where there is no room for all those that wait least first: others wait for them."""
+    """Return the members in order; if not all fit, those with the least wait first: others wait for them."""
     late, waits = view.straggler, view.waits_us
 
     def word(device_id: int) -> str:

@@ -1,4 +1,4 @@
-"""All that is known of one device, as a column beside the mesh or as a strip below it."""
+"""The detail of one device, as a column beside the mesh or as a strip below it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.hardware import Trend
     from jaxtop.tui.draw.ink import Ink
 
-# From this width on the sections stand side by side.
+# From this width on, the sections are side by side.
 WIDE = 56
 _SOURCES = {"allocator": "allocator", "arrays": "sum of live arrays"}
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A device, the host it is on, the meshes that it is in (by device ids), and its figures until now."""
+    """A device, its host, the meshes that contain it (by device ids), and its recent figures."""
 
     device: DeviceView
     host: Host
@@ -40,13 +40,13 @@ class Subject:
     marked: tuple[Grid, int] | None = None
     history: tuple[int | None, ...] = ()
     seconds: float = 0.0
-    # The recent past of any other figure, read only if there is room to show it.
+    # Returns the recent values of any other figure; called only if they are shown.
     trend: Trend = lambda _: ()
     probed: ProbedDevice | None = None
 
 
 def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
-    """The detail in the room there is."""
+    """Draw the detail for this size."""
     pulse, position, gone = subject.device.pulse, subject.device.position, subject.device.state in OVER
     if width >= WIDE:
         third = (width - 2 * GAP) // 3
@@ -97,7 +97,7 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
 
 
 def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:
-    """Where the device stands in each mesh, and with which devices it shares a group."""
+    """Return the coordinates of the device in each mesh, and the devices that share a group with it."""
     if not subject.meshes:
         return [_title("mesh", "none: no live array is on one", ink)]
     lines: list[Text] = []
@@ -158,7 +158,7 @@ def _host(subject: Subject, ink: Ink) -> list[Text]:
     cpu = None if gone or device.host_cpu_percent is None else device.host_cpu_percent / 100
     machine = None if gone else device.pulse.host.machine_cpu_permille
     step = host.pulse.step
-    # Only a script that tells of its steps gives them numbers.
+    # Steps have numbers only if the script reports them.
     paces = [("step", text.number(step.index))] if step else []
     if device.state is State.LIVE and (pace := pace_of(host)) is not None:
         paces.append(("" if step else "steps", text.rate(pace)))
@@ -173,12 +173,12 @@ def _host(subject: Subject, ink: Ink) -> list[Text]:
 
 
 def axes_in_words(axes: Sequence[tuple[str, int]]) -> str:
-    """`data 4 × model 2`."""
+    """Return axes with their sizes, such as `data 4 × model 2`."""
     return " × ".join(f"{name} {size}" for name, size in axes)
 
 
 def _wrapped(ids: Sequence[int], width: int, start: int) -> list[str]:
-    """All ids if two lines are enough for them; else those that tell most in one."""
+    """Return all ids if they fit in two lines; otherwise an abbreviated list in one line."""
     words, lines, room = list(map(str, ids)), [""], width - start
     for word in words:
         if len(lines[-1]) + len(word) > room:
@@ -190,7 +190,7 @@ def _wrapped(ids: Sequence[int], width: int, start: int) -> list[str]:
 
 
 def ids_in_words(ids: Sequence[int], room: int) -> str:
-    """All ids if there is room; else the first ones, the last, and how many they are."""
+    """Return all ids if they fit; otherwise the first ones, the last, and their number if that fits."""
     whole = " ".join(map(str, ids))
     if len(whole) <= room:
         return whole

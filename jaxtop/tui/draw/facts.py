@@ -1,4 +1,4 @@
-"""Facts in lines: each after its name, and columns of such lines side by side."""
+"""Lines of facts with their names, and columns of such lines side by side."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from jaxtop.tui.draw.ink import Ink
 
-# Between two columns.
+# The characters between two columns.
 GAP = 2
 
 
 def pairs(facts: Sequence[tuple[str, str]], ink: Ink) -> Text:
-    """Names and values in a line; a value that speaks for itself has an empty name."""
+    """Return names and values in one line; the name is empty if a value needs none."""
     line = Text(no_wrap=True, end="")
     for name, value in facts:
         if line.cell_len:
@@ -31,7 +31,7 @@ def pairs(facts: Sequence[tuple[str, str]], ink: Ink) -> Text:
 
 
 def side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> list[Text]:
-    """The columns, each of its width, as lines."""
+    """Join columns, each with its width, into lines."""
     lines = []
     for row in list(zip_longest(*(part for _, part in columns)))[:height]:
         line = Text(no_wrap=True, end="")
@@ -46,7 +46,7 @@ def side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> 
 
 
 def fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
-    """The lines there is room for, cut to the width."""
+    """Return the lines that fit in the height, cut to the width."""
     kept = list(lines[:height])
     for line in kept:
         printable(line).truncate(width, overflow="ellipsis")

@@ -1,4 +1,4 @@
-"""What the machine says of a device and of a host: what is known, with a word where something stands out."""
+"""The known hardware figures of a device and of a host; a word marks those that reached a threshold."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     Trend = Callable[[Figure], Sequence[float | None]]
 
-# Of fewer characters a sparkline shows nothing.
+# A shorter sparkline is not readable.
 SHORTEST_TREND, LONGEST_TREND = 6, 40
-# A limit that is everything, or that the figure itself says, is not told beside it.
+# The limit of a share is always 100%, so it is not shown.
 _LIMITLESS = frozenset({Unit.SHARE})
 _SHOWN = DEVICE_FIGURES[1:]  # the memory has a section of its own
 _FIRST = ("utilization", "power_w", "temperature_c")
-# What is told of a host, line by line.
+# The figures of a host, line by line.
 _OF_HOST = (
     (("CPU", "process_cpu_cores"), ("all", "machine_cpu"), ("load", "load")),
     (("memory", "memory_used_bytes"), ("held back", "held_back")),
@@ -44,7 +44,7 @@ _OF_HOST = (
 
 
 def of_level(level: Level, ink: Ink) -> Style:
-    """The style of something that stands out as much."""
+    """Return the style of a level."""
     colour = ink.palette.of_level(level)
     return ink.style(None if colour is None else Color.parse(colour), bold=level is Level.BAD or None)
 
@@ -52,7 +52,7 @@ def of_level(level: Level, ink: Ink) -> Style:
 def measured(
     figure: Figure, pulse: Pulse, position: int, ink: Ink, *, with_limit: bool = True
 ) -> Text | None:
-    """A figure, its limit, and a word where it has reached a threshold; None where nobody knows it."""
+    """Return a figure, its limit, and a word if it reached a threshold; None if the figure is unknown."""
     value, full = figure.read(pulse, position), figure.full(pulse, position)
     if value is None:
         return None
@@ -67,14 +67,14 @@ def measured(
 
 
 def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend) -> list[Text]:
-    """What is wrong, and a line for each known figure, with its recent past where there is room."""
+    """Return the faults, and a line for each known figure, with its recent values if they fit."""
     known = [(each, said) for each in _SHOWN if (said := measured(each, pulse, position, ink)) is not None]
     room = max((len(each.title) for each, _ in known), default=0)
     lines = _faults(pulse, position, ink)
     drawn = min(LONGEST_TREND, max(SHORTEST_TREND, width // 5))
     for figure, said in known:
         line = Text(f"{figure.title:<{room}} ", ink.muted, no_wrap=True, end="")
-        is_long = line.cell_len + said.cell_len > width  # then the word says more than the limit
+        is_long = line.cell_len + said.cell_len > width  # the word is more useful than the limit
         brief = measured(figure, pulse, position, ink, with_limit=False) if is_long else None
         line.append_text(brief or said)
         if line.cell_len + 1 + drawn <= width:
@@ -85,7 +85,7 @@ def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend
 
 
 def device_words(pulse: Pulse, position: int, ink: Ink, width: int) -> list[Text]:
-    """The same in as few lines as can be: what is wrong in words, then the figures side by side."""
+    """Return the same in as few lines as possible: the faults in words, then the figures side by side."""
     lines = _faults(pulse, position, ink)
     line = Text(no_wrap=True, end="")
     for figure in sorted(_SHOWN, key=lambda each: each.name not in _FIRST):
@@ -103,7 +103,7 @@ def device_words(pulse: Pulse, position: int, ink: Ink, width: int) -> list[Text
 
 
 def _faults(pulse: Pulse, position: int, ink: Ink) -> list[Text]:
-    """What slows the device down, and the errors of its memory."""
+    """Return what slows the device down, and the errors of its memory."""
     lines = []
     found = slowed(pulse, position)
     if found is not None and found[0]:
@@ -117,7 +117,7 @@ def _faults(pulse: Pulse, position: int, ink: Ink) -> list[Text]:
 
 
 def host_lines(pulse: Pulse, ink: Ink, width: int) -> list[Text]:
-    """The machine, or the container, and what the process takes of it."""
+    """Return the figures of the machine or the container, and the share that the process uses."""
     sample = pulse.host
     lines = [_facts(pulse, ink, width, facts) for facts in _OF_HOST]
     if sample.cores_milli is not None:
@@ -127,7 +127,7 @@ def host_lines(pulse: Pulse, ink: Ink, width: int) -> list[Text]:
 
 
 def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, str]]) -> Text:
-    """Those that are known, in a line: without limits where there is no room, else with a sign for a word."""
+    """Return the known facts in one line; if they do not fit, without limits, then with signs for words."""
     ways: tuple[Callable[[Figure], Text | None], ...] = (
         lambda figure: measured(figure, pulse, 0, ink),
         lambda figure: measured(figure, pulse, 0, ink, with_limit=False),
@@ -147,7 +147,7 @@ def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, str]])
 
 
 def _marked(figure: Figure, pulse: Pulse, position: int, ink: Ink) -> Text | None:
-    """A figure, behind a sign if it has reached a threshold; None where nobody knows it."""
+    """Return a figure, with a sign before it if it reached a threshold; None if the figure is unknown."""
     value, reached = figure.read(pulse, position), judged(figure, pulse, position)
     if value is None:
         return None
@@ -156,7 +156,7 @@ def _marked(figure: Figure, pulse: Pulse, position: int, ink: Ink) -> Text | Non
 
 
 def thread_lines(threads: Sequence[BusyThread], ink: Ink) -> list[Text]:
-    """The threads that take most CPU; those of Python get in each other's way, the native ones do not."""
+    """Return the threads that use most CPU. Python threads block each other, native ones do not."""
     return [
         pairs(
             [
@@ -170,7 +170,7 @@ def thread_lines(threads: Sequence[BusyThread], ink: Ink) -> list[Text]:
 
 
 def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | None]) -> list[Text]:
-    """The step: how long it takes and how steadily, what it computes, what it costs."""
+    """Return the lines of the step: its times, its jitter, what it computes and what it costs."""
 
     def took(seconds: float | None) -> str:
         return text.micros(None if seconds is None else seconds * 1e6)

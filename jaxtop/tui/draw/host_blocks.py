@@ -1,4 +1,4 @@
-"""Each process a block of its devices, with its name on it or at the head of its row."""
+"""A block of devices per process, with the name above it or at the start of its row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Style(NamedTuple):
-    """How blocks are labelled and set apart: with a title each, or with a label at the head of each row."""
+    """How blocks are labelled and separated: a title for each, or a label at the start of each row."""
 
     titled: bool
     gap_across: int
@@ -26,12 +26,12 @@ _STYLES = {
     Level.CHAR: (_Style(True, 2, 1), _Style(True, 2, 0), _Style(False, 1, 0)),
     Level.HALF: (_Style(False, 1, 0),),
 }
-# A state's sign, and the blank before it, behind a name.
+# The width of the blank and the state's sign that follow a name.
 SIGN_WIDTH = 2
 
 
 def by_host(blocks: Sequence[Block], room: Room) -> Plan:
-    """Each process a block, in the largest cells with which all of them fit; else to be scrolled."""
+    """Plan a block per process, in the largest cells that fit; if none fit, the plan scrolls."""
     most = max((len(block.devices) for block in blocks), default=1)
     shapes = [columns for columns in range(most, 0, -1) if most % columns == 0]
     for tile in tiles(room):
@@ -58,14 +58,14 @@ class _Fitted(NamedTuple):
 def _fit_blocks(
     blocks: Sequence[Block], room: Room, tile: Tile, style: _Style, columns: int
 ) -> _Fitted | None:
-    """How many blocks go side by side, if all of them then fit."""
+    """Return the columns per block and the blocks side by side; None if the blocks do not fit."""
     rows = ceil(max((len(block.devices) for block in blocks), default=1) / columns)
     shortest = max((len(block.names[-1]) for block in blocks), default=0)
     if style.titled and tile.across(columns) < shortest + SIGN_WIDTH:
         return None
     across = _blocks_across(blocks, room, tile, style, columns)
     if tile.level is Level.BOX and not style.titled:
-        across = min(1, across)  # boxes side by side need to say whose they are
+        across = min(1, across)  # boxes side by side need titles to be told apart
     if across < 1:
         return None
     height = tile.down(rows) + style.titled + style.gap_down
@@ -88,7 +88,7 @@ def _blocks_across(blocks: Sequence[Block], room: Room, tile: Tile, style: _Styl
 
 
 def _margin(blocks: Sequence[Block], name: int) -> int:
-    """Room for names at the head of the rows: the last one is the shortest."""
+    """Return the width for names at the start of the rows; the last name of a block is its shortest."""
     return (
         max((len(block.names[max(name, -len(block.names))]) for block in blocks), default=0) + SIGN_WIDTH + 1
     )
@@ -98,7 +98,7 @@ def _place_blocks(blocks: Sequence[Block], room: Room, tile: Tile, style: _Style
     columns, across = fitted
     margin = 0 if style.titled else _margin(blocks, -1)
     if margin and across == 1 and _margin(blocks, -2) + tile.across(columns) <= room.width:
-        margin = _margin(blocks, -2)  # a row of one host has room for more than its number
+        margin = _margin(blocks, -2)  # a row with one host has space for a longer name than its number
     tile = stretch(tile, (room.width - margin + style.gap_across) // across - style.gap_across, columns)
     rows = ceil(max((len(block.devices) for block in blocks), default=1) / columns)
     width, height = tile.across(columns) + style.gap_across, tile.down(rows) + style.titled + style.gap_down
@@ -118,6 +118,6 @@ def _place_blocks(blocks: Sequence[Block], room: Room, tile: Tile, style: _Style
 
 
 def _named(names: Sequence[str], at: tuple[int, int], width: int, rows: tuple[int, int]) -> Label:
-    """A label with the longest name for which there is room, the state's sign beside it."""
+    """Return a label with the longest name that fits beside the state's sign."""
     name = next((name for name in names if len(name) + SIGN_WIDTH <= width), names[-1])
     return Label(*at, width, name, "row", *rows)

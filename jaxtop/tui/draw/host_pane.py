@@ -1,4 +1,4 @@
-"""All that is known of one host, as a strip below the hosts: its step, its machine, its threads."""
+"""The detail of one host, as a strip below the hosts: its step, its machine, its threads."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from jaxtop.model.steps import StepView
     from jaxtop.tui.draw.ink import Ink
 
-# From this width on there are three columns, and from this one two.
+# The least widths for three columns and for two.
 THREE, TWO = 110, 64
 
 
 @dataclass(frozen=True)
 class HostSubject:
-    """A host with the figures that are true now, its step, and how that went.
+    """A host, the same host with only its current figures (`present`), its step, and the recent step times.
 
-    `still` is for how many seconds nothing was launched, where that is far longer than usual.
+    `still` is the number of seconds without a launch, if that is far longer than usual.
     """
 
     host: Host
@@ -40,7 +40,7 @@ class HostSubject:
 
 
 def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
-    """The host in the room there is."""
+    """Draw the host for this size."""
     count = 3 if width >= THREE else 2 if width >= TWO else 1
     room = (width - GAP * (count - 1)) // count
     head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
@@ -54,7 +54,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     threads = thread_lines(subject.present.pulse.host.busy_threads, ink)
     busy = [_title("busy threads", "", ink), *threads] if threads else []
     if threads and count == 2 and len(machine) + len(busy) > height:
-        busy = [_title("busiest", "", ink).append_text(threads[0])]  # a title with nothing below it says less
+        busy = [_title("busiest", "", ink).append_text(threads[0])]  # a title needs a line below it
     parts = [[head, *step], machine, busy]
     if count == 2:
         parts = [parts[0], [*machine, *busy]]
@@ -68,7 +68,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
 
 
 def _made_of(step: StepView) -> str:
-    """What makes a step, and how many launches, where it is more than one."""
+    """Return the name of the step, with its number of launches if there is more than one."""
     if step.launches is None or step.launches <= 1:
         return step.name
     return f"{step.name}, {step.launches:.3g} launches"

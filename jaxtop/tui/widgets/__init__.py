@@ -1,1 +1,1 @@
-"""Widgets: decide size, take keys and mouse; what they show is drawn by renderables."""
+"""Widgets: they decide the size and handle keys and mouse; the renderables in `draw` draw."""

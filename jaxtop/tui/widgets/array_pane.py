@@ -1,4 +1,4 @@
-"""The array under the cursor: what is known of it, and on which device which slice of it lies."""
+"""The array under the cursor: its facts, and which device holds which slice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ArrayPane(Widget):
-    """Repainted only where it reads differently. Its last line is about the device under the mouse."""
+    """A pane that refreshes only when its lines change. Its last line is about the device under the mouse."""
 
     def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
@@ -32,7 +32,7 @@ class ArrayPane(Widget):
         self._pointed: int | None = None
 
     def show(self, node: Node | None, ink: Ink, note: str = "") -> None:
-        """Tell of this array, or of these together; and in the last line the note."""
+        """Show an array, or the sums of a branch, with the note in the last line."""
         if node is None or self._node is None or node.path != self._node.path:
             self._pointed = None
         self._node, self._ink, self._note = node, ink, note
@@ -54,7 +54,7 @@ class ArrayPane(Widget):
             self._draw()
 
     def _known(self, view: ArrayView) -> Slices | None:
-        """Worked out only once for as long as the array lies as it does."""
+        """Return the slices of an array; they are cached until its shape or placement changes."""
         lies = view.shape, view.mesh, view.parts, view.tiles, view.device_ids, view.groups > 1
         if self._slices[0] != lies:
             self._slices = lies, slices_of(view)
@@ -80,7 +80,7 @@ class ArrayPane(Widget):
             return Strip.blank(width, style)
         line = self._pane.lines[y].copy()
         line.end = ""
-        line.stylize_before(line.style)  # without a span, rendering forgets the style of the whole
+        line.stylize_before(line.style)  # render() of a text without spans ignores the style of the text
         return Strip(line.render(self.app.console)).apply_style(style).adjust_cell_length(width, style)
 
 

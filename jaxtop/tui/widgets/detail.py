@@ -1,4 +1,4 @@
-"""The detail of what is selected."""
+"""The detail of the selected item."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Detail(Widget):
-    """Drawn in the room there is, and repainted only if it reads differently."""
+    """A text drawn for the size of the widget, and refreshed only when it changes."""
 
     def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
@@ -20,7 +20,7 @@ class Detail(Widget):
         self._shown = Text()
 
     def show(self, write: Callable[[int, int], Text]) -> None:
-        """This is what is told, for a width and a height."""
+        """Set the function that writes the text for a width and a height."""
         self._write = write
         self._draw()
 

@@ -22,7 +22,7 @@ CONDITIONS = "words, or conditions: {}"
 
 
 class FilterInput(Input):
-    """Where the words are typed; the arrows lead back to the rows."""
+    """The input of the filter; the arrow keys return to the rows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Keep filter"),
@@ -31,10 +31,10 @@ class FilterInput(Input):
 
 
 class Clear(Static):
-    """Clears the filter at a click."""
+    """A text that clears the filter when it is clicked."""
 
     class Clicked(Message):
-        """It was clicked."""
+        """The user clicked it."""
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
@@ -42,7 +42,7 @@ class Clear(Static):
 
 
 class FilteredTable(Vertical, Generic[Row]):
-    """A table and its filter. The filter's line is there while it is typed and while it is on."""
+    """A table and its filter. The filter line is visible while the user types and while a filter is set."""
 
     DEFAULT_CSS = """
     FilteredTable { height: 1fr; }
@@ -77,7 +77,7 @@ class FilteredTable(Vertical, Generic[Row]):
             yield Clear("Esc clears")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc is ours only while there is something to clear, `/` only while it is not a letter."""
+        """Enable Esc only while the filter line is open, and `/` only while the input lacks the focus."""
         if action == "clear":
             return self.has_class("filtering")
         if action == "filter":
@@ -85,7 +85,7 @@ class FilteredTable(Vertical, Generic[Row]):
         return super().check_action(action, parameters)
 
     def action_filter(self) -> None:
-        """Open the filter's line."""
+        """Open the filter line."""
         self.add_class("filtering")
         self._input.focus()
 
@@ -101,33 +101,33 @@ class FilteredTable(Vertical, Generic[Row]):
         self.action_clear()
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        """Filter while it is typed."""
+        """Filter while the user types."""
         message.stop()
         self.table.words = message.value
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Leave the filter on, and select what it left under the cursor."""
+        """Keep the filter, and select the row under the cursor."""
         message.stop()
         self.table.focus()
         if self.table.words.strip():
-            # As the table's own doing: what it said as ours would not go further up than to us.
+            # The table must post it: a message posted in this handler would not bubble past this widget.
             self.table.call_later(self.table.action_move, 0)
 
     def on_descendant_blur(self) -> None:
-        """A line without words goes when it is left."""
+        """Hide an empty filter line when it loses the focus."""
         if not self._input.has_focus and not self._input.value.strip():
             self.remove_class("filtering")
             self.refresh_bindings()
 
     def on_table_counted(self, message: Table.Counted) -> None:
-        """Say how many are shown."""
+        """Show how many rows match."""
         message.stop()
         self._count.update(f"{message.shown:,} of {message.total:,}")
         self._count.remove_class("wrong")
 
     @on(Table.Refused)
     def _tell_mistake(self, message: Table.Refused) -> None:
-        """Say what is wrong where otherwise the matches are counted; the rows stay."""
+        """Show the error in place of the count; the rows stay as they were."""
         message.stop()
         self._count.update(f"✗ {message.wrong}")
         self._count.add_class("wrong")

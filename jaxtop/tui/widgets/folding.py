@@ -1,4 +1,4 @@
-"""A table of a tree: its branches fold, and rows are sorted among their siblings."""
+"""A table of a tree: branches fold, and rows are sorted among their siblings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPEN, FOLDED, INDENT = "▾", "▸", 2
 
 
 class Branch(Protocol):
-    """A node of a tree, known by the path that leads to it."""
+    """A node of a tree, identified by its path."""
 
     @property
     def path(self) -> tuple[Hashable, ...]: ...
@@ -45,7 +45,7 @@ AnyNode = TypeVar("AnyNode", bound=Branch)
 
 
 class Folds:
-    """Which branches are open: those that a person opened, and those that are unless folded."""
+    """Which branches are open: those that the user opened, and those that are open by default."""
 
     def __init__(self) -> None:
         self._chosen: dict[tuple[Hashable, ...], bool] = {}
@@ -58,13 +58,13 @@ class Folds:
         self._chosen[node.path] = is_open
 
     def reset(self, *, everything: bool) -> None:
-        """All branches open, or as they are without being asked for."""
+        """Forget what the user folded: open all branches, or only those that are open by default."""
         self._chosen.clear()
         self.all = everything
 
 
 class FoldingTable(Table[AnyNode]):
-    """What its rows are, `_top` says: the nodes that are in no other."""
+    """A table of the nodes below the top-level nodes, which `_top` returns."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Fold or open"),
@@ -76,7 +76,7 @@ class FoldingTable(Table[AnyNode]):
     ]
 
     class Arranged(Message):
-        """Rows came, went or changed their places."""
+        """Rows appeared, disappeared or moved."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class FoldingTable(Table[AnyNode]):
         sort: str | None,
         tone: Callable[[AnyNode, Palette], str | None] | None = None,
     ) -> None:
-        """A tree without rows.
+        """Create a tree without rows.
 
         Args:
-            columns: Makes the columns, with what writes the first.
-            understand: Makes a test from what is typed as a filter, or raises Wrong.
-            noun: What is counted when a filter is on.
+            columns: Returns the columns; its argument writes the cells of the first column.
+            understand: Turns the text of a filter into a test, or raises Wrong.
+            noun: The word for one item that a filter counts.
             sort: The key of the column to sort by.
-            tone: The colour of a row's cells that have none of their own.
+            tone: Returns the colour of the row's cells that have none of their own.
         """
         super().__init__(
             columns(self._first_cell),
@@ -107,11 +107,11 @@ class FoldingTable(Table[AnyNode]):
         self._folds, self._folds_filtered = Folds(), Folds()
 
     def _top(self) -> Sequence[AnyNode]:
-        """The nodes that are in no other, as the filter leaves them."""
+        """Return the top-level nodes after filtering."""
         raise NotImplementedError
 
     def _opens_unasked(self, node: AnyNode) -> bool:
-        """Whether a branch is open until somebody folds it."""
+        """Return whether a branch is open by default."""
         return node.open_unasked
 
     def filter_by(self, text: str) -> None:
@@ -133,7 +133,7 @@ class FoldingTable(Table[AnyNode]):
         return draw.in_order(nodes, self._sort, descending=self._descending)
 
     def _place_cursor(self) -> bool:
-        """On its row; or, where that is folded away or one with others now, on the branch it is in."""
+        """Put the cursor on its row, or on the nearest branch if that row is folded away or merged."""
         is_placed = super()._place_cursor()
         wanted = self._wanted
         if not self._shown or not isinstance(wanted, tuple) or self._shown[self._cursor].path == wanted:
@@ -150,16 +150,16 @@ class FoldingTable(Table[AnyNode]):
         return self._folds_filtered if self._filter.strip() else self._folds
 
     def is_open(self, node: AnyNode) -> bool:
-        """Whether the children of a node are shown."""
+        """Return whether the children of a node are shown."""
         return self._folds_now.holds_open(node, unasked=self._opens_unasked(node))
 
     def _set_open(self, node: AnyNode, *, is_open: bool) -> None:
         self._folds_now.set(node, is_open=is_open)
-        self._wanted = node.path  # who folds a row has chosen it
+        self._wanted = node.path  # a row that the user folds is the selected one
         self._touch()
 
     def action_choose(self) -> None:
-        """Fold or unfold a branch; open what is none."""
+        """Fold or unfold a branch; open a node that is not a branch."""
         node = self.row
         if node is not None and node.is_branch:
             self._set_open(node, is_open=not self.is_open(node))
@@ -167,7 +167,7 @@ class FoldingTable(Table[AnyNode]):
             super().action_choose()
 
     def action_fold(self) -> None:
-        """Fold the branch; where there is nothing to fold, go to the one it is in."""
+        """Fold the branch; move to its parent if there is nothing to fold."""
         node = self.row
         if node is None:
             return
@@ -180,7 +180,7 @@ class FoldingTable(Table[AnyNode]):
             self._go(parent)
 
     def action_unfold(self) -> None:
-        """Unfold the branch; where it is open, go to the first in it."""
+        """Unfold the branch; move to its first child if it is open."""
         node = self.row
         if node is None or not node.is_branch:
             return
@@ -190,14 +190,14 @@ class FoldingTable(Table[AnyNode]):
             self._set_open(node, is_open=True)
 
     def action_unfold_all(self) -> None:
-        """Show everything; once more, only what is shown without being asked for."""
+        """Unfold all branches; if they are unfolded, return to the default."""
         folds = self._folds_now
         folds.reset(everything=not folds.all)
         self._reveal = True
         self._touch()
 
     def on_click(self, event: events.Click) -> None:
-        """The sign before a branch folds it. For the rest the handler of other tables runs after this one."""
+        """Fold or unfold a branch whose sign was clicked. Other clicks go to the handler of Table."""
         at = event.get_content_offset(self)
         index = -1 if at is None else self.scroll_offset.y + at.y - 1
         if at is not None and at.y > 0 and 0 <= index < len(self.shown):
@@ -214,7 +214,7 @@ class FoldingTable(Table[AnyNode]):
 
 
 def _nearest(shown: Sequence[Branch], path: tuple[Hashable, ...]) -> int | None:
-    """The row that stands for a path that has none: one that goes on from it, or the branch it is in."""
+    """Return the row nearest to a path that has none: one below that path, or else the branch above it."""
     nearest, steps = None, 0
     for i, node in enumerate(shown):
         if node.path[: len(path)] == path:

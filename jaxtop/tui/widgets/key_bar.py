@@ -1,4 +1,4 @@
-"""The last line: the screens, the one that is open, and as many of the other keys as there is room for."""
+"""The last line of the app: the screens, the open one highlighted, and as many other keys as fit."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from textual.binding import ActiveBinding
 
 SCREEN_ACTION = "screen("
-# On keyboards it stands after the 9.
+# Sorted after the 9, as on a keyboard.
 LAST = "0"
-# Needed by who is lost: they go last where there is little room.
+# A narrow bar never drops these keys: a lost user needs them.
 NEVER_DROPPED = ("help", "quit")
-# A name of fewer letters says nothing.
+# Shorter screen names are not understandable.
 FEWEST_LETTERS = 3
-# That of the open screen need not have more.
+# The name of the open screen may be cut to this length.
 ENOUGH_LETTERS = 8
 
 
 class Item(NamedTuple):
-    """A key, what it does in words, and the action behind a click."""
+    """A key, its description, and the action that a click runs."""
 
     key: str
     says: str
@@ -37,10 +37,10 @@ class Item(NamedTuple):
 
 
 def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
-    """The screens on the left; on the right other keys, of which the first give way where there is no room.
+    """Return the line: the screens on the left, the other keys on the right.
 
-    Where even the screens do not fit, the names of those that are not open are cut, that of the open one
-    as far as it must be, or they go.
+    If the line is too long, keys are dropped, the first one first. If that is not enough, the names of the
+    screens that are not open are cut, then the name of the open screen, and at last only that name remains.
     """
     longest = max((len(item.says) for item in screens), default=0)
     needed = [item for item in keys if item.action in NEVER_DROPPED]
@@ -74,7 +74,7 @@ def _line(screens: Sequence[Item], keys: Sequence[Item], width: int, *, letters:
 
 
 def _items(items: Sequence[Item], letters: int | None = None) -> Text:
-    """Keys with what they do, where that is not what is open in so many letters."""
+    """Return keys with descriptions; those of items that are not open are cut to this many letters."""
     line = Text()
     for item in items:
         says = item.says if item.is_open or letters is None else item.says[:letters]
@@ -86,7 +86,7 @@ def _items(items: Sequence[Item], letters: int | None = None) -> Text:
 
 
 class KeyBar(Static):
-    """Made from the keymap that is active; a click does what the key does."""
+    """A bar of the active key bindings; a click does what the key does."""
 
     DEFAULT_CSS = """
     KeyBar { dock: bottom; height: 1; background: $panel; }
@@ -105,7 +105,7 @@ class KeyBar(Static):
         self.draw()
 
     def draw(self, open_screen: str | None = None) -> None:
-        """Draw what is active now."""
+        """Draw the bindings that are active now."""
         if open_screen is not None:
             self._open = open_screen
         if not self.is_attached or self.app.screen is not self.screen:
@@ -127,7 +127,7 @@ class KeyBar(Static):
         self.update(key_bar(screens, keys, self.size.width), layout=False)
 
     async def on_click(self, event: events.Click) -> None:
-        """What the key under the mouse does."""
+        """Run the action of the clicked key."""
         action = pressed_by(event.style)
         if action in self._actions:
             event.stop()

@@ -1,4 +1,4 @@
-"""The mesh: a cell for each device, as large as the room allows; one of them is selected."""
+"""The mesh: one cell per device, as large as the space allows; one device is selected."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
 
-# Before the first layout, or in no room at all, it is planned for this much.
+# The least size to plan for: before the first layout the widget has none.
 LEAST = Size(20, 2)
 
 
 class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
-    """Draws scenes, and says where the person goes. What is selected is decided by the screen around it."""
+    """A widget that draws scenes and posts the user's moves. The screen decides which device is selected."""
 
     DEFAULT_CSS = """
     MeshGrid { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
@@ -40,17 +40,17 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
     ]
 
     class Moved(Message):
-        """The person went to a device: its position among the devices shown."""
+        """The user moved to a device, given by its position among the devices shown."""
 
         def __init__(self, device: int) -> None:
             super().__init__()
             self.device = device
 
     class Opened(Message):
-        """The person wants to see more of the selected device."""
+        """The user opened the selected device."""
 
     class Pointed(Message):
-        """The mouse is over a device, or over none any more."""
+        """The mouse is over another device, or over none."""
 
         def __init__(self, device: int | None) -> None:
             super().__init__()
@@ -66,11 +66,11 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def plan(self) -> Plan:
-        """Where everything is."""
+        """The positions of all cells and labels."""
         return EMPTY_PLAN if self._scene is None else self._scene.plan
 
     def show(self, layout: Layout, scene: Scene) -> None:
-        """Draw this scene: its plan is made here, where the room is known."""
+        """Draw this scene. The plan is made here, because only the widget knows its size."""
         before = self._scene
         room = self._room_for(scene)
         if before is not None and layout is self._layout_shown and room == self._room:
@@ -88,7 +88,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
             self._keep_in_sight()
 
     def _room_for(self, scene: Scene) -> Room:
-        # The outer size, with or without the scroll bar: else the bar's coming and going could alternate.
+        # The outer size does not depend on the scroll bar: with the inner one, the bar could toggle forever.
         width, height = self.outer_size
         return Room(max(LEAST.width, width), max(LEAST.height, height), scene.id_width)
 
@@ -116,12 +116,12 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         )
 
     def on_resize(self) -> None:
-        """Plan anew for the room there is now."""
+        """Plan again for the new size."""
         if self._scene is not None:
             self.show(self._layout_shown, self._scene)
 
     def render_line(self, y: int) -> Strip:
-        """A line of what is visible."""
+        """Return a visible line; lines are cached until they change."""
         y += self.scroll_offset.y
         strip = self._strips.get(y)
         if strip is None:
@@ -140,7 +140,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
     # Keys
 
     def action_move(self, across: int, down: int) -> None:
-        """To the device beside the selected one."""
+        """Move to the device next to the selected one."""
         scene = self._scene
         if scene is None or scene.selected not in scene.plan.by_device:
             self.action_first()
@@ -169,7 +169,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         return [] if offset is None else self.plan.at(offset.x, offset.y + self.scroll_offset.y)
 
     def on_click(self, event: events.Click) -> None:
-        """Select; open what is selected. Of two devices in one character the next click takes the other."""
+        """Select a device, or open the selected one. If two devices share a character, clicks alternate."""
         devices = self._under(event)
         if not devices or self._scene is None:
             return

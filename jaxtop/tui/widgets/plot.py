@@ -1,4 +1,4 @@
-"""A plot that takes the keys and the mouse; what it draws it is given as a function of its size."""
+"""A plot that handles keys and mouse; it draws with a function of its size that the screen provides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Drawn(NamedTuple):
-    """What is to be seen, and where in it the plot lies: how many lines are above it, and its frame."""
+    """The text to show, the number of lines above the plot, and the frame of the plot."""
 
     text: Text
     above: int = 0
@@ -29,7 +29,7 @@ class Drawn(NamedTuple):
 
 
 class Plot(Widget, can_focus=True, inherit_bindings=False):
-    """Repainted only if it reads differently."""
+    """A plot that refreshes only when its text changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m,right,l", "figure(1)", "Next figure", show=False, key_display="m"),
@@ -42,7 +42,7 @@ class Plot(Widget, can_focus=True, inherit_bindings=False):
     ]
 
     class Asked(Message):
-        """The person wants something else drawn."""
+        """The user asked for another figure, line or comparison, or to open the chosen one."""
 
         def __init__(self, what: str, which: int | str = 0) -> None:
             super().__init__()
@@ -50,7 +50,7 @@ class Plot(Widget, can_focus=True, inherit_bindings=False):
             self.which = which
 
     class Pointed(Message):
-        """The mouse points to a time; None: to nothing."""
+        """The mouse points to a time; None if it is outside the plot."""
 
         def __init__(self, at: float | None) -> None:
             super().__init__()
@@ -63,7 +63,7 @@ class Plot(Widget, can_focus=True, inherit_bindings=False):
         self._pointed: float | None = None
 
     def show(self, write: Callable[[int, int], Drawn]) -> None:
-        """This is what is told, for a width and a height."""
+        """Set the function that draws the page for a width and a height."""
         self._write = write
         self._draw()
 
@@ -91,18 +91,18 @@ class Plot(Widget, can_focus=True, inherit_bindings=False):
         self.post_message(self.Asked("choose", by))
 
     def action_line(self, number: int) -> None:
-        """The line whose name was clicked."""
+        """Choose the line whose name was clicked."""
         self.post_message(self.Asked("line", number))
 
     def action_way(self, name: str) -> None:
-        """The comparison that was clicked."""
+        """Choose the comparison that was clicked."""
         self.post_message(self.Asked("way", name))
 
     def action_open(self) -> None:
         self.post_message(self.Asked("open"))
 
     async def on_click(self, event: events.Click) -> None:
-        """A press on a word does what its key does."""
+        """Run the action of the clicked word, as its key does."""
         action = pressed_by(event.style)
         if action is not None:
             event.stop()

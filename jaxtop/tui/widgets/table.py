@@ -1,4 +1,4 @@
-"""A table of any number of rows, of which only the visible ones are drawn."""
+"""A table of any number of rows that draws only the visible ones."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
-    """Rows known by their keys: the cursor stays on its row, however the rows are sorted anew.
+    """A table whose rows have keys: the cursor stays on its row when the order changes.
 
-    Sorting and filtering are put off until all news are in, so that they happen at most once a paint.
+    The table sorts and filters after all updates of a refresh, so it does so at most once per refresh.
     """
 
     DEFAULT_CSS = """
@@ -49,27 +49,27 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
     ]
 
     class Moved(Message):
-        """The person moved the cursor to a row."""
+        """The user moved the cursor to a row."""
 
         def __init__(self, row: Any) -> None:
             super().__init__()
             self.row = row
 
     class Chosen(Moved):
-        """The person wants to see more of a row."""
+        """The user opened a row."""
 
     class Sorted(Message):
-        """The person wants the rows in the order of another column."""
+        """The user sorted the rows by another column."""
 
     class Refused(Message):
-        """What was typed as a filter means nothing."""
+        """The text typed as a filter is not valid."""
 
         def __init__(self, wrong: Wrong) -> None:
             super().__init__()
             self.wrong = wrong
 
     class Counted(Message):
-        """As many rows are shown, of all there are."""
+        """The number of rows shown and the number of all rows."""
 
         def __init__(self, shown: int, total: int) -> None:
             super().__init__()
@@ -88,18 +88,18 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         follows_top: bool = False,
         understand: Callable[[str], Callable[[Any], bool] | None] | None = None,
     ) -> None:
-        """A table without rows.
+        """Create a table without rows.
 
         Args:
-            columns: What is known of a row, the most important first.
-            key: What tells a row from all others.
-            noun: What a row is called.
-            pinned: How many columns stay when the others are moved sideways.
-            sort: The key of the column to sort by; otherwise the order is that of the rows given.
-            tone: The colour of a row's cells that have none of their own.
-            follows_top: On the first row the cursor stays on the first row, whichever it is.
-            understand: Makes a test of a row from what is typed as a filter, or raises Wrong; without a
-                test words are looked for in what is written.
+            columns: The columns, the most important first.
+            key: Returns the key of a row; each key is unique.
+            noun: The word for one row.
+            pinned: How many columns stay in place when the others scroll sideways.
+            sort: The key of the column to sort by; without it, the rows keep their given order.
+            tone: Returns the colour of the row's cells that have none of their own.
+            follows_top: A cursor on the first row stays at the top when another row becomes the first.
+            understand: Turns the text of a filter into a test of a row, or raises Wrong. Without it, a row
+                matches if its cells contain the words of the filter.
         """
         super().__init__()
         self._columns = tuple(columns)
@@ -119,24 +119,24 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._stale = False
         self._counted = (0, 0)
         self._cursor = 0
-        # The row that the cursor is on, or will be on when it is there (again); None: nobody chose one.
+        # The key of the row that the cursor is on, or returns to when the row appears. None: none was chosen.
         self._wanted: Hashable | None = None
         self._reveal = False
         self._skipped = 0
         self._layout: draw.Layout[Row] = draw.Layout(0)
         self._lines: list[Strip] = []
 
-    # What it shows
+    # Contents
 
     def update_rows(self, rows: Sequence[Row], empty: str | None = None) -> None:
-        """These are the rows now; `empty` says why there are none, if there are none."""
+        """Replace the rows; `empty` is the message that an empty table shows."""
         self._rows = rows
         if empty is not None:
             self._empty = empty
         self._touch()
 
     def update_columns(self, columns: Sequence[Column[Row]]) -> None:
-        """Other columns; the table stays sorted by the one of the same name."""
+        """Replace the columns; the table stays sorted by the column with the same key."""
         if tuple(columns) == self._columns:
             return
         self._columns = tuple(columns)
@@ -146,12 +146,12 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     @property
     def columns(self) -> tuple[Column[Row], ...]:
-        """All columns, whether they fit or not."""
+        """All columns, including those that do not fit."""
         return self._columns
 
     @property
     def words(self) -> str:
-        """The words that a row must hold to be shown."""
+        """The text of the filter."""
         return self._filter
 
     @words.setter
@@ -159,9 +159,9 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self.filter_by(text)
 
     def filter_by(self, text: str) -> None:
-        """Show only the rows that hold these words or fulfil these conditions.
+        """Show only the rows that contain these words or meet these conditions.
 
-        What means nothing leaves all as it was.
+        A text that is not valid changes nothing.
         """
         if self._understand is not None:
             try:
@@ -169,7 +169,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
             except Wrong as wrong:
                 self.post_message(self.Refused(wrong))
                 return
-            self._counted = (-1, -1)  # said anew even if it is the same: the line may tell of a mistake
+            self._counted = (-1, -1)  # forces a new Counted: it replaces an error message in the filter line
             self._touch()
         if text != self._filter:
             self._filter = text
@@ -177,7 +177,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
             self._touch()
 
     def select(self, key: Hashable | None) -> None:
-        """Put the cursor on the row with this key, now or as soon as there is one."""
+        """Put the cursor on the row with this key, now or when that row appears."""
         if key is not None:
             self._wanted = key
             self._reveal = True
@@ -185,7 +185,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     @property
     def shown(self) -> Sequence[Row]:
-        """The rows in the order in which they are shown."""
+        """The rows after filtering, in display order."""
         self._arrange()
         return self._shown
 
@@ -196,12 +196,12 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         return self._shown[self._cursor] if self._shown else None
 
     def width_of(self, key: str) -> int:
-        """How many characters a column has now; 0 where it is not shown."""
+        """Return the current width of a column in characters; 0 if it is not shown."""
         return next((slot.width for slot in self._layout.slots if slot.column.key == key), 0)
 
     @property
     def sorted_by(self) -> tuple[str | None, bool]:
-        """The key of the column it is sorted by, and whether from large to small."""
+        """The key of the sorted column, and whether the order is descending."""
         return self._sort.key if self._sort else None, self._descending
 
     # Arranging
@@ -236,7 +236,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
             self._repaint()
 
     def _ordered(self) -> list[Row]:
-        """The rows to show, from top to bottom."""
+        """Return the rows to show, from top to bottom."""
         rows, test = self._rows, self._test
         if test is not None:
             rows = [row for row in rows if test(row)]
@@ -245,11 +245,11 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         return draw.in_order(rows, self._sort, descending=self._descending)
 
     def _tally(self) -> tuple[int, int]:
-        """How many are shown, of how many."""
+        """Return the number of rows shown and the number of all rows."""
         return len(self._shown), len(self._rows)
 
     def _place_cursor(self) -> bool:
-        """Put the cursor where it belongs; False while its row is not there."""
+        """Put the cursor on its row; return False while that row is absent."""
         last = max(0, len(self._shown) - 1)
         if self._wanted is None:
             self._cursor = 0
@@ -261,7 +261,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         if found is not None:
             self._cursor = found
             return True
-        # The cursor waits near its place, or on the first of what a filter left.
+        # Until its row returns, the cursor stays near the old place, or on the first row that matches.
         self._cursor = 0 if self._filter else min(self._cursor, last)
         return bool(self._filter)
 
@@ -304,23 +304,23 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved(row))
 
     def action_move(self, by: int) -> None:
-        """Rows up or down."""
+        """Move the cursor by rows."""
         self._go(self._cursor + by)
 
     def action_page(self, by: int) -> None:
-        """Pages up or down."""
+        """Move the cursor by pages."""
         self._go(self._cursor + by * self._page)
 
     def action_top(self) -> None:
-        """The first row."""
+        """Move the cursor to the first row."""
         self._go(0)
 
     def action_bottom(self) -> None:
-        """The last row."""
+        """Move the cursor to the last row."""
         self._go(len(self.shown) - 1)
 
     def action_choose(self) -> None:
-        """See more of the row under the cursor."""
+        """Open the row under the cursor."""
         row = self.row
         if row is not None:
             self.post_message(self.Chosen(row))
@@ -328,21 +328,21 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
     # Columns
 
     def action_sort(self, by: int) -> None:
-        """Sort by a neighbour of the sorted column."""
+        """Sort by the column that is `by` places from the sorted one."""
         if not self._columns:
             return
         at = self._columns.index(self._sort) + by if self._sort in self._columns else 0
         self.sort_by(self._columns[at % len(self._columns)])
 
     def sort_by(self, column: Column[Row]) -> None:
-        """Sort by this column, from its better end; bring it into view."""
+        """Sort by this column, in the direction that it declares, and scroll it into view."""
         self._sort, self._descending = column, column.largest_first
         self._bring_into_view(column)
         self._touch()
         self.post_message(self.Sorted())
 
     def _bring_into_view(self, column: Column[Row]) -> None:
-        """Skip as few columns as show this one. A table without room shows it in no place, and stays."""
+        """Skip the fewest columns that make this one visible; in a very narrow table, none may do so."""
         place = self._columns.index(column) - self._pinned
         if place < 0:
             return
@@ -352,14 +352,14 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
                 return
 
     def action_reverse(self) -> None:
-        """The same order from the other end."""
+        """Reverse the order."""
         self._descending = not self._descending
         if self._sort is None and self._columns:
             self._sort = self._columns[0]
         self._touch()
 
     def action_shift(self, by: int) -> None:
-        """Move the columns that are not pinned sideways."""
+        """Scroll the columns that are not pinned sideways."""
         if (by > 0 and self._layout.after) or (by < 0 and self._skipped):
             self._skipped += by
             self._lay_out()
@@ -373,7 +373,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
     # The mouse
 
     def on_click(self, event: events.Click) -> None:
-        """The header sorts, a row is selected, the selected one opens."""
+        """Sort by a clicked title, move the cursor to a clicked row, and open the row under the cursor."""
         event.stop()
         at = event.get_content_offset(self)
         if at is None:
@@ -402,12 +402,12 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
     # Drawing
 
     def on_mount(self) -> None:
-        """Rows that were given before are shown now."""
+        """Show the rows that were set before the table was mounted."""
         self._stale = True
         self.call_later(self._arrange)
 
     def on_resize(self) -> None:
-        """Other columns fit, other rows are visible."""
+        """Lay out the columns for the new size and redraw the visible rows."""
         if draw.lay_out(self._columns, self._width).after == 0:
             self._skipped = 0
         self._lay_out()
@@ -426,7 +426,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._repaint()
 
     def notify_style_update(self) -> None:
-        """Another theme: nothing drawn before is of use."""
+        """Discard the drawn lines: their colours belong to the old theme."""
         super().notify_style_update()
         self._lines = []
 
@@ -437,7 +437,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         return self._lines[y] if y < len(self._lines) else self._draw(y, self._palette)
 
     def _repaint(self) -> None:
-        """Draw the visible lines, and give those that differ to the terminal."""
+        """Draw the visible lines, and refresh those that changed."""
         if not self.is_attached:
             return
         before, width, palette = self._lines, self._width, self._palette

@@ -1,4 +1,4 @@
-"""The bar that says which time is shown, and leads to others."""
+"""The bar that shows the current position in time and moves it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_TAPE = TimeBarState("", False, 0.0, (0.0, 0.0), has_reel=False)
 
 
 class Controls(Static):
-    """The time in words, and the buttons; the mouse over one tells what it does, and with which key."""
+    """The time in words, and the buttons. A button's tooltip shows its action and key."""
 
     async def on_click(self, event: events.Click) -> None:
         action = pressed_by(event.style)
@@ -41,10 +41,10 @@ class Controls(Static):
 
 
 class SeekBar(Widget):
-    """The whole session: a click goes there, on a mark to what happened; with the button held it scrubs."""
+    """The whole session: a click goes to that time, or to the event marked there; dragging scrubs."""
 
     class Sought(Message):
-        """The person wants to see this time."""
+        """The user asked for this time."""
 
         def __init__(self, at: float) -> None:
             super().__init__()
@@ -53,13 +53,13 @@ class SeekBar(Widget):
     def __init__(self) -> None:
         super().__init__(id="track")
         self._tape = NO_TAPE
-        # Made anew only of another overview, or for another width.
+        # Cached until the overview, the span or the width changes.
         self._glance: tuple[object, object, Glance] = (None, None, Glance())
         self._shown = Text()
         self._held = 0
 
     def show(self, tape: TimeBarState) -> None:
-        """This is the tape now."""
+        """Show this state."""
         self._tape = tape
         self._draw()
 
@@ -110,7 +110,7 @@ class SeekBar(Widget):
 
 
 class TimeBar(Vertical):
-    """There whenever what is shown is not simply the present."""
+    """The controls and the seek bar; visible when the view does not simply show the present."""
 
     DEFAULT_CSS = """
     TimeBar { height: 3; display: none; background: $panel; }
@@ -133,7 +133,7 @@ class TimeBar(Vertical):
         yield self._track
 
     def show(self, tape: TimeBarState) -> None:
-        """This is the tape now."""
+        """Show this state."""
         self._tape = tape
         self.set_class(not tape.has_reel, "trackless")
         self._draw()

@@ -1,4 +1,4 @@
-"""The arrays as a table of a tree."""
+"""The arrays as a tree in a table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from jaxtop.model import ArrayView
 
-# As many matches of a filter are seen without unfolding anything.
+# If a filter has at most this many matches, all branches are open by default.
 FEW = 200
-# A branch of more is not unfolded unasked, lest it hide what comes after it; except at the top.
+# Below the top level, a branch with more children is folded by default, or it would hide the rows after it.
 GLANCE = 20
 
 
 class TreeTable(FoldingTable[Node]):
-    """Arrays as a tree. With a filter on, its sums are those of the arrays that match."""
+    """Arrays as a tree. While a filter is set, sums include only the matching arrays."""
 
     _views: Sequence[ArrayView] = ()
     _run_names: Mapping[str, str] = MappingProxyType({})
@@ -28,7 +28,7 @@ class TreeTable(FoldingTable[Node]):
     _matching = 0
 
     def update_views(self, views: Sequence[ArrayView], run_names: Mapping[str, str], empty: str) -> None:
-        """These are the arrays now. The tree grows anew only from other arrays."""
+        """Replace the arrays. The tree is rebuilt only if the arrays or the run names changed."""
         if views is not self._views or run_names != self._run_names:
             self._views, self._run_names = views, run_names
             self._grown = None
