@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # A shorter sparkline is not readable.
 SHORTEST_TREND, LONGEST_TREND = 6, 40
-# The limit of a share is always 100%, so it is not shown.
+# Figures of these units are shown without their limit: a share implies it.
 _LIMITLESS = frozenset({Unit.SHARE})
 _SHOWN = DEVICE_FIGURES[1:]  # the memory has a section of its own
 _FIRST = ("utilization", "power_w", "temperature_c")

@@ -1,4 +1,4 @@
-"""How a cell is drawn in one or two characters: a glyph that tells the value, and a style that repeats it."""
+"""How a cell is drawn in one or two characters: a glyph shows the value, and a style repeats it."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 GLYPHS = "░▒▓█"
 NO_VALUE, NOT_MET, STANDS_OUT = "╌", "·", "!"
-# Added to a code: the device shares a group with the selected one; it is the selected one.
+# Added to the code of a device that shares a group with the selected one, and of the selected one.
 PEER, SELECTED = 1000, 2000
-# Two codes in one number: the upper half's times this, plus the lower half's.
+# Two codes in one number: the code of the upper half times this, plus that of the lower half.
 HALVES = 10_000
 
-# Which halves of a character are peers: the upper, the lower, both.
+# Marks for the halves of a character that are peers: the upper, the lower, both.
 _PEERS = {(1, 0): "˙", (0, 1): ".", (1, 1): ":"}
-# Dots of a braille character, in the order in which they fill a half of it.
+# The dots of a braille character, in the order in which they fill each half.
 _UPPER_DOTS, _LOWER_DOTS = (0x02, 0x10, 0x01, 0x08), (0x40, 0x80, 0x04, 0x20)
 
 
 class Ink:
-    """Glyphs and styles of a palette; `plain` does without colours."""
+    """The glyphs and styles of a palette; `plain` uses no colours."""
 
     def __init__(self, palette: Palette, *, plain: bool) -> None:
         theme = palette.theme
@@ -56,7 +56,7 @@ class Ink:
         underline: bool | None = None,
         reverse: bool | None = None,
     ) -> Style:
-        """A style, without its colours where there are none."""
+        """Return a style; a plain ink drops its colours."""
         return Style(
             color=None if self.plain else (colour or self.foreground).rich_color,
             bgcolor=None if self.plain else (back or self.background).rich_color,
@@ -66,11 +66,11 @@ class Ink:
         )
 
     def ramp(self, code: int) -> Color:
-        """The colour of a step of the scale."""
+        """Return the colour of a step of the scale."""
         return self._ramp[code * len(self._ramp) // STEPS]
 
     def colour(self, code: int) -> Color:
-        """The colour of anything a cell can show."""
+        """Return the colour of a code: a step, a state or a mark."""
         if code < STEPS:
             return self.ramp(code)
         state = state_of_code(code)
@@ -82,13 +82,13 @@ class Ink:
         return Color.parse(self.palette.of_state(state))
 
     def whole(self, code: int) -> tuple[str, Style]:
-        """The glyph and style of a cell of one character."""
+        """Return the glyph and style of a cell of one character."""
         if code not in self._whole:
             self._whole[code] = self._draw_whole(code)
         return self._whole[code]
 
     def halves(self, key: int) -> tuple[str, Style]:
-        """The glyph and style of a character that shows two devices."""
+        """Return the glyph and style of a character that shows two devices."""
         if key not in self._halves:
             self._halves[key] = self._draw_halves(*divmod(key, HALVES))
         return self._halves[key]
@@ -122,7 +122,7 @@ class Ink:
             return _dots(upper, lower), self.style(underline=peer)
         above, below = self._half(upper), self._half(lower)
         if peer:
-            # An underline takes the colour of the upper half, on which it is not seen: so it is dots.
+            # Dots mark peers: an underline has the colour of the upper half and would be invisible.
             back = above.blend(below, 0.5)
             return _PEERS[marks, lower_marks], self.style(back.get_contrast_text(1.0), back, bold=True)
         return "▀", self.style(above, below)
@@ -134,12 +134,12 @@ class Ink:
 
 
 def glyph(step: int) -> str:
-    """The glyph of a step of the scale: two steps share one."""
+    """Return the glyph of a step of the scale; two steps share one."""
     return GLYPHS[step * len(GLYPHS) // STEPS]
 
 
 def sign(code: int) -> str:
-    """The glyph of what is no value."""
+    """Return the glyph of a code that is not a value."""
     state = state_of_code(code)
     if state is not None:
         return text.STATE_SIGNS[state]
@@ -147,7 +147,7 @@ def sign(code: int) -> str:
 
 
 def _dots(upper: int, lower: int) -> str:
-    """Two devices without colours: up to four dots each."""
+    """Return a braille character that shows two devices without colours, with up to four dots each."""
     dots = 0
     for code, order in ((upper, _UPPER_DOTS), (lower, _LOWER_DOTS)):
         if code < STEPS:
@@ -161,5 +161,5 @@ def _ink(theme: str, plain: bool) -> Ink:
 
 
 def ink_of(palette: Palette, *, plain: bool) -> Ink:
-    """The ink of a palette, mixed once."""
+    """Return the cached ink of a palette."""
     return _ink(palette.theme.name, plain)

@@ -1,4 +1,4 @@
-"""Where each cell and label of the mesh goes: devices, an arrangement and the room in; a plan out."""
+"""The places of the cells and labels of the mesh: a layout turns the available space into a plan."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
-# Places where no device is: one that was not met yet, and none at all.
+# Places without a device: one that has not been seen yet, and one that does not exist.
 MISSING, NOTHING = -1, -2
 
 
 class Level(IntEnum):
-    """How much of a device its cell tells, from most to least."""
+    """How much a cell shows of its device, from most to least."""
 
     BOX = 0
     CHIP = 1
@@ -26,7 +26,7 @@ class Level(IntEnum):
 
 
 class Room(NamedTuple):
-    """The characters there are, and how long the texts in a cell get."""
+    """The available size in characters, and the lengths of the texts in a cell."""
 
     width: int
     height: int
@@ -35,7 +35,7 @@ class Room(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """The size of a cell, and the gap to the next one beside it."""
+    """The size of a cell, and the gap to the next cell on its line."""
 
     level: Level
     width: int
@@ -50,7 +50,7 @@ class Tile(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A device at a place; a `half` of 1 is the lower half of its line. Labels name rows and columns."""
+    """A device at a place; `half` is 1 in the lower half of a line. Labels refer to `row` and `column`."""
 
     device: int
     x: int
@@ -61,7 +61,7 @@ class Cell(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A text at a place. It speaks of the rows, or of the columns, from `first` up to before `last`."""
+    """A text at a place. It labels the rows, or the columns, from `first` to `last` - 1."""
 
     x: int
     y: int
@@ -73,14 +73,14 @@ class Label(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The devices of a process, and its names, the longest first."""
+    """The devices of a process, and the names of the process, the longest first."""
 
     names: tuple[str, ...]
     devices: tuple[int, ...]
 
 
 class Run(NamedTuple):
-    """Cells side by side without a gap: the devices from left to right, and those in the lower halves."""
+    """Adjacent cells on a line: the devices from left to right, and those in the lower halves."""
 
     x: int
     y: int
@@ -90,7 +90,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Cells and labels with their places."""
+    """The cells and labels with their places."""
 
     tile: Tile
     cells: tuple[Cell, ...]
@@ -100,12 +100,12 @@ class Plan:
 
     @cached_property
     def by_device(self) -> dict[int, Cell]:
-        """The cells of the devices that were met."""
+        """The cells of the devices that have been seen."""
         return {cell.device: cell for cell in self.cells if cell.device >= 0}
 
     @cached_property
     def items(self) -> tuple[tuple[Run | Label, ...], ...]:
-        """What is on each line, from left to right."""
+        """The runs and labels on each line, from left to right."""
         lines: list[list[Run | Label]] = [[] for _ in range(self.height)]
         for label in self.labels:
             lines[label.y].append(label)
@@ -119,12 +119,12 @@ class Plan:
         return tuple(tuple(sorted(line, key=lambda item: item.x)) for line in lines)
 
     def lines_of(self, device: int) -> range:
-        """The lines that a device is drawn on."""
+        """Return the lines on which a device is drawn."""
         cell = self.by_device.get(device)
         return range(0) if cell is None else range(cell.y, cell.y + self.tile.height)
 
     def at(self, x: int, y: int) -> list[int]:
-        """The devices drawn at this character: none, one, or the two halves."""
+        """Return the devices drawn at this character: none, one, or one per half."""
         for item in self.items[y] if 0 <= y < self.height else ():
             if isinstance(item, Run) and item.x <= x < item.x + len(item.devices) * self.tile.width:
                 place = (x - item.x) // self.tile.width
@@ -143,7 +143,7 @@ class Plan:
         return {device: i for i, rank in enumerate(self._ranks) for _, device in rank}
 
     def step(self, device: int, dx: int, dy: int) -> int:
-        """The device next to this one, or this one at the edge."""
+        """Return the device next to this one, or this one at the edge."""
         at = self._rank_of[device]
         x = self.by_device[device].x
         if dy:
@@ -155,10 +155,10 @@ class Plan:
 
 
 def _runs(cells: Sequence[Cell], tile: Tile) -> Iterator[Run]:
-    """Cells of a line, those that touch put together."""
+    """Join the adjacent cells of a line into runs."""
     columns: dict[int, list[int]] = {}
     for cell in cells:
-        # Nothing (not even a missing device) is below the last cell of an odd number.
+        # If the number of rows is odd, nothing is below the last one, not even a missing device.
         halves = columns.setdefault(cell.x, [NOTHING, NOTHING])
         halves[cell.half] = cell.device
     touching: list[int] = []
@@ -175,13 +175,13 @@ def _run(at: Sequence[int], y: int, columns: dict[int, list[int]]) -> Run:
     return Run(at[0], y, tuple(columns[x][0] for x in at), tuple(columns[x][1] for x in at))
 
 
-# Boxes take what room there is, up to this; tall ones have a line for the history.
+# Boxes grow to at most this width; tall ones have a line for the history.
 WIDEST_BOX = 24
 TALL_BOX = 5
 
 
 def tiles(room: Room) -> tuple[Tile, ...]:
-    """The sizes of cells, the largest first."""
+    """Return the sizes of cells, the largest first."""
     return (
         Tile(Level.BOX, max(17, room.id_width + 6, room.value_width + 4), TALL_BOX, 1),
         Tile(Level.BOX, max(11, room.id_width + 6, room.value_width + 4), 4, 1),
@@ -197,14 +197,14 @@ EMPTY_PLAN = Plan(Tile(Level.BOX, 11, 4, 1), (), (), 0, 0)
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """An arrangement of devices, to be planned for any room. The same object is the same arrangement."""
+    """An arrangement of devices that can be planned for any size. Layouts are compared by identity."""
 
     plan: Callable[[Room], Plan]
 
 
 NO_LAYOUT = Layout(lambda _: EMPTY_PLAN)
 
-# Rows of so many are easy to count in.
+# Rows of these lengths are easy to count.
 NICE = (64, 32, 16, 10, 8, 5, 4, 2)
 
 

@@ -1,4 +1,4 @@
-"""The line that says what the colours of the mesh mean."""
+"""The line that explains the colours of the mesh."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def printable(line: Text) -> Text:
-    """The line with nothing in it that would steer the terminal."""
+    """Replace the control characters in the line and return it."""
     if not line.plain.isprintable():
         line.plain = text.printable(line.plain)
     return line
 
 
 def key_style(ink: Ink) -> Style:
-    from textual.color import Color  # beside its one use
+    from textual.color import Color  # used only here
 
     return ink.style(Color.parse(ink.palette.theme.accent or "white"), bold=True)
 
@@ -42,7 +42,7 @@ def legend(
     pointed: int | None = None,
     absent: bool = False,
 ) -> Text:
-    """The metric, its scale from end to end, who holds most (or what is pointed at), and what signs mean."""
+    """Return the metric, its scale, the device with most or the one under the mouse, and the signs."""
     metric = reading.metric
     press = Style(meta={"press": "metric"})
     line = Text(" ", no_wrap=True, end="")
@@ -66,7 +66,7 @@ def legend(
 
 
 def who(device: DeviceView) -> str:
-    """A device as a person would call it."""
+    """Return the name of a device for a sentence, such as `device 3 on process 1`."""
     where = device.hostname if device.process_index is None else f"process {device.process_index}"
     return f"device {device.id} on {where}"
 

@@ -1,4 +1,4 @@
-"""A large plot: lines over time in dots of braille, axes, and letters that tell whose line is which."""
+"""A large plot: lines over time in braille dots, axes, and letters that identify the lines."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     Points = Sequence[tuple[float, float | None]]
 
 LETTERS = "abcdefgh"
-# What moves by less than this share of itself is drawn as calm as it is.
+# The least span of the axis, as a share of the largest value: small changes must look small.
 SMALLEST_SPAN = 0.1
-# A limit is drawn once something comes as near to it.
+# A limit is drawn when a value reaches this share of it.
 NEAR_LIMIT = 0.6
-# Samples this much farther apart than usual are not joined: nobody knows what was between them.
+# Samples this many times farther apart than usual are not joined: what was between them is unknown.
 GAP = 3.5
 _BRAILLE = 0x2800
-# Between two labels of the time axis, in seconds, and in characters.
+# The distances between two labels of the time axis, in seconds, and the least one in characters.
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400)
 _CLOCK, _CLOCK_ROOM = "%H:%M:%S", 14
 _ROWS_A_LABEL, _ROOM_FOR_LETTERS = 4, 4
@@ -40,7 +40,7 @@ _ROWS_A_LABEL, _ROOM_FOR_LETTERS = 4, 4
 
 @dataclass(frozen=True)
 class Line:
-    """What is drawn of somebody: who it is, the points, and whether it is the one that was chosen."""
+    """A line of the plot: the name of its device or host, its points, and whether it is the chosen one."""
 
     name: str
     points: Points
@@ -51,13 +51,13 @@ class Line:
         return [value for _, value in self.points if value is not None]
 
     def at(self, when: float) -> float | None:
-        """The value nearest to a time."""
+        """Return the value nearest to a time."""
         return min(self.points, key=lambda point: abs(point[0] - when), default=(0.0, None))[1]
 
 
 @dataclass(frozen=True)
 class Frame:
-    """From when to when, and from how little to how much, is drawn; and where the plot lies in the whole."""
+    """The range of times and values that is drawn, and the position and size of the plot."""
 
     start: float
     end: float
@@ -68,7 +68,7 @@ class Frame:
     height: int = 1
 
     def time_at(self, column: int) -> float:
-        """Which time stands at a column of the plot."""
+        """Return the time at a column of the plot."""
         return self.start + (column + 0.5) / self.width * (self.end - self.start)
 
     def column(self, at: float) -> int:
@@ -76,13 +76,13 @@ class Frame:
         return min(self.width - 1, max(0, int(share * self.width)))
 
     def row(self, value: float) -> int:
-        """Counted from the top."""
+        """Return the row of a value, counted from the top."""
         share = (value - self.low) / (self.high - self.low)
         return min(self.height - 1, max(0, self.height - 1 - int(share * self.height)))
 
 
 def extent(lines: Sequence[Line], limit: float | None) -> tuple[float, float, float, float] | None:
-    """What the lines reach over; None where there is nothing to be drawn."""
+    """Return the range of times and values of the lines; None if there is nothing to draw."""
     times = [at for line in lines for at, value in line.points if value is not None]
     values = [value for line in lines for value in line.known]
     if not values:
@@ -91,16 +91,16 @@ def extent(lines: Sequence[Line], limit: float | None) -> tuple[float, float, fl
     if limit is not None and high >= NEAR_LIMIT * limit:
         high = max(high, limit)
     if 0 <= low < high / 2:
-        low = 0.0  # else a small change at a high level would not be seen
+        low = 0.0  # otherwise a small change at a high level would be invisible
     margin = max(0.0, SMALLEST_SPAN * max(abs(high), 1e-9) - (high - low)) / 2 or (high - low) * 0.04
     bottom = low - margin if low else 0.0
-    # Whole seconds: hosts that speak one after the other must not have all lines drawn anew each time.
+    # Whole seconds: otherwise each report of a host would shift the axis, and all lines would be redrawn.
     start, end = math.floor(min(times)), math.ceil(max(times))
     return start, max(end, start + 1.0), bottom if low < 0 else max(0.0, bottom), high + margin
 
 
 def ticks(low: float, high: float, count: int, *, binary: bool) -> list[float]:
-    """Round values between two, about so many."""
+    """Return about `count` round values between `low` and `high`."""
     rough = (high - low) / max(1, count)
     base = 1024.0 if binary else 10.0
     power = base ** math.floor(math.log(rough, base))
@@ -121,7 +121,7 @@ def plot(
     limit: float | None = None,
     pointed: float | None = None,
 ) -> tuple[list[Text], Frame | None]:
-    """The plot with its axes in this room, and where it lies; no frame where nothing is known."""
+    """Draw the plot with its axes for this size. Without values or space, return no lines and no frame."""
     reach = extent(lines, limit)
     if reach is None or width < 24 or height < 4:
         return [], None
@@ -161,7 +161,7 @@ def plot(
 
 
 def summary(line: Line) -> tuple[float | None, ...]:
-    """The last value, the least, the mean and the most."""
+    """Return the last value, the minimum, the mean and the maximum."""
     known = line.known
     if not known:
         return (None,) * 4
@@ -169,7 +169,7 @@ def summary(line: Line) -> tuple[float | None, ...]:
 
 
 def style_of(number: int, ink: Ink, *, chosen: bool) -> Style:
-    """The style of a line; colours only repeat what the letters say."""
+    """Return the style of a line; colours only repeat what the letters show."""
     theme = ink.palette.theme
     if chosen:
         return ink.style(Color.parse(theme.accent or ink.palette.warning), bold=True)
@@ -179,7 +179,7 @@ def style_of(number: int, ink: Ink, *, chosen: bool) -> Style:
 
 
 def _ends(lines: Sequence[Line], frame: Frame) -> dict[int, str]:
-    """The letters of the lines by the row in which each ends."""
+    """Return the letters of the lines that end in each row."""
     found: dict[int, str] = {}
     for letter, line in zip(LETTERS, lines, strict=False):
         if line.known:
@@ -189,7 +189,7 @@ def _ends(lines: Sequence[Line], frame: Frame) -> dict[int, str]:
 
 
 def _canvas(lines: Sequence[Line], frame: Frame) -> list[list[tuple[int, int]]]:
-    """The dots of each character, and whose they are; the chosen line is never hidden by others."""
+    """Return the dots of each character and the number of its line; other lines never hide the chosen one."""
     cells = [[(0, -1)] * frame.width for _ in range(frame.height)]
     for number in sorted(range(len(lines)), key=lambda number: lines[number].is_chosen):
         for y, row in _dots(tuple(lines[number].points), frame):
@@ -201,8 +201,8 @@ def _canvas(lines: Sequence[Line], frame: Frame) -> list[list[tuple[int, int]]]:
 
 @lru_cache(maxsize=32)
 def _dots(points: Points, frame: Frame) -> list[tuple[int, list[int]]]:
-    """One line in dots, in the rows that it touches; drawn once for as long as it is the same."""
-    from plotille import Canvas  # 20 ms, when somebody opens the first plot
+    """Return one line as dots, in the rows that it touches; the result is cached."""
+    from plotille import Canvas  # the import takes 20 ms and waits for the first plot
 
     known = [value for _, value in points if value is not None]
     if not known:
@@ -221,7 +221,7 @@ def _dots(points: Points, frame: Frame) -> list[tuple[int, list[int]]]:
 
 
 def _runs(points: Points) -> Iterator[list[tuple[float, float]]]:
-    """Points that follow each other, without those that nobody knew."""
+    """Return the known points, split where a value is unknown or samples are missing."""
     gaps = [later - at for (at, _), (later, _) in pairwise(points)]
     usual = median(gaps or [1.0])
     run: list[tuple[float, float]] = []
@@ -236,13 +236,13 @@ def _runs(points: Points) -> Iterator[list[tuple[float, float]]]:
 
 
 def _is_hole(gaps: Sequence[float], i: int, usual: float) -> bool:
-    """Whether samples are missing; where a gap beside it is as long, the interval is only longer there."""
+    """Return whether samples are missing. If a neighbouring gap is as long, the interval is just longer."""
     around = max((usual, *gaps[max(0, i - 1) : i], *gaps[i + 1 : i + 2]))
     return gaps[i] > GAP * around
 
 
 def _time_axis(frame: Frame, left: int, ink: Ink, pointed: float | None) -> list[Text]:
-    """A line with marks, and below it what times they are."""
+    """Return the line with the marks of the time axis, and below it the times."""
     length = frame.end - frame.start
     most = max(1, frame.width // _CLOCK_ROOM)
     step = next((each for each in _TIME_STEPS if length / each <= most), _TIME_STEPS[-1])

@@ -1,4 +1,4 @@
-"""All of the plot's page: what can be switched, whose figure it is, the plot, and the lines in figures."""
+"""The page of the plot: its switches, its title, the plot, and a table of the lines."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from jaxtop.model import Figure
     from jaxtop.tui.draw.ink import Ink
 
-# A line in figures: its name, and what it was at last, at least, in the mean and at most.
+# The widths of an entry of the table: a name, then the last value, the minimum, the mean and the maximum.
 _NAME, _FIGURE = 16, 10
 _ENTRY = 2 + _NAME + 4 * (_FIGURE + 1)
-# With fewer lines of plot than this there are fewer lines below it.
+# The plot keeps this many rows; the table below it gets what is left.
 FEWEST_ROWS = 8
 
 
 @dataclass(frozen=True)
 class Page:
-    """What is plotted."""
+    """The figure and the lines that are plotted."""
 
     figure: Figure
     place: tuple[int, int]
     beside: Beside
     lines: Sequence[Line]
-    # How many could have been drawn.
+    # The number of lines available; not all of them may be drawn.
     of: int
     limit: float | None
     pointed: float | None = None
 
 
 def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
-    """The page in the room there is."""
+    """Draw the page for this size."""
     write = writer(shown.figure)
     above = [switches(_groups(shown), ink, width), _about(shown, ink)]
     columns = max(1, min(2, width // (_ENTRY + 2)))
@@ -103,7 +103,7 @@ _BRIEF = {Beside.NOBODY: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "host
 
 
 def _about(shown: Page, ink: Ink) -> Text:
-    """Whose figure it is, and what it is to be held against."""
+    """Return the title of the plot: the figure, its device or host, its limit, and the lines left out."""
     line = Text(" ", no_wrap=True, end="")
     chosen = next((each.name for each in shown.lines if each.is_chosen), "")
     line.append(f"{shown.figure.title} of {chosen}", ink.bold)
@@ -120,7 +120,7 @@ def _about(shown: Page, ink: Ink) -> Text:
 
 
 def _heads(shown: Page, ink: Ink, columns: int) -> Text:
-    """Above the lines in figures; their first one is of the time under the mouse."""
+    """Return the header of the table. Its first column is the last value, or that under the mouse."""
     when = "last" if shown.pointed is None else time.strftime("%H:%M:%S", time.localtime(shown.pointed))
     head = " " * (2 + _NAME) + "".join(f"{each:>{_FIGURE}} " for each in (when, "min", "mean", "max"))
     return Text(" " + (head + "  ") * columns, ink.muted, no_wrap=True, end="")

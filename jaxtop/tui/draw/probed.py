@@ -1,4 +1,4 @@
-"""What a device or a collective does now, of what a probe found that it can do."""
+"""The current rates of a device or a collective, compared with those that a probe measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def probed_lines(
     probed: ProbedDevice | None, flops_per_second: float | None, ink: Ink, *, at_least: bool = False
 ) -> list[Text]:
-    """The measured rates of a device, and the share of its matrix rate that the step computes."""
+    """Return the measured rates of a device, and the share of its matrix rate that the step uses."""
     if probed is None:
         return []
     rate, memory = probed.rate("matrix_flops_per_s"), probed.rate("memory_bytes_per_s")
@@ -32,5 +32,5 @@ def probed_lines(
 
 
 def of_probed(busbw: int | None, probed: float | None) -> str:
-    """A live bus bandwidth as a share of the one that was measured; empty where one is unknown."""
+    """Return a live bus bandwidth as a share of the probed one; empty if either is unknown."""
     return "" if busbw is None or not probed else f", {text.share(busbw / probed)} of probed"

@@ -1,4 +1,4 @@
-"""A metric read from all devices at once: what each cell shows, where the scale ends, who holds most."""
+"""A metric read from all devices: what each cell shows, the end of the scale, the device with most."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jaxtop.model import DeviceView
     from jaxtop.tui.metrics import Metric
 
-# What a cell shows, as a number: a step of the ramp (from 0), or one of these, or a state.
+# A code is what a cell shows: a step of the ramp (from 0), one of these, or a state.
 STEPS = 8
 UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
 _STATES = tuple(State)
@@ -26,8 +26,8 @@ OVER, PAST = liveness.OVER, liveness.PAST
 class Reading:
     """The values of a metric, in the order of the devices.
 
-    `codes` has entries at its end for what is no device; the negative numbers that stand for these in a
-    plan (`MISSING`, `NOTHING`, `placeholder`) are indices from the end.
+    `codes` ends with entries for places without a device. A plan refers to these by negative numbers
+    (`MISSING`, `NOTHING`, `placeholder`), which are indices from the end.
     """
 
     metric: Metric
@@ -38,7 +38,7 @@ class Reading:
     alike: int
 
     def share(self, device: int) -> float | None:
-        """The value as a share of the scale."""
+        """Return the value as a share of the scale."""
         value = self.values[device]
         if value is None or self.end is None:
             return None
@@ -46,7 +46,7 @@ class Reading:
 
 
 def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
-    """The metric of each device, and the scale that they share."""
+    """Read the metric of each device, and find the common scale."""
     live, last = State.LIVE, STEPS - 1
     figure = metric.read
     values = tuple(
@@ -73,10 +73,10 @@ def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
 
 
 def placeholder(state: State) -> int:
-    """Stands in a plan for a device of a host that has not said which devices it has."""
+    """Return the number that a plan uses for a device of a host that has not reported its devices."""
     return min(MISSING, NOTHING) - 1 - _STATES.index(state)
 
 
 def state_of_code(code: int) -> State | None:
-    """The state that a code stands for."""
+    """Return the state that a code means; None if it is not one of a state."""
     return _STATES[code - 110] if 110 <= code < 110 + len(_STATES) else None

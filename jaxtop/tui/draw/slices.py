@@ -1,4 +1,4 @@
-"""Which slice of an array each device holds, as a picture: a cell a device, a letter and a colour a slice."""
+"""A picture of the slices of an array: one cell per device, with the letter and colour of its slice."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ SIGNS = ascii_letters + digits
 
 @dataclass(frozen=True)
 class Signs:
-    """What each of so many pieces or groups is called."""
+    """The names of `count` pieces or groups."""
 
     count: int
 
     def label(self, piece: int) -> str:
-        """A letter, or where these do not suffice a number."""
+        """Return a letter; a number if there are more pieces than letters and digits."""
         return SIGNS[piece] if self.count <= len(SIGNS) else str(piece)
 
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """The slices of an array in the order of their indices, and which of them each device holds."""
+    """The slices of an array in index order, and the slice that each device holds."""
 
     pieces: tuple[tuple[tuple[Span, ...], tuple[int, ...]], ...]
     ordinals: dict[int, int]
@@ -47,11 +47,11 @@ class Slices:
     device_ids: tuple[int, ...]
 
     def label(self, piece: int) -> str:
-        """What a slice is called."""
+        """Return the name of a slice."""
         return Signs(len(self.pieces)).label(piece)
 
     def sign(self, piece: int) -> str:
-        """The same in one character; of many slices some share one."""
+        """Return the name in one character; if there are too many slices, some share one."""
         return SIGNS[piece % len(SIGNS)]
 
     def span_of(self, device_id: int) -> tuple[Span, ...] | None:
@@ -60,9 +60,9 @@ class Slices:
 
 
 def slices_of(view: ArrayView) -> Slices | None:
-    """None where nobody knows."""
+    """Return the slices of an array; None if they are unknown."""
     if view.mesh is not None and prod(size for _, size in view.mesh.axes) != len(view.device_ids):
-        return None  # others' figures may contradict each other
+        return None  # figures from another process may contradict each other
     spans = slices(view)
     if not spans:
         return None
@@ -72,13 +72,13 @@ def slices_of(view: ArrayView) -> Slices | None:
 
 
 def in_words(span: tuple[Span, ...]) -> str:
-    """`[0:256, 0:512]`."""
+    """Return a slice in Python's notation, such as `[0:256, 0:512]`."""
     return f"[{', '.join(f'{first}:{last}' for first, last in span)}]" if span else "the whole scalar"
 
 
 @dataclass(frozen=True)
 class Picture:
-    """Lines of cells; which device is where."""
+    """Lines of cells, and the devices that they show."""
 
     caption: str
     lines: tuple[Text, ...] = ()
@@ -96,7 +96,7 @@ class Picture:
 
 
 def draw(known: Slices, ink: Ink, width: int, height: int, *, brief: bool = False) -> Picture:
-    """The devices along the axes of their mesh where that fits, else in a row; `brief` omits the sizes."""
+    """Draw the devices along the axes of their mesh, or in plain rows if needed; `brief` omits the sizes."""
     widest = max(len(known.label(0)), len(known.label(len(known.pieces) - 1)))
     caption, rows, cell = _arrange(known, max(1, width), max(1, height), widest, _names if brief else _sized)
     shown = tuple(row[: max(1, width) // cell] for row in rows[:height])
@@ -113,7 +113,7 @@ def draw(known: Slices, ink: Ink, width: int, height: int, *, brief: bool = Fals
                 line.append(known.label(piece).center(cell - 1), _style(ink, piece, len(known.pieces)))
                 line.append(" ")
         if cell > 1:
-            line.right_crop(1)  # nothing stands beside the last one
+            line.right_crop(1)  # the last cell needs no gap
         lines.append(line)
     count, total = sum(map(len, shown)), len(known.device_ids)
     if count < total:
@@ -138,7 +138,7 @@ def _arrange(
     widest: int,
     names: Callable[[Sequence[tuple[str, int]]], str],
 ) -> tuple[str, Sequence[tuple[int, ...]], int]:
-    """What the directions mean, the devices row by row, and how wide a cell is."""
+    """Return the caption of the directions, the devices row by row, and the width of a cell."""
     axes, ids = known.axes, known.device_ids
     large, small = (widest + 3, widest + 1), (1,)
     for cells in (large, small):
@@ -157,7 +157,7 @@ def _arrange(
     order = "in mesh order" if len(axes) > 1 else f"{names(axes)} →" if axes else "the devices"
     for cell in (*large, *small):
         columns = width // cell
-        # Rows of a whole number of the last axis' lengths show the pattern.
+        # Rows that are a multiple of the last axis in length show the pattern.
         last = axes[-1][1] if axes else 1
         columns = columns // last * last or columns
         if columns and -(-len(ids) // columns) <= height:
@@ -183,7 +183,7 @@ def _ids(ids: Sequence[int]) -> str:
 
 
 def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
-    """A line a slice, with the devices that hold it; how many more there are."""
+    """Return one line per slice with its devices, and a line with the number of slices left out."""
     lines: list[Text] = []
     if len(known.pieces) == 1 and height:
         span, ids = known.pieces[0]
@@ -191,7 +191,7 @@ def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -
         line.append(f"{known.label(0)} ", ink.bold)
         held = "all of it" if len(ids) == 1 else f"all of it, on each of {len(ids):,} devices"
         return [line.append(f" {held} {in_words(span)}")]
-    # Room for the devices comes before the word for them.
+    # The ids of the devices are more important than the word before them.
     longest = max(len(in_words(span)) + len(_ids(ids[:8])) for span, ids in known.pieces[:height])
     roomy = longest + len("a   devices ") <= width
     left = len(known.pieces)

@@ -1,4 +1,4 @@
-"""Many values in one line."""
+"""Sparklines and bars: values as one line of block characters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-# A figure that moves by less than this share of itself is drawn as calm as it is.
+# The least span of a sparkline, as a share of the largest value: small changes must look small.
 SMALLEST_SPAN = 0.1
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
-    """The newest values, from the smallest of them to the largest; a gap where nobody knew."""
+    """Return the newest values, scaled from their minimum to their maximum; unknown values are blank."""
     shown = list(values)[-width:]
     known = [value for value in shown if value is not None]
     if not known:
@@ -34,7 +34,7 @@ def _height(value: float | None, low: float, high: float) -> str:
 
 
 def bar(share: float | None, width: int) -> str:
-    """A bar of eighths of a character, as wide as its track; blank if nobody knows the share."""
+    """Return a bar of this width, exact to an eighth of a character; blank if the share is unknown."""
     if share is None:
         return " " * width
     eighths = round(min(1.0, max(0.0, share)) * width * 8)

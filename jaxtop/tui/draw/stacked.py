@@ -1,4 +1,4 @@
-"""A bar of several parts, each with a letter and a colour, and the legend that names them."""
+"""A bar of several parts, each with a letter and a colour, and its legend."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ LETTERS = {
     Part.RESERVED: "/",
     Part.FREE: "·",
 }
-# In the legend: what is an estimate says so.
+# Names in the legend that differ from the part's own; estimates are marked as such.
 NAMES = {Part.TEMPORARIES: "temporaries (estimate)", Part.RESERVED: "reserved or in small pieces"}
 # A text, its foreground and its background.
 Segment = tuple[str, str | None, str | None]
 
 
 def lengths(sizes: Sequence[int], end: int, width: int) -> list[int]:
-    """How many characters each part takes; the ends of the parts are where they belong."""
+    """Return the number of characters of each part; the ends are rounded, so each part ends in its place."""
     if not end or not width:
         return [0] * len(sizes)
     ends = [min(width, round(upto * width / end)) for upto in accumulate(sizes)]
@@ -46,7 +46,7 @@ def lengths(sizes: Sequence[int], end: int, width: int) -> list[int]:
 
 
 def stacked(sizes: Sequence[int] | None, end: int, width: int, palette: Palette) -> list[Segment]:
-    """The bar of a device, or of all; unknown parts say so."""
+    """Return the segments of the bar of a device, or of all devices; `n/a` if the parts are unknown."""
     if sizes is None:
         return [(text.NA[:width], palette.muted, None)]
     segments: list[Segment] = []
@@ -60,7 +60,7 @@ def stacked(sizes: Sequence[int] | None, end: int, width: int, palette: Palette)
 
 
 def bar(sizes: Sequence[int], end: int, width: int, palette: Palette) -> Text:
-    """The bar as a line of its own."""
+    """Return the bar as one line."""
     line = Text(no_wrap=True, end="")
     for words, fore, back in stacked(sizes, end, width, palette):
         line.append(words, Style(color=fore, bgcolor=back))
@@ -68,7 +68,7 @@ def bar(sizes: Sequence[int], end: int, width: int, palette: Palette) -> Text:
 
 
 def legend(sizes: Sequence[int], width: int, palette: Palette) -> list[Text]:
-    """Which letter is which part and how much it is, in as many lines as that takes."""
+    """Return the letter, name and size of each part, in as many lines as needed."""
     lines = [Text(no_wrap=True, end="")]
     for part, size in zip(PARTS, sizes, strict=True):
         if not size:
@@ -86,7 +86,7 @@ def legend(sizes: Sequence[int], width: int, palette: Palette) -> list[Text]:
 
 @lru_cache(maxsize=128)
 def _colours(part: Part, theme_name: str) -> tuple[str, str, str | None]:
-    """The colour of the first letter, of those that follow, and behind them."""
+    """Return the colours of the first letter, of the letters after it, and of the background."""
     palette = PALETTES[theme_name]
     theme, ramp = palette.theme, palette.ramp
     backs = {

@@ -1,4 +1,4 @@
-"""The last window as strips of time, one a host: launches, the collectives in them, and the waiting."""
+"""The last window as strips of time, one per host: launches, their collectives, and the waits."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.timeline import Strip, Timeline
     from jaxtop.tui.draw.ink import Ink
 
-# What a character of a strip stands for, from what gives way to what is always seen.
+# What a character of a strip shows; of several things in one character, the last one here wins.
 NOTHING, LAUNCH, OTHER, WAIT, CHOSEN = range(5)
 GLYPHS = " ─▒░█"
-# Before and after a strip: who it is of, and its shares.
+# The widths of the host's name before a strip, and of the shares after it.
 MOST_NAME, SHARES = 16, 12
-# From this width on a strip has its shares beside it.
+# From this width on, the shares are beside the strip.
 WIDE = 56
 
 
@@ -36,7 +36,7 @@ def strips(
     width: int,
     height: int,
 ) -> list[Text]:
-    """A line a host, and above them what they mean; `hidden` hosts are not among them."""
+    """Return a header and one line per host; `hidden` is the number of hosts not in the timeline."""
     if not timeline.strips:
         return []
     names = [name(strip.agent) for strip in timeline.strips]
@@ -59,7 +59,7 @@ def strips(
 
 
 def _head(timeline: Timeline, op: str, ink: Ink, width: int, whole: int) -> Text:
-    """How long it is, and what the glyphs mean, as far as there is room."""
+    """Return the header: the time span, and the meanings of the glyphs that fit."""
     line = Text(no_wrap=True, end="")
     count = max(len(strip.blocks) for strip in timeline.strips)
     span = text.micros(timeline.end_us - timeline.start_us)
@@ -89,7 +89,7 @@ def _strip(strip: Strip, timeline: Timeline, op: str, ink: Ink, width: int) -> T
 
 
 def picture(strip: Strip, timeline: Timeline, op: str, width: int) -> Sequence[int]:
-    """What each character shows: of several things the one that must not be missed."""
+    """Return what each character shows; the most important of several things wins."""
     kinds = [NOTHING] * width
     scale = width / max(1, timeline.end_us - timeline.start_us)
 

@@ -1,4 +1,4 @@
-"""A table as text: which columns fit, and how its header and its rows are drawn."""
+"""A table as text: which columns fit, and how the header and the rows are drawn."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 Row = TypeVar("Row")
 
-# The cursor's sign stands in the margin; the mark of the sorted column in the gap beside its title.
+# The margin holds the cursor; the gap beside a title holds the mark of the sorted column.
 MARGIN = 2
 GAP = 2
 NOTHING = "–"
 CURSOR, ASCENDING, DESCENDING = "▌", "▲", "▼"
 LEFT, RIGHT = "◂", "▸"
-# Answers kept of a column and a word of a filter.
+# The most cached answers for one column and one word of a filter.
 MOST_KNOWN = 10_000
 
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """A figure of a row: what it is sorted by (None where unknown), how it is written, maybe its colour."""
+    """A column: the value that it sorts by (None if unknown), its text, and optionally its colour."""
 
     key: str
     title: str
@@ -45,15 +45,15 @@ class Column(Generic[Row]):
     read: Callable[[Row], Any]
     write: Callable[[Row], str]
     style: Callable[[Row, Palette], str | None] | None = None
-    # The direction in which it is sorted first.
+    # Whether the first sort by this column is descending.
     largest_first: bool = False
-    # May take the width that is left over; of several the last one that fits does.
+    # The last flexible column that fits takes the remaining width.
     flexible: bool = False
-    # A drawing holds no words that a filter could find.
+    # False for drawings: a filter finds no words in them.
     searched: bool = True
-    # How `write` writes what `read` reads, where it needs nothing else: equal values are searched only once.
+    # Writes the value of `read` as `write` does, if the value is enough: equal values are searched only once.
     form: Callable[[Any], str] | None = None
-    # Draws it in the width that it has, in colours of its own: text, foreground and background by and by.
+    # Draws a cell in its width and with its own colours, as segments of text, foreground and background.
     draw: Callable[[Row, int, Palette], Sequence[tuple[str, str | None, str | None]]] | None = None
 
 
@@ -66,7 +66,7 @@ def words(
     *,
     flexible: bool = False,
 ) -> Column[Row]:
-    """A column of words, as they are."""
+    """Return a column of words."""
 
     def form(value: str | None) -> str:
         return value or NA
@@ -85,14 +85,14 @@ def figure(
     *,
     style: Callable[[Row, Palette], str | None] | None = None,
 ) -> Column[Row]:
-    """A column of figures: the large ones are looked for."""
+    """Return a column of figures; it sorts the largest first, since users look for these."""
     return Column(
         key, title, width, "right", read, lambda row: write(read(row)), style, largest_first=True, form=write
     )
 
 
 def ordinal(key: str, title: str, width: int, read: Callable[[Row], int | None]) -> Column[Row]:
-    """A column of numbers that name something: counted from the smallest, without separators."""
+    """Return a column of numbers that name something; they sort upwards and have no separators."""
 
     def form(value: int | None) -> str:
         return NA if value is None else str(value)
@@ -102,7 +102,7 @@ def ordinal(key: str, title: str, width: int, read: Callable[[Row], int | None])
 
 @dataclass(frozen=True)
 class Slot(Generic[Row]):
-    """A column in its place."""
+    """A column with its place."""
 
     column: Column[Row]
     x: int
@@ -111,13 +111,13 @@ class Slot(Generic[Row]):
 
 @dataclass(frozen=True)
 class Layout(Generic[Row]):
-    """The columns that fit, and how many there are to the left and to the right of them."""
+    """The columns that fit, and the number of columns to the left and to the right of them."""
 
     width: int
     slots: tuple[Slot[Row], ...] = ()
     before: int = 0
     after: int = 0
-    # Where the hints of further columns stand in the header: position, text, and the way they lead.
+    # The hints in the header that there are more columns: position, text and direction.
     hints: tuple[tuple[int, str, int], ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
@@ -132,19 +132,19 @@ class Layout(Generic[Row]):
         object.__setattr__(self, "hints", tuple(reversed(hints)))
 
     def column_at(self, x: int) -> Column[Row] | None:
-        """The column under this position; its gap belongs to it."""
+        """Return the column at this position; its gap belongs to it."""
         for slot in self.slots:
             if slot.x - GAP < x < slot.x + slot.width + 1:
                 return slot.column
         return None
 
     def way_at(self, x: int) -> int:
-        """Where a click on a hint leads: -1 to the left, 1 to the right, 0 nowhere."""
+        """Return the direction of the hint at this position: -1 left, 1 right, 0 if there is none."""
         return next((way for at, text, way in self.hints if at <= x < at + len(text)), 0)
 
 
 def lay_out(columns: Sequence[Column[Row]], width: int, pinned: int = 0, skipped: int = 0) -> Layout[Row]:
-    """Whole columns from the left as far as they fit; the pinned ones stay, of the rest some are skipped."""
+    """Return the whole columns that fit, from the left: the pinned ones, then the rest after the skipped."""
     chosen = [*columns[:pinned], *columns[pinned + skipped :]]
     room = width - (len(f"{LEFT}{skipped} ") if skipped else 0)
     fitting = _fitting(chosen, room)
@@ -173,7 +173,7 @@ def _fitting(columns: Sequence[Column[Row]], width: int) -> int:
 
 
 def in_order(rows: Iterable[Row], column: Column[Row] | None, *, descending: bool) -> list[Row]:
-    """Rows sorted by a column; those that lack its figure come last in either direction."""
+    """Return the rows sorted by a column; rows without a value come last in both directions."""
     if column is None:
         return list(rows)
     read = column.read
@@ -189,7 +189,7 @@ def in_order(rows: Iterable[Row], column: Column[Row] | None, *, descending: boo
 
 
 def matching(rows: Iterable[Row], columns: Sequence[Column[Row]], text: str) -> list[Row]:
-    """Rows whose written cells hold all words of a filter, in any case."""
+    """Return the rows whose cells contain all words of a filter, ignoring case."""
     left = list(rows)
     for word in text.lower().split():
         found = [False] * len(left)
@@ -203,7 +203,7 @@ def matching(rows: Iterable[Row], columns: Sequence[Column[Row]], text: str) -> 
 
 @lru_cache(maxsize=64)
 def _search(column: Column[Any], word: str) -> Callable[[Any], bool]:
-    """Tells whether a row's cell holds a word. Thousands of rows are asked several times a second."""
+    """Return a cached test for a word in a cell: it runs on thousands of rows several times a second."""
     read, write, form = column.read, column.write, column.form
     if form is None:
         return lambda row: word in write(row).lower()
@@ -222,7 +222,7 @@ def _search(column: Column[Any], word: str) -> Callable[[Any], bool]:
 
 
 def fit(text: str, width: int, align: str = "left") -> str:
-    """Text in exactly this many cells. Control characters of others' words go no further."""
+    """Return the text in exactly this many cells, without the control characters of foreign texts."""
     text = printable(text)
     length = len(text) if text.isascii() else cell_len(text)
     if length > width:
@@ -234,7 +234,7 @@ def fit(text: str, width: int, align: str = "left") -> str:
 
 
 def draw_header(layout: Layout[Row], sort: str | None, *, descending: bool, palette: Palette) -> Strip:
-    """The titles; the sorted one carries a mark, and hints tell of columns that do not fit."""
+    """Draw the titles, with a mark on the sorted column and hints for columns that do not fit."""
     plain = _style(palette.muted, palette.theme.background, bold=True)
     marked = _style(palette.theme.accent or palette.warning, palette.theme.background, bold=True)
     line = _Line()
@@ -257,7 +257,7 @@ def draw_header(layout: Layout[Row], sort: str | None, *, descending: bool, pale
 def draw_row(
     layout: Layout[Row], row: Row, palette: Palette, *, cursor: bool, focused: bool, tone: str | None = None
 ) -> Strip:
-    """One row; the cursor's row has a sign in the margin and a background."""
+    """Draw one row; the cursor's row has a sign in the margin and a background."""
     background = _cursor_background(palette, focused=focused) if cursor else palette.theme.background
     plain = tone or palette.theme.foreground or palette.muted
     base = _style(plain, background)
@@ -280,7 +280,7 @@ def draw_row(
 
 
 def draw_note(text: str, width: int, palette: Palette) -> Strip:
-    """Words in the middle of an otherwise empty table."""
+    """Draw a message in the middle of an empty table."""
     base = _style(palette.muted, palette.theme.background)
     shown = fit(text, min(width, cell_len(text)))
     line = _Line()
@@ -289,12 +289,12 @@ def draw_note(text: str, width: int, palette: Palette) -> Strip:
 
 
 def draw_nothing(width: int, palette: Palette) -> Strip:
-    """A line without a row."""
+    """Draw a line without a row."""
     return Strip.blank(width, _style(palette.muted, palette.theme.background))
 
 
 class _Line:
-    """Segments from left to right; neighbours of one style become one."""
+    """A line built from left to right; adjacent segments with the same style are joined."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[str, Style]] = []

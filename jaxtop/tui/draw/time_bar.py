@@ -1,4 +1,4 @@
-"""The bar that says which time is shown: its state and buttons in a line, and below it the whole session."""
+"""The bar that shows the position in time: a line with the state and buttons, and below it the session."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 PLAY, PAUSE, LOOP = "▶", "‖", "↻"
 CURSOR_ABOVE, CURSOR_BELOW, MARK = "┃", "▲", "v"
 UNKNOWN = "─"
-# Marks of events by severity: the worst of a place is shown.
+# The marks of events by severity; each place shows the most severe one.
 _SIGNS = {"info": "·", "warning": "!", "critical": "×"}
 _RANKS = {severity: rank for rank, severity in enumerate(_SIGNS, 1)}
 _SIGN_OF = ("", *_SIGNS.values())
-# Events told of a place under the mouse.
+# The most events that the tooltip of a place lists.
 MOST_TOLD = 3
 
 
 @dataclass(frozen=True)
 class TimeBarState:
-    """A session and where in it the view stands, as far as it is drawn."""
+    """What the time bar draws: a session, and the position and state of the playback."""
 
     word: str
     is_playing: bool
@@ -51,19 +51,19 @@ class TimeBarState:
         return self.span[1] - self.span[0]
 
     def column(self, at: float, width: int) -> int:
-        """Where a time stands on a track of so many characters."""
+        """Return the column of a time on a track of this width."""
         if self.length <= 0:
             return 0
         return min(max(round((at - self.span[0]) / self.length * (width - 1)), 0), width - 1)
 
     def time_at(self, column: int, width: int) -> float:
-        """Which time stands there."""
+        """Return the time at a column."""
         share = min(max(column / max(1, width - 1), 0.0), 1.0)
         return self.span[0] + share * self.length
 
 
 class Button(NamedTuple):
-    """What can be pressed: its key or sign, words for it (most first), and its action."""
+    """A button: its key or sign, its label in a long and a short form, and its action."""
 
     sign: str
     says: tuple[str, str]
@@ -72,7 +72,7 @@ class Button(NamedTuple):
 
 
 def buttons(tape: TimeBarState) -> list[Button]:
-    """All that can be done to the tape, from left to right as in time."""
+    """Return the buttons of the playback, ordered from the past to the future where that applies."""
     end = "live" if tape.has_present else "end"
     goes_on = Button(*((PAUSE, ("pause", "")) if tape.is_playing else (PLAY, ("play ", ""))), "pause")
     mark = Button("v", ("mark" if tape.marked is None else "diff", ""), "mark")
@@ -97,14 +97,14 @@ def buttons(tape: TimeBarState) -> list[Button]:
 
 
 def clock(at: float, span: tuple[float, float]) -> str:
-    """The time of day, with the date where the session has several."""
+    """Return the time of day, with the date if the session spans several days."""
     days = {time.localtime(each)[:3] for each in span}
     form = "%m-%d %H:%M:%S" if len(days) > 1 else "%H:%M:%S"
     return time.strftime(form, time.localtime(at))
 
 
 def length(seconds: float) -> str:
-    """How long: 0:35, 12:04, 3:00:01."""
+    """Return a duration, such as 0:35, 12:04 or 3:00:01."""
     whole = int(max(0.0, seconds))
     if whole < 3600:
         return f"{whole // 60}:{whole % 60:02}"
@@ -116,7 +116,7 @@ def speed(times: float) -> str:
 
 
 def controls(tape: TimeBarState, width: int, palette: Palette) -> Text:
-    """What is shown and how it goes on; on the right the buttons, in as many words as there is room for."""
+    """Return the line with the state on the left and the buttons on the right, with the labels that fit."""
     pressed = buttons(tape)
     line = Text()
     for says, apart, told in ((0, 2, 2), (1, 2, 2), (2, 2, 2), (2, 2, 1), (2, 1, 1), (2, 1, 0)):
@@ -130,7 +130,7 @@ def controls(tape: TimeBarState, width: int, palette: Palette) -> Text:
 
 
 def _state(tape: TimeBarState, palette: Palette, told: int) -> Text:
-    """All parts have the width that the widest of the session needs: nothing moves while it plays."""
+    """Return the state. Each part is as wide as the session can make it, so nothing moves during playback."""
     line = Text()
     line.append(
         f" {tape.word} ", f"bold reverse {palette.good if tape.word == Mode.LIVE else palette.warning}"
@@ -165,7 +165,7 @@ def _buttons(pressed: Sequence[Button], says: int, apart: int, palette: Palette)
 
 
 class Glance(NamedTuple):
-    """The session by places on the track: the most memory, the worst event, whether hosts were missing."""
+    """Per column: the most memory, the rank of the worst event, and whether hosts were missing."""
 
     used: tuple[float | None, ...] = ()
     ranks: tuple[int, ...] = ()
@@ -173,7 +173,7 @@ class Glance(NamedTuple):
 
 
 def glance(tape: TimeBarState, width: int) -> Glance:
-    """What stands in each of so many places."""
+    """Summarize the session for a track of this width."""
     used: list[float | None] = [None] * width
     ranks, missing = [0] * width, [False] * width
     if not width:
@@ -193,9 +193,9 @@ def glance(tape: TimeBarState, width: int) -> Glance:
 
 
 def track(tape: TimeBarState, found: Glance, rows: int, palette: Palette) -> Text:
-    """The session over its whole width: memory, events, the mark, and where the view stands.
+    """Draw the whole session: memory, events, the mark and the current position.
 
-    In a single row events stand in the place of the memory.
+    If there is only one row, events replace the memory at their columns.
     """
     width = len(found.used)
     if not width or rows < 1:
@@ -243,7 +243,7 @@ def _text(cells: Sequence[_Cell | None]) -> Text:
 
 
 def events_at(tape: TimeBarState, column: int, width: int) -> list[LoggedEvent]:
-    """What happened there, the worst first, of two alike the later."""
+    """Return the events at a column, the most severe first; of equal ones, the latest first."""
     found = [
         event
         for event in tape.overview.events
@@ -253,7 +253,7 @@ def events_at(tape: TimeBarState, column: int, width: int) -> list[LoggedEvent]:
 
 
 def tip(tape: TimeBarState, column: int, width: int) -> str:
-    """What is to be said of a place: its time, the most memory on a device, what happened."""
+    """Return the tooltip of a column: its time, the most memory on a device, and the events there."""
     at = tape.time_at(column, width)
     lines = [clock(at, tape.span)]
     used = next((each.used_bytes for each in tape.overview.bins if each.at <= at < each.until), None)
