@@ -1,1 +1,1 @@
-"""The cluster on a terminal. Knows the model, and nothing of sockets, files or exporters."""
+"""The terminal interface. It depends on the model, and not on sockets, files or exporters."""

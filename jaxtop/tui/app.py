@@ -1,4 +1,4 @@
-"""The app: one frame around the screens. It takes frames from a feed, folds them, and shows the moment."""
+"""The app that holds the screens. It reads frames from a feed, folds them, and shows the result."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.requests import Ask, Outcome, What
 
 PAINTS_PER_SECOND = 4
-# Between two slices of what arrives, for keys and what they paint.
+# The pause between two slices of incoming frames. It leaves time for keys and for what they paint.
 GAP_SECONDS = 0.005
 SMALLEST = (60, 16)
 
@@ -50,7 +50,7 @@ _IN_256 = Colours256()
 
 
 class _Line(Static):
-    """A line that is repainted only if it reads differently."""
+    """A line that is repainted only when its text or its styles change."""
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
@@ -63,7 +63,7 @@ class _Line(Static):
 
 
 class JaxtopApp(TimedApp):
-    """`jaxtop attach`, `jaxtop replay`; returns a line to print after it, if something is left to say."""
+    """The app of `jaxtop attach` and `jaxtop replay`. It returns a line to print after exit, or None."""
 
     CSS_PATH = "app.tcss"
     TITLE = "jaxtop"
@@ -91,16 +91,16 @@ class JaxtopApp(TimedApp):
         replay: Start | None = None,
         probe: Probe | None = None,
     ) -> None:
-        """The app on these frames, or on a reel alone.
+        """Create the app for a feed, a history, or both.
 
         Args:
-            feed: Where the frames come from; None where there are none but those of the reel.
-            clock: What time it is.
-            ask: Asks processes for something; None where there is nobody to ask.
-            reel: What is kept of the session, to look at any of its times.
-            recorder: Records what arrives; None where there is nothing to record.
-            replay: Where a replay begins, and how it goes on.
-            probe: What this user's devices were measured to do.
+            feed: The source of live frames; None if there is only a history.
+            clock: Returns the current time.
+            ask: Sends a request to processes; None if no process can be asked.
+            reel: The history of the session, which can be shown at any of its times.
+            recorder: Records the incoming frames; None if there is nothing to record.
+            replay: The start position, speed and looping of a replay.
+            probe: The measured performance of this user's devices.
         """
         self._cluster = Cluster()
         super().__init__(Playback(self._cluster if feed is not None else None, reel, replay, probe), recorder)
@@ -110,7 +110,7 @@ class JaxtopApp(TimedApp):
         self._clock = clock
         self._deck.tick(clock())
         self._desk = RequestBoard(ask)
-        # What was drawn last: a moment that does not change is not drawn again.
+        # The moment that was drawn last. An unchanged moment is not drawn again.
         self._drawn: Moment | None = None
         self._selection: Selection = NOTHING
         self._header = _Line(id="header")
@@ -145,7 +145,7 @@ class JaxtopApp(TimedApp):
         self.set_interval(1 / PAINTS_PER_SECOND, self._tick)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Where a terminal has 256 colours we choose them: Rich would draw dark bands black on black."""
+        """Add our own colour mapping for 256 colours. Rich would draw dark bands black on black."""
         filters = super().get_line_filters()
         return [*filters, _IN_256] if self.console.color_system == "256" else filters
 
@@ -164,16 +164,22 @@ class JaxtopApp(TimedApp):
 
     @property
     def moment(self) -> Moment:
-        """What is shown."""
+        """The moment that is shown."""
         return self._deck.moment
 
     def _now(self) -> float:
-        """The time up to which all is known; later a host that spoke since would seem to be silent."""
+        """Return the time up to which all frames are folded.
+
+        With a later time, a host whose frames are still waiting would appear silent.
+        """
         behind = self._intake.behind_at
         return self._clock() if behind is None else min(behind, self._clock())
 
     def _tick(self) -> None:
-        """Take in what arrived, also while it is paused, and show it; or what there is of it by now."""
+        """Fold the frames that arrived, also while the view is paused, and show the result.
+
+        If an earlier batch is still being folded, show what has been folded so far.
+        """
         self._intake.fetch()
         if self._is_taking_in:
             self._paint()
@@ -188,8 +194,8 @@ class JaxtopApp(TimedApp):
             self._paint()
 
     def _paint(self) -> None:
-        """Show what was taken in, of the time that is to be shown."""
-        if not self.is_running:  # the timer may ring while the screens are being taken down
+        """Show the folded state at the selected time."""
+        if not self.is_running:  # the timer may fire while the screens are being removed
             return
         failure = self._feed.failure()
         if failure is not None:
@@ -214,12 +220,12 @@ class JaxtopApp(TimedApp):
         self._facts.read(headline.facts(moment, rejected, width, self.palette, asking, notes=notes))
 
     def on_click(self, event: events.Click) -> None:
-        """The header is the palette's button: what has no place in the footer is found there."""
+        """Open the command palette on a click on the header. It lists the keys that the footer lacks."""
         if event.widget is self._header:
             self.action_command_palette()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Say so where there is no room, rather than show half of everything."""
+        """Show a notice instead of cut-off screens when the terminal is too small."""
         small = event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1]
         self.screen.set_class(small, "small")
         self._bar.set_class(event.size.height < LOW, "low")
@@ -232,12 +238,12 @@ class JaxtopApp(TimedApp):
         self._selection = message.selection
 
     def on_view_drilled(self, message: View.Drilled) -> None:
-        """Go where the selection is shown in more detail."""
+        """Open the screen that shows the selection in more detail."""
         self._selection = message.selection
         self.action_screen(message.key)
 
     def action_screen(self, key: str) -> None:
-        """Open the screen with this key, at the selection."""
+        """Open the screen with this key and show the current selection there."""
         before, view = self._view, self._views[key]
         if view is not before:
             self._visited.append(before.KEY)
@@ -251,13 +257,13 @@ class JaxtopApp(TimedApp):
         view.first_focus.focus()
 
     def action_jump(self) -> None:
-        """The same selection on the next of the screens that show it."""
+        """Open the next screen that shows the same selection."""
         ring = ("1", "2", "3")
         here = self._view.KEY
         self.action_screen(ring[(ring.index(here) + 1) % len(ring)] if here in ring else ring[0])
 
     def action_return(self) -> None:
-        """The screen before this one."""
+        """Return to the previous screen."""
         if self._visited:
             key = self._visited.pop()
             self.action_screen(key)
@@ -266,18 +272,18 @@ class JaxtopApp(TimedApp):
     # The rest of the keys
 
     def action_capture(self) -> None:
-        """Have all processes take a window of the profiler now."""
+        """Ask all processes to take a profiler window now."""
         self._put("capture")
 
     def action_stacks(self) -> None:
-        """Ask all processes where they stand, and show it."""
+        """Ask all processes for their stacks and open the screen that shows them."""
         self._put("stacks")
         if self._view.KEY != "9":
             self.action_screen("9")
 
     def action_pace(self, by: int) -> None:
-        """Have all processes tell of themselves less often, or oftener."""
-        # Who does not answer keeps the interval that it had.
+        """Ask all processes to report less often, or more often."""
+        # Silent processes are excluded: they keep the interval that they had.
         present = [agent for agent, state in self._states.items() if state not in PAST]
         hellos = (self._cluster.hosts[agent].hello for agent in present)
         self._say(self._desk.want_pace((hello.interval_ms for hello in hellos if hello), by))
@@ -285,16 +291,16 @@ class JaxtopApp(TimedApp):
 
     @property
     def _states(self) -> dict[str, State]:
-        """Of now, whatever time is shown."""
+        """The current state of each agent, whichever time is shown."""
         return Moment(self._cluster, self._now()).states
 
     @property
     def _agents(self) -> list[str]:
-        """Those who may be there now."""
+        """The agents whose processes may still run."""
         return [agent for agent, state in self._states.items() if state not in OVER]
 
     def _put(self, what: What) -> None:
-        """Ask whoever may be there."""
+        """Send a request to all processes that may still run."""
         self._say(self._desk.put(what, self._agents))
 
     def _put_pace(self) -> None:
@@ -302,7 +308,7 @@ class JaxtopApp(TimedApp):
             self._say(self._desk.put_pace(self._agents))
 
     def _say(self, outcome: Outcome | None) -> None:
-        """For a moment what is asked; longer what there is to mind."""
+        """Notify about an outcome. A success stays for two seconds, a warning for the usual time."""
         if outcome is not None:
             self.notify(outcome.text, severity=outcome.severity, timeout=2 if outcome.is_good else None)
             self._paint_lines(self.moment)
@@ -314,15 +320,15 @@ class JaxtopApp(TimedApp):
         self._put_pace()
 
     def action_help(self) -> None:
-        """Show the keys that work here."""
+        """Show the keys that work on this screen."""
         self.push_screen(Help(self._view.TITLE, self.screen))
 
     def action_help_quit(self) -> None:
-        """Ctrl+C leaves, as it leaves other programs; where text is selected it copies that."""
+        """Exit on Ctrl+C, as other programs do. Where text is selected, Ctrl+C copies it instead."""
         self.exit()
 
     def action_theme(self) -> None:
-        """The next theme."""
+        """Switch to the next theme."""
         names = list(PALETTES)
         self.theme = names[(names.index(self.theme) + 1) % len(names)] if self.theme in names else names[0]
         self.notify(self.theme.removeprefix("jaxtop-").replace("-", " "), title="Theme", timeout=2)
@@ -330,11 +336,11 @@ class JaxtopApp(TimedApp):
         self._paint()
 
     def action_maximise(self) -> None:
-        """Give the screen the lines of the frame, too; again to give them back."""
+        """Toggle whether the screen also uses the lines around it."""
         self.screen.toggle_class("maximised")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """The palette offers what the keymap offers."""
+        """Yield a palette entry for each key binding and for each theme."""
         offered = set()
         for active in screen.active_bindings.values():
             binding = active.binding

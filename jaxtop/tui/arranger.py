@@ -1,4 +1,4 @@
-"""How the devices of a moment are arranged: by host, by the axes of a mesh, or where they physically are."""
+"""The arrangement of devices: by host, by the axes of a mesh, or by physical coordinates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Arrangement(StrEnum):
-    """What puts devices side by side."""
+    """The criterion that places devices next to each other."""
 
     HOST = "by host"
     AXES = "by mesh axes"
@@ -29,7 +29,10 @@ class Arrangement(StrEnum):
 
 
 class Arranger:
-    """Keeps the person's choices, and what follows from them while hosts and devices stay the same."""
+    """The user's choices of arrangement, and the layouts derived from them.
+
+    The layouts are cached for as long as hosts and devices stay the same.
+    """
 
     def __init__(self) -> None:
         self.moment: Moment = EMPTY
@@ -39,7 +42,7 @@ class Arranger:
         self._wanted = Arrangement.HOST
         self._run = 0
         self._pair_of: dict[tuple[str, ...], Pair] = {}
-        # Counted back from the last axis; one past the first is "none".
+        # Counted back from the last axis. One past the first axis means that no group is marked.
         self._group_from_end = 0
         self._cluster: object = None
         self._index: dict[tuple[str, int], int] = {}
@@ -47,25 +50,25 @@ class Arranger:
         self._mesh_grid: tuple[MeshView, Grid] | None = None
         self._physical: dict[str, Grid] = {}
         self._blocks: tuple[object, tuple[Block, ...]] = (None, ())
-        # Hosts that did not say which devices they have.
+        # Hosts that have not reported their devices.
         self._silent: tuple[str, ...] = ()
         self.id_width = 1
         self._layout: tuple[object, Layout] = (None, NO_LAYOUT)
 
-    # What there is
+    # Hosts, devices and meshes
 
     @property
     def devices(self) -> Sequence[DeviceView]:
         return self.moment.devices
 
     def see(self, moment: Moment) -> None:
-        """Take in a moment."""
+        """Update from this moment."""
         self.moment = moment
-        # A mesh without axes, or with an empty one, has nothing to arrange.
+        # A mesh without axes, or with an axis of size 0, has nothing to arrange.
         self.meshes = [mesh for mesh in moment.meshes if mesh.axes and all(size > 0 for _, size in mesh.axes)]
         if self.mesh not in self.meshes and self.meshes:
             self.mesh, self.page = self.meshes[0], 0
-        # A hello is a value: as long as it is the same one, the devices are.
+        # A hello is immutable: an equal hello means the same devices.
         hosts = [view.host for view in moment.hosts]
         cluster = [(host.agent, host.process_index, host.hostname, host.hello) for host in hosts]
         if cluster != self._cluster:
@@ -74,7 +77,7 @@ class Arranger:
         self.page %= self.pages
 
     def _learn(self, moment: Moment) -> None:
-        """What hosts and devices there are; figures and states may change without this."""
+        """Rebuild the indexes of hosts and devices. Changes of figures and states do not need this."""
         self._index = {device.key: i for i, device in enumerate(moment.devices)}
         self._in_run = {(device.run, device.id): i for i, device in enumerate(moment.devices)}
         self._mesh_grid = None
@@ -84,7 +87,7 @@ class Arranger:
         self._physical = {run: grid for run, grid in grids.items() if grid is not None}
 
     def position(self, key: tuple[str, int] | None) -> int | None:
-        """The position of a device among all of them."""
+        """Return the position of a device among all devices."""
         return None if key is None else self._index.get(key)
 
     def position_in_run(self, run: str, device_id: int) -> int | None:
@@ -101,12 +104,12 @@ class Arranger:
 
     @property
     def arrangement(self) -> Arrangement:
-        """The one that was chosen, where there is something to arrange so."""
+        """The chosen arrangement if it is available, else by host."""
         return self._wanted if self._wanted in self.available else Arrangement.HOST
 
     @property
     def grid(self) -> Grid | None:
-        """The axes that the devices are arranged by, over their positions; None by host."""
+        """The axes of the arrangement, over positions of devices; None if arranged by host."""
         if self.arrangement is Arrangement.AXES:
             return self._grid_of_mesh()
         if self.arrangement is Arrangement.COORDINATES:
@@ -124,7 +127,7 @@ class Arranger:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """The state of each row, where rows are hosts."""
+        """The state of each row if rows are hosts, else empty."""
         if self.arrangement is not Arrangement.HOST:
             return ()
         return tuple(self.moment.states[view.host.agent] for view in self.moment.hosts)
@@ -132,7 +135,7 @@ class Arranger:
     # Choices
 
     def cycle(self, by: int = 1) -> None:
-        """The next arrangement there is."""
+        """Select the next available arrangement."""
         here = self.available
         self._wanted = here[(here.index(self.arrangement) + by) % len(here)]
 
@@ -142,14 +145,14 @@ class Arranger:
 
     @property
     def choices(self) -> tuple[int, int]:
-        """Which mesh (or run, where coordinates are shown) of how many."""
+        """The index of the selected mesh and the number of meshes; of runs where coordinates are shown."""
         if self.arrangement is Arrangement.COORDINATES:
             return self._run % len(self._physical), len(self._physical)
         at = self.meshes.index(self.mesh) if self.mesh in self.meshes else 0
         return at, max(1, len(self.meshes))
 
     def next_choice(self) -> None:
-        """The next mesh; where coordinates are shown, the next run."""
+        """Select the next mesh, or the next run where coordinates are shown."""
         self.page = 0
         if self.arrangement is Arrangement.COORDINATES:
             self._run += 1
@@ -158,7 +161,7 @@ class Arranger:
 
     @property
     def pair(self) -> Pair:
-        """The two axes that are drawn."""
+        """The two axes that are drawn as rows and columns."""
         grid = self.grid
         assert grid is not None
         return self._pair_of.get(_names(grid), grid.pairs[0])
@@ -175,7 +178,7 @@ class Arranger:
         return 1 if grid is None else grid.pages(self.pair)
 
     def turn(self, by: int, device: int | None) -> int | None:
-        """Turn pages; the device that stands on the new page where this one stood on the old."""
+        """Turn pages. Return the device at the place on the new page that `device` had on the old one."""
         grid = self.grid
         if grid is None or self.pages < 2:
             return None
@@ -186,7 +189,7 @@ class Arranger:
         return None if found == MISSING else found
 
     def follow(self, device: int | None) -> None:
-        """Open the page on which this device is."""
+        """Open the page that contains this device."""
         grid = self.grid
         page = None if grid is None or device is None else grid.page_of(device, self.pair)
         self.page = self.page % self.pages if page is None else page
@@ -195,24 +198,24 @@ class Arranger:
 
     @property
     def group(self) -> tuple[MeshView, int] | None:
-        """The axis of the mesh along which the selected device's group is marked."""
+        """The mesh and the axis along which the selected device's group is marked; None if no group is."""
         axes = [] if self.mesh is None else [i for i, (_, size) in enumerate(self.mesh.axes) if size > 1]
         at = len(axes) - 1 - self._group_from_end
         return (self.mesh, axes[at]) if self.mesh is not None and at >= 0 else None
 
     def next_group(self) -> None:
-        """The group along the axis before; after the first, none; then the last again."""
+        """Mark the group along the previous axis, then no group, then the group along the last axis again."""
         self._group_from_end = 0 if self.group is None else self._group_from_end + 1
 
     def peers(self, device: int | None) -> frozenset[int]:
-        """The devices that share the marked group with this one."""
+        """Return the other devices in the marked group of this device."""
         grid = self._grid_of_mesh()
         if grid is None or device is None or self.group is None or device not in grid.places:
             return frozenset()
         return frozenset(grid.group(device, self.group[1])) - {device, MISSING}
 
     def note(self, device: int) -> str:
-        """What an arrangement does not show by itself: by host the place in the mesh, else the process."""
+        """Return what the arrangement does not show: the mesh coordinates if by host, else the process."""
         grid = self._grid_of_mesh()
         if self.arrangement is not Arrangement.HOST:
             index = self.devices[device].process_index
@@ -224,7 +227,7 @@ class Arranger:
 
     @property
     def layout(self) -> Layout:
-        """The arrangement, ready to be planned; the same object while nothing about it changes."""
+        """The layout of the arrangement. It is the same object while the arrangement does not change."""
         grid = self.grid
         if grid is None:
             blocks = self._host_blocks()
@@ -239,7 +242,7 @@ class Arranger:
         return self._layout[1]
 
     def _host_blocks(self) -> tuple[Block, ...]:
-        """The same object while hosts, names and devices are the same."""
+        """Return a block for each host. The result is the same object while hosts, names and devices are."""
         names = tuple(run.name for run in self.moment.runs)
         key = self._cluster, names, tuple(self.moment.states[agent] for agent in self._silent)
         if self._blocks[0] != key:
@@ -263,7 +266,7 @@ def _blocks(moment: Moment) -> tuple[Block, ...]:
 
 
 def _host_names(host: Host, run: str) -> tuple[str, ...]:
-    """What a host is called, the longest first."""
+    """Return the names of a host, longest first."""
     where = host.hostname or host.link.endpoint or host.agent
     index = host.process_index
     if index is None:
@@ -280,7 +283,7 @@ def _names(grid: Grid) -> tuple[str, ...]:
 
 
 def _plan_axes(grid: Grid, pair: Pair, page: int, room: Room, *, chosen: bool) -> Plan:
-    """The axes as they were chosen; who chose nothing gets them turned where only so everything fits."""
+    """Plan the pair of axes. If the user chose no pair, swap the axes where only that makes them fit."""
     plan = _plan_pair(grid, pair, page, room)
     if chosen or pair.rows is None or plan.height <= room.height:
         return plan

@@ -1,4 +1,4 @@
-"""Which hosts and launches the strips below the collectives show."""
+"""The choice of hosts and launches for the timeline strips below the collectives."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives import CollectiveView
     from jaxtop.tui.moment import Moment
 
-# A launch in fewer characters shows nothing of what is in it.
+# A launch drawn in fewer characters would show no detail.
 LAUNCH_WIDTH = 40
 
 
 @dataclass(frozen=True)
 class Chart:
-    """What the strips of time were drawn from, so that they are worked out once a window."""
+    """The timeline strips and the inputs they were computed from, so that they are computed once a window."""
 
     told: tuple[Any, ...] = ()
     timeline: Timeline = NO_TIMELINE
@@ -26,7 +26,10 @@ class Chart:
 
 
 def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], known: Chart) -> Chart:
-    """The strips of the hosts that there is room for: those of the slowest group, who is late among them."""
+    """Return the strips of as many hosts as fit: the straggler and the slowest group first.
+
+    Return `known` if its inputs are the same.
+    """
     cluster, (width, height) = moment.cluster, room
     told = (
         view.key,
@@ -49,7 +52,10 @@ def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], known: Ch
 
 
 def chosen_hosts(moment: Moment, view: CollectiveView, agents: tuple[str, ...], most: int) -> tuple[str, ...]:
-    """So many of the agents, in their order: the late one, those of the slowest group, then the others."""
+    """Return at most `most` of the agents, in their order.
+
+    The straggler is chosen first, then the hosts of the slowest group, then the others.
+    """
     owners = {device.id: device.agent for device in moment.devices if device.run == view.run}
     slowest = view.groups[by_wait(view)[0]] if view.groups else ()
     wanted = [view.straggler.agent] if view.straggler is not None else []

@@ -1,7 +1,7 @@
-"""Colours for terminals that have 256 of them: each becomes the one that looks most alike.
+"""Colours for terminals with 256 colours: each colour is replaced by the most similar one.
 
-Rich turns all dark colours with a little hue into black: a header's band and the line between two panes would
-vanish in the background.
+Rich maps dark colours of low saturation to black: the band of a header and the line between two panes would
+not be visible against the background.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from textual.filter import LineFilter
 if TYPE_CHECKING:
     from textual.color import Color as TextualColor
 
-# The levels of the cube of 6 × 6 × 6, and the greys behind it. The first 16 are the terminal's own.
+# The levels of the 6 × 6 × 6 colour cube. The greys follow it; the first 16 colours belong to the terminal.
 _LEVELS = (0, 95, 135, 175, 215, 255)
 _CUBE, _GREYS = 16, 232
 _TABLE = {
@@ -32,10 +32,10 @@ _TABLE = {
 
 
 class Colours256(LineFilter):
-    """Names colours by their numbers, so that nobody chooses others for them later."""
+    """A filter that replaces true colours by numbered ones, so that Rich does not convert them itself."""
 
     def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002 - Textual's signature
-        """The same segments in colours of the table."""
+        """Return the same segments in numbered colours."""
         return [
             Segment(text, None if style is None else _style(style), control)
             for text, style, control in segments
@@ -55,10 +55,10 @@ def _numbered(colour: Color | None) -> Color | None:
 
 @lru_cache(maxsize=4096)
 def nearest(red: int, green: int, blue: int) -> int:
-    """The number of the colour that looks most like this one."""
+    """Return the number of the colour most similar to this one."""
 
     def distance(number: int) -> float:
-        # Weighted as eyes do: https://www.compuphase.com/cmetric.htm
+        # Weighted as human vision weights colours: https://www.compuphase.com/cmetric.htm
         r, g, b = _TABLE[number]
         mean = (red + r) / 2 / 256
         return (2 + mean) * (red - r) ** 2 + 4 * (green - g) ** 2 + (3 - mean) * (blue - b) ** 2

@@ -1,4 +1,4 @@
-"""How the figures of devices and hosts are written, whatever shows them: by what they count in."""
+"""The formatting of figures of devices and hosts, by unit, the same on all screens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jaxtop.model import Figure
 
 FIGURES = {each.name: each for each in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)}
-# What they are called where there is little room.
+# Short names, for narrow columns.
 _SHORT = {
     "utilization": "util",
     "tensor_activity": "tensor",
@@ -46,7 +46,7 @@ _SHORT = {
 
 
 def short(figure: Figure) -> str:
-    """Its name in at most eight characters."""
+    """Return the name of a figure in at most eight characters."""
     return _SHORT.get(figure.name, figure.title)
 
 
@@ -59,7 +59,7 @@ def degrees(value: float | None) -> str:
 
 
 def hertz(value: float | None) -> str:
-    """Clocks of devices: 1.98GHz, 345MHz."""
+    """Format the clock of a device: 1.98GHz, 345MHz."""
     if value is None:
         return text.NA
     return f"{value / 1e9:.2f}GHz" if value >= 999.5e6 else f"{value / 1e6:.0f}MHz"
@@ -70,7 +70,7 @@ def seconds(value: float | None) -> str:
 
 
 def joules(value: float | None) -> str:
-    """Energy, from that of a token to that of a step: 958uJ, 1.2mJ, 35J, 1.2kJ."""
+    """Format an energy, from one token to one step: 958uJ, 1.2mJ, 35J, 1.2kJ."""
     if value is None:
         return text.NA
     for unit, scale in (("", 1.0), ("m", 1e-3)):
@@ -80,7 +80,7 @@ def joules(value: float | None) -> str:
 
 
 def plain(value: float | None) -> str:
-    """A number with as many digits as say something: 12, 1.50, 1,234."""
+    """Format a number with its significant digits only: 12, 1.50, 1,234."""
     if value is None:
         return text.NA
     return text.number(value, 0 if value == int(value) or abs(value) >= 100 else 2)
@@ -99,5 +99,5 @@ _WRITERS: dict[Unit, Callable[[float | None], str]] = {
 
 
 def writer(figure: Figure) -> Callable[[float | None], str]:
-    """How this figure is written; `n/a` where nobody knows."""
+    """Return the formatter of this figure. It writes an unknown value as `n/a`."""
     return _WRITERS[figure.unit]

@@ -1,4 +1,4 @@
-"""A line in which a time is typed."""
+"""The dialog to enter a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GoTo(ModalScreen[float | None]):
-    """Returns the time to go to; None if it was left."""
+    """A dialog that returns the time to go to, or None if it was cancelled."""
 
     DEFAULT_CSS = """
     GoTo { align: center bottom; background: transparent; }
@@ -41,10 +41,10 @@ class GoTo(ModalScreen[float | None]):
             yield self._told
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Go there; or say what is wrong, and leave what was typed."""
+        """Return the time; if the input is invalid, show the error and keep the input."""
         message.stop()
         if not self.is_current:
-            return  # the second Enter of two came before this had gone
+            return  # a second Enter arrived before the dialog was removed
         if not message.value.strip():
             self.dismiss(None)
             return
@@ -55,6 +55,6 @@ class GoTo(ModalScreen[float | None]):
             self._told.add_class("wrong")
 
     def on_click(self, event: events.Click) -> None:
-        """A click beside it leaves."""
+        """Close the dialog on a click outside it."""
         if event.widget is self:
             self.dismiss(None)

@@ -1,4 +1,4 @@
-"""The two lines on top: what is watched and how it goes, and what a person should know first."""
+"""The two lines at the top: the header with runs and rates, and the most important facts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
-# Of the processes of a run, whose steps take so many times those of the others is worth a word.
+# A process is named if its steps take this many times the median step of its run.
 SLOWER = 1.1
-# A launch that has run for so many seconds is worth a word.
+# A launch is reported after this many seconds.
 LONG = 20.0
 _IN_WORDS = {
     State.DIED: "died",
@@ -48,7 +48,7 @@ _UNMET = {
 
 
 class Stand(NamedTuple):
-    """How the view stands to time: a word for it, its time, whether that is now, and what is recorded."""
+    """The time status of the view: the mode, the time shown, whether it is live, and the recording status."""
 
     word: str
     clock: str
@@ -57,7 +57,7 @@ class Stand(NamedTuple):
 
 
 def header(moment: Moment, stand: Stand, width: int, palette: Palette) -> Text:
-    """Runs, hosts live of all, devices, steps, launches; on the right the time and how it stands to now."""
+    """Return the header: runs, live hosts, devices, steps and launches; mode and time on the right."""
     right = Text()
     if stand.recording:
         right.append(f"● {stand.recording}  ", palette.bad)
@@ -91,7 +91,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
         parts.append((interval.every(intervals), ""))
     count = len(moment.devices)
     parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
-    # First what a person comes for: on a narrow screen there is no room for the rest.
+    # Steps come before launches, because a narrow screen has no room for all parts.
     if len(moment.runs) == 1:
         parts += _steps(moment, present, palette)
     rates = [rate for host in present if (rate := launch_rate(moment.cluster, host.agent)) is not None]
@@ -104,7 +104,7 @@ def _steps(moment: Moment, present: list[Host], palette: Palette) -> list[tuple[
     rhythmic = [host for host in present if host.pulse.rhythm]
     still = [past + moment.now - (host.pulse_at or 0) for host in rhythmic if (past := past_of(host))]
     if step is not None and still and len(still) == len(rhythmic):
-        # Where nobody launches any more it says nothing of now how long steps took, and how many they were.
+        # When no host completes steps, the earlier step time and rate no longer describe the run.
         return [(f"last step {text.age(min(still))} ago", palette.warning)]
     parts = []
     if step is not None:
@@ -114,13 +114,13 @@ def _steps(moment: Moment, present: list[Host], palette: Palette) -> list[tuple[
             parts.append((f"process {who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
     known = [steps for host in present if (steps := pace_of(host)) is not None]
     if known:
-        # The hosts of a run step together: the slowest says how fast the run is.
+        # The hosts of a run step together: the slowest host determines the rate of the run.
         parts.append((f"steps {text.rate(min(known))}", ""))
     return parts
 
 
 def _present(moment: Moment) -> list[Host]:
-    """Those whose figures are of now."""
+    """Return the hosts whose figures are current."""
     return [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
 
 
@@ -133,7 +133,7 @@ def facts(
     *,
     notes: Sequence[str] = (),
 ) -> Text:
-    """What is being asked, then troubles; without any, what the run is made of."""
+    """Return the second line: open requests and problems, or a summary of the run if there are none."""
     line = Text(no_wrap=True)
     refused = (*rejected.items(), *moment.cluster.rejected.items())
     skipped = [("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused]
@@ -183,7 +183,7 @@ def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 
 
 def _standstills(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
-    """What was told of runs in which nothing is launched any more."""
+    """Return the reported stalls of runs."""
     told = [each.told for each in moment.cluster.episodes.values() if each.told is not None]
     return [
         ("!", each.text, palette.bad if each.severity == "critical" else palette.warning) for each in told
@@ -191,7 +191,7 @@ def _standstills(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]
 
 
 def _black_boxes(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
-    """Processes that cannot keep the black box they were asked for, by reason."""
+    """Return the processes that cannot write the black box they were configured for, by reason."""
     found: dict[str, list[Host]] = {}
     for host in _present(moment):
         if why := host.black_box_trouble:
@@ -203,7 +203,7 @@ def _black_boxes(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]
 
 
 def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
-    """Whom others wait for, once each, with the longest wait."""
+    """Return each live straggler once, with the longest wait it causes."""
     found = []
     for late in latecomers(moment.cluster):
         host = moment.host(late.agent)
@@ -216,7 +216,7 @@ def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 
 
 def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
-    """Processes that did not compile the same as the others, and functions that are compiled for ever."""
+    """Return processes that compiled a different program, and functions that are recompiled repeatedly."""
     found = []
     for difference in moment.differences:
         others = [agent for agents in difference.agents[1:] for agent in agents]
@@ -242,7 +242,7 @@ def _compiling(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 
 
 def _running(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
-    """The launch that has run for longest, where it does so for longer than most."""
+    """Return the longest running launch, if it has run for at least `LONG` seconds."""
     running = [each for host in _present(moment) if (each := running_of(host)) is not None]
     longest = max(running, key=lambda each: each.seconds, default=None)
     if longest is None or longest.seconds < LONG:
@@ -258,10 +258,10 @@ def _all_well(moment: Moment, palette: Palette) -> tuple[str, str, str]:
         words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.meshes[0].axes))
     holders = [device for device in moment.devices if device.used_bytes is not None]
     if holders:
-        # Of those that read the same the first, or the line would jump from one to the other.
+        # Among devices with the same displayed size, name the first: otherwise the line would flicker.
         largest = max(device.used_bytes or 0 for device in holders)
         most = text.size(largest)
-        # From where on sizes read the same is found by halving: there may be thousands of them.
+        # Bisect for the smallest size with the same text, because there may be thousands of devices.
         least = bisect_left(range(largest), True, key=lambda size: text.size(size) == most)
         alike = [device for device in holders if (device.used_bytes or 0) >= least]
         more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""

@@ -1,4 +1,4 @@
-"""Help made from the keymap itself: what is not bound is not promised."""
+"""The help screen, generated from the key bindings, so that it lists only keys that work."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from textual.binding import Binding, BindingType
     from textual.screen import Screen
 
-# What Textual binds by itself, and nobody needs here.
+# Bindings that Textual adds by itself and that are of no use here.
 NOT_TOLD = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "screen.copy_text"})
 
 
 class Help(ModalScreen[None]):
-    """The keys that work now, and what the signs mean."""
+    """The keys that work now, and the meaning of the signs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape,question_mark,q", "dismiss", "Close")]
 
     def __init__(self, title: str, screen: Screen[Any]) -> None:
-        """Help for a screen, or for the view of this title that it shows."""
+        """Create help for the active bindings of a screen, under this title."""
         super().__init__()
         active = (each.binding for each in screen.active_bindings.values())
         self._keys = [each for each in active if each.action not in NOT_TOLD]
@@ -58,12 +58,12 @@ class Help(ModalScreen[None]):
         self.query_one("#help").focus()
 
     def on_click(self) -> None:
-        """A click anywhere closes."""
+        """Close on a click anywhere."""
         self.dismiss()
 
 
 def keys_table(bindings: Iterable[Binding], display: object) -> Table:
-    """Keys and what they do; keys that do the same share a line."""
+    """Return a table of keys and their descriptions. Keys with the same description share a line."""
     lines: dict[str, list[str]] = {}
     for binding in bindings:
         if binding.description:

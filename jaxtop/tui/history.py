@@ -1,4 +1,4 @@
-"""What the app is given to move in time: a session that can be looked at again, and what records it."""
+"""The interfaces that let the app move in time: the history of a session, and its recorder."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ if TYPE_CHECKING:
 
 
 class History(Protocol):
-    """A session that can be looked at again at any of its times; it may still grow."""
+    """A session that can be shown at any of its times. It may still grow."""
 
     @property
     def span(self) -> tuple[float, float] | None:
-        """The first and the last moment that it holds; None while it holds nothing."""
+        """The first and the last time that it covers; None while it is empty."""
 
     @property
     def start(self) -> float | None:
-        """Where to begin: its first moment, or a little later, once those that were there are connected."""
+        """The time to start at: the first, or a little later, when the initial processes have connected."""
 
     @property
     def is_growing(self) -> bool:
-        """Whether more may come."""
+        """Whether more frames may be added."""
 
     @property
     def overview(self) -> SessionSummary:
-        """The whole of it at a glance."""
+        """The summary of the whole session."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of it, a line each: cut off, corrupt, how well clocks agree."""
+        """Notes for the user, one line each: truncation, corruption, how well clocks agree."""
 
     def at(self, when: float) -> Cluster:
-        """The cluster as it was then.
+        """Return the cluster as it was at this time.
 
-        The object of the call before may be changed and returned again, if that was an earlier time.
+        If the previous call asked for an earlier time, its object may be modified and returned again.
         """
 
 
 class Recorder(Protocol):
-    """Writes what arrives to a file, while it is on."""
+    """A recorder that writes incoming frames to a file while it is on."""
 
     @property
     def is_on(self) -> bool:
-        """Whether it writes."""
+        """Whether it is recording."""
 
     @property
     def status(self) -> str:
-        """How much it has written, while it is on; else why it stopped by itself."""
+        """The amount written while it is on; otherwise why it stopped by itself."""
 
     def toggle(self) -> str:
-        """Begin or end; says what it did."""
+        """Start or stop recording. Return a message that says which."""

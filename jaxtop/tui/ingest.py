@@ -1,4 +1,4 @@
-"""How the app takes in what arrives: a slice at a time, so that no key waits for long."""
+"""The folding of incoming frames, one time slice after another, so that keys respond quickly."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster
 
 SLICE_SECONDS = 0.02
-# What a terminal that stood still has not taken waits where it is bounded: in the feed.
+# While this many frames wait here, further frames stay in the feed, which is bounded. The app falls this
+# far behind when its terminal is suspended.
 MOST_WAITING = 20_000
 
 
 class Feed(Protocol):
-    """Where frames come from: filled by a thread of its own, emptied by the app."""
+    """A source of frames, filled by a thread of its own and drained by the app."""
 
     def drain(self) -> list[Any]:
-        """The frames that have arrived since the last call."""
+        """Return the frames that arrived since the last call."""
 
     def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
-        """These frames were taken in by the cluster: for whoever keeps them."""
+        """Receive the frames that the cluster has folded, to store them."""
 
     def failure(self) -> str | None:
-        """Why there will be no frames any more, in one line."""
+        """Return why no more frames will come, in one line; None if they may."""
 
     def rejected(self) -> dict[str, int]:
-        """What was received and could not be read, with how often."""
+        """Return the messages that could not be read, by kind of error, with their counts."""
 
     def notes(self) -> list[str]:
-        """What a person should know of the source itself, a line each."""
+        """Return notes for the user about the source itself, one line each."""
 
 
 class Silence:
-    """A feed of which nothing ever comes."""
+    """A feed without frames."""
 
     def drain(self) -> list[Any]:
         return []
@@ -55,7 +56,7 @@ class Silence:
 
 
 class FrameIngest:
-    """Folds the frames of a feed into a cluster. Many come at once: when all hosts tell of a window, say."""
+    """Folds the frames of a feed into a cluster. Frames come in bursts, as when all hosts send a window."""
 
     def __init__(self, feed: Feed, cluster: Cluster) -> None:
         self._feed = feed
@@ -64,20 +65,20 @@ class FrameIngest:
         self._taken: list[Any] = []
 
     def fetch(self) -> None:
-        """Have what arrived wait here, behind what waits already."""
+        """Append the frames that arrived to the waiting ones."""
         if len(self._waiting) < MOST_WAITING:
             self._waiting.extend(self._feed.drain())
 
     @property
     def behind_at(self) -> float | None:
-        """The time of the oldest frame that waits: of what came since nothing is known yet."""
+        """The time of the oldest waiting frame; None if no frame waits. Later frames are not folded yet."""
         return self._waiting[0].at if self._waiting else None
 
     def take(self) -> bool:
-        """Fold some of what waits; whether that was all.
+        """Fold waiting frames for one time slice. Return whether none are left.
 
-        What was folded is handed on up to where the time changes: whoever keeps it can tell by the time alone
-        what is in the cluster and what is not.
+        Folded frames are handed on only at a change of time, so that a consumer can tell by time alone which
+        frames the cluster contains.
         """
         until = time.perf_counter() + SLICE_SECONDS
         is_late = bool(self._taken)

@@ -1,4 +1,4 @@
-"""The metrics that colour the mesh: all figures of the devices, and what else is a line in `METRICS`."""
+"""The metrics that colour the mesh: all figures of the devices, and the others listed in `METRICS`."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives import CollectiveView, Straggler
     from jaxtop.tui.moment import Moment
 
-# Stands beside who comes last.
+# The sign of the straggler.
 LATE = "!"
-# Cells of less room say the group, and none of them its wait.
+# Narrower cells show the group without its wait.
 ROOM_FOR_WAIT = 9
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure of a device: how it is read and written, and what the full end of its scale is."""
+    """A figure of a device: how it is read and formatted, and where its scale ends."""
 
     name: str
     read: Callable[[DeviceView], float | None]
     write: Callable[[float | None], str]
-    # None: the largest value at hand is the end of the scale.
+    # None: the scale ends at the largest current value.
     full: float | None = None
-    # False: it says which one, not how much.
+    # False: the value identifies a group or slice; it is not a quantity.
     is_amount: bool = True
-    # What a cell of so many characters says where the value alone is not all; what the legend says beside
-    # it; who stands out.
+    # The text of a cell of a given width, if it is more than the value; a note for the legend; whether a
+    # device is highlighted.
     say: Callable[[DeviceView, int], str] | None = None
     note: str = ""
     is_marked: Callable[[DeviceView], bool] | None = None
-    # The name of the figure that it shows, where it is one.
+    # The name of the figure that the metric shows, if it shows one.
     figure: str | None = None
 
     def said(self, device: DeviceView, value: float | None, room: int = 1000) -> str:
-        """What a cell of this many characters says of its device."""
+        """Return the text of a device's cell of this many characters."""
         return self.write(value) if self.say is None or value is None else self.say(device, room)
 
     def is_reported(self, devices: Iterable[DeviceView]) -> bool:
-        """Whether anybody has the figure."""
+        """Return whether any device has a value."""
         return any(self.read(device) is not None for device in devices)
 
 
 def _metric(figure: Figure) -> Metric:
-    """A metric of a figure of the devices; shares reach from nothing to all."""
+    """Return the metric of a device figure. The scale of a share ends at 1."""
     full = 1.0 if figure.unit is Unit.SHARE else None
     return Metric(figure.title, lambda device: device.read(figure), writer(figure), full, figure=figure.name)
 
@@ -69,7 +69,7 @@ METRICS = (
 
 
 def slice_metric(view: ArrayView) -> Metric | None:
-    """Which slice of an array a device holds; None where nobody knows."""
+    """Return the metric of which slice of an array a device holds; None if the slices are unknown."""
     known = slices_of(view)
     if known is None:
         return None
@@ -84,7 +84,7 @@ def slice_metric(view: ArrayView) -> Metric | None:
 
 
 def wait_metric(moment: Moment) -> Metric:
-    """How long each device waits for others in a launch, in the middle; worked out when somebody looks."""
+    """Return the metric of each device's median wait in a launch. It is computed only when read."""
 
     def read(device: DeviceView) -> float | None:
         return moment.waits.get((device.run, device.id))
@@ -93,7 +93,7 @@ def wait_metric(moment: Moment) -> Metric:
 
 
 def groups_metric(view: CollectiveView) -> Metric | None:
-    """Which group of a collective a device is in, and how long it waits there; None where nobody knows."""
+    """Return the metric of a device's group in a collective, with its wait; None if groups are unknown."""
     if not view.groups:
         return None
     signs, late = Signs(len(view.groups)), view.straggler
@@ -118,7 +118,7 @@ def groups_metric(view: CollectiveView) -> Metric | None:
 
 
 def who(late: Straggler) -> str:
-    """The process of a straggler, as a person would call it."""
+    """Return the display name of a straggler's process."""
     return f"process {late.process_index}" if late.process_index is not None else "a process"
 
 

@@ -1,4 +1,4 @@
-"""What the screens draw from: the cluster at one time, and what several of them derive from it."""
+"""The input of all screens: the cluster at one time, and the views that several screens derive from it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives import CollectiveView
     from jaxtop.model.views import Known
 
-# What was counted within so many seconds is of now.
+# A census is current for this many seconds.
 COUNTED_NOW = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """A cluster and a time. Made anew for each paint; screens keep none of it."""
+    """A cluster and a time. Each paint creates a new one; screens do not store parts of it."""
 
     cluster: Cluster
     now: float
@@ -47,7 +47,7 @@ class Moment:
     merged: Merged = field(default_factory=Merged, repr=False)
     known_programs: KnownPrograms = field(default_factory=model.KnownPrograms, repr=False)
     known_collectives: KnownCollectives = field(default_factory=KnownCollectives, repr=False)
-    # What this user's devices can do, where that was measured.
+    # The measured performance of this user's devices, if a probe was run.
     probe: Probe | None = field(default=None, repr=False)
 
     @cached_property
@@ -56,7 +56,7 @@ class Moment:
 
     @cached_property
     def run_names(self) -> dict[str, str]:
-        """What a person calls each run, by its id; runs of one name have their ids beside it."""
+        """The display name of each run, by run id. Runs with the same name also show their ids."""
         often = Counter(run.name for run in self.runs)
         return {
             run.id: run.id
@@ -72,15 +72,15 @@ class Moment:
         return {view.host.agent: run.id for run in self.runs for view in run.hosts}
 
     def run_of(self, host: Host) -> str:
-        """The run that a host is shown with; one that does not know it yet may be counted with others."""
+        """Return the run that a host is shown in. A host without a known run may be grouped with others."""
         return self._run_of.get(host.agent) or model.run_of(host)
 
     def label(self, host: Host) -> str:
-        """How a person would call a host, among those of several runs too."""
+        """Return the display name of a host, with its run if there are several."""
         return self._of_run(self.run_of(host), host.label)
 
     def label_of(self, device: DeviceView) -> str:
-        """How a person would call a device, among those of several runs too."""
+        """Return the display name of a device, with its run if there are several."""
         return self._of_run(device.run, f"device {device.id}")
 
     def _of_run(self, run: str, name: str) -> str:
@@ -100,7 +100,7 @@ class Moment:
         return model.devices(self.cluster, self.now, self.known)
 
     def probed(self, device: DeviceView) -> ProbedDevice | None:
-        """What a device was measured to do."""
+        """Return the probe's result for a device; None if it was not probed."""
         host = self.cluster.hosts.get(device.agent)
         if self.probe is None or host is None or host.hello is None:
             return None
@@ -108,7 +108,7 @@ class Moment:
         return model.probed_device(self.probe, hello.hostname, hello.devices[device.position])
 
     def probed_busbw(self, view: CollectiveView) -> float | None:
-        """The bus bandwidth that was measured for such a collective, of about this size."""
+        """Return the probed bus bandwidth of such a collective at about this size; None if not probed."""
         if self.probe is None or not view.groups or view.bytes is None:
             return None
         platform = next((device.platform for device in self.devices if device.run == view.run), "")
@@ -121,7 +121,7 @@ class Moment:
 
     @cached_property
     def arrays(self) -> list[ArrayView]:
-        """The same list as before while no host has counted others."""
+        """The arrays of all hosts. It is the same list until a census differs."""
         return model.arrays(self.cluster, self.merged)
 
     @cached_property
@@ -130,21 +130,21 @@ class Moment:
 
     @cached_property
     def differences(self) -> list[Difference]:
-        """Processes that loaded different programs where they must have the same."""
+        """Programs that differ between processes that must have the same program."""
         return model.differences(self.cluster, self.known_programs)
 
     @cached_property
     def collectives(self) -> list[CollectiveView]:
-        """The same list as before while nothing new is known of them."""
+        """The collectives of all runs. It is the same list until new data arrives."""
         return of_collectives.collectives(self.cluster, self.known_collectives)
 
     @cached_property
     def waits(self) -> Mapping[tuple[str, int], int]:
-        """How long each device waits for others in a launch, by run and id."""
+        """The wait of each device in a launch, by run and device id."""
         return of_collectives.waits(self.collectives, self.known_collectives)
 
     def not_on(self, source: str) -> list[str]:
-        """What hosts that are there say of a source that does not work, each reason once."""
+        """Return why a source does not work on hosts that have not exited, each reason once."""
         said = [
             view.host.hello.sources.get(source, "")
             for view in self.hosts
@@ -154,9 +154,9 @@ class Moment:
 
     @property
     def counted_ago(self) -> float | None:
-        """How many seconds ago the first process counted its arrays; None where all did so just now.
+        """The age of the oldest census in seconds; None if all are recent.
 
-        Those that cannot tell any more have a state that says so.
+        Only live and quiet hosts count: the state of the others already shows that they do not report.
         """
         counted = [
             self.ago(view.host, view.host.pulse.counted_ms)
@@ -167,7 +167,7 @@ class Moment:
         return ago if ago > COUNTED_NOW else None
 
     def ago(self, host: Host, at_ms: int) -> float:
-        """How many seconds ago a time of an agent's clock was, whatever that clock shows."""
+        """Return how many seconds ago a time of an agent's clock was, whatever the offset of that clock."""
         if host.pulse_at is None:
             return max(0.0, self.now - at_ms / 1000)
         return max(0.0, self.now - host.pulse_at + (host.pulse.at_ms - at_ms) / 1000)
@@ -177,9 +177,9 @@ class Moment:
 
 
 class Selection(NamedTuple):
-    """What the person looks at, kept from screen to screen: a host, maybe a device of it.
+    """The user's selection, shared by all screens: a host, and optionally one of its devices.
 
-    Also the key of an array or of a collective that is to be painted on the mesh.
+    It may also hold the key of an array or a collective to paint on the mesh.
     """
 
     agent: str | None = None

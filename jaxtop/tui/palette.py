@@ -1,4 +1,4 @@
-"""Colours that carry meaning, for each theme; every one of them has a sign beside it on the screen."""
+"""The colours that carry meaning, for each theme. On screen each of them also has a sign."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from jaxtop.model import State
 if TYPE_CHECKING:
     from jaxtop.model.thresholds import Level
 
-# Stands before a figure that stands out, so that no colour is needed to see it.
+# The sign before a figure past its threshold, so that it can be recognised without colour.
 SIGN = "!"
 
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours of one theme: a ramp from little to much, and one for each kind of state."""
+    """The colours of one theme: a ramp from low to high, and one colour for each kind of state."""
 
     theme: Theme
     ramp: tuple[str, ...]
@@ -31,11 +31,11 @@ class Palette:
         return getattr(self, _KIND[state])  # type: ignore[no-any-return]
 
     def of_level(self, level: Level) -> str | None:
-        """The colour of a figure that stands out as much; None for that of the others."""
+        """Return the colour of a figure at this level; None if it needs no colour."""
         return (None, self.warning, self.bad)[level]
 
     def of_share(self, share: float) -> str:
-        """The colour for a share of the scale, from 0 to 1."""
+        """Return the colour for a share of the scale, from 0 to 1."""
         return self.ramp[min(len(self.ramp) - 1, max(0, int(share * len(self.ramp))))]
 
 
@@ -118,7 +118,7 @@ HIGH_CONTRAST = Palette(
     muted="#c0c0c0",
 )
 
-# Cividis-like: dark blue to yellow, told apart also by people who do not tell red from green.
+# Similar to Cividis: dark blue to yellow, readable with red-green colour blindness.
 COLOUR_BLIND = Palette(
     Theme(
         name="jaxtop-colour-blind",

@@ -1,4 +1,4 @@
-"""Several runs are live: which one it shall be."""
+"""The list to choose a run from if several are live."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Cells = tuple[str, ...]
 
 
 class Picker(App[int]):
-    """A line a run; returns the number of the chosen one, None if the person leaves."""
+    """A list with one line per run. It returns the number of the chosen run, or None if the user quits."""
 
     CSS = "#title { height: 1; background: $panel; } Screen { layout: vertical; }"
     ENABLE_COMMAND_PALETTE = False
@@ -53,7 +53,7 @@ class Picker(App[int]):
         self.table.focus()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        """This one."""
+        """Return the number of the chosen run."""
         self.exit(message.row[0])
 
 

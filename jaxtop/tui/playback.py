@@ -1,4 +1,4 @@
-"""Where the view stands in time: with the run, or anywhere in what is kept of it."""
+"""The position of the view in time: following the live run, or at any time of its history."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from jaxtop.tui.history import History
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-# An app that was stopped for a while goes on where it stood.
+# Playback advances by at most this many seconds a tick, so a suspended app resumes at its old position.
 LONGEST_TICK = 2.0
 SHORTEST_SAMPLE = 0.01
-# Two times that differ by less are the same one.
+# Two times that differ by less than this are equal.
 _SAME = 1e-4
 
 
 class Mode(StrEnum):
-    """How the view stands to time."""
+    """The relation of the view to the present."""
 
     LIVE = "LIVE"
     PAUSED = "PAUSED"
@@ -40,7 +40,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Start:
-    """Where a replay begins, and how it goes on."""
+    """The start position, speed and looping of a replay."""
 
     at: float | None = None
     speed: float = 1.0
@@ -49,7 +49,7 @@ class Start:
 
 
 class _Kept:
-    """What is derived from a cluster, for as long as it is the same object."""
+    """The caches of data derived from one cluster object."""
 
     def __init__(self, cluster: Cluster, probe: Probe | None) -> None:
         self.cluster = cluster
@@ -72,7 +72,7 @@ class _Kept:
 
 
 class Playback:
-    """Plays a reel like a tape, or follows a live cluster; the only one to know which of both it is."""
+    """Plays a history, or follows a live cluster. No other part depends on which of the two it is."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class Playback:
         start: Start | None = None,
         probe: Probe | None = None,
     ) -> None:
-        """A deck at the present of a live cluster, or at the start of a reel.
+        """Start at the present of a live cluster, or at the start of a history.
 
         Args:
-            live: The cluster as it is now, if it is followed.
-            reel: What is kept of it.
-            start: Where a replay begins.
-            probe: What this user's devices were measured to do.
+            live: The current cluster, if it is followed.
+            reel: The history of the session, if there is one.
+            start: The start position, speed and looping of a replay.
+            probe: The measured performance of this user's devices.
         """
         start = start or Start()
         self._probe = probe
@@ -95,20 +95,20 @@ class Playback:
         self._reel = reel
         self._now = 0.0
         self._is_begun = False
-        # Where it stands; None: at the present.
+        # The position. None: at the present.
         self._at: float | None = None if live is not None else (start.at or 0.0)
         self._is_set = live is not None or start.at is not None
-        # Paused at the present, and not moved since.
+        # Paused from the present, and not moved since.
         self._is_held = False
         self.is_playing = live is None and start.is_playing
         self.speed = start.speed
         self.is_looped = start.loop
         self._kept = _Kept(Cluster(), probe)
         self._moment: Moment | None = None
-        # A moment to compare others with.
+        # The marked time, to compare others with.
         self.mark: Then | None = None
 
-    # Where it stands
+    # Position
 
     @property
     def mode(self) -> Mode:
@@ -124,12 +124,12 @@ class Playback:
 
     @property
     def has_reel(self) -> bool:
-        """Whether there is something to move in."""
+        """Whether there is a history to move in."""
         return self._reel is not None
 
     @property
     def has_present(self) -> bool:
-        """Whether one can return to a run that goes on."""
+        """Whether there is a live run to return to."""
         return self._live is not None
 
     @property
@@ -138,12 +138,12 @@ class Playback:
 
     @property
     def lag(self) -> float:
-        """How far behind the present."""
+        """The seconds between the position and the present."""
         return max(0.0, self._now - self.position)
 
     @property
     def span(self) -> tuple[float, float]:
-        """The first and the last moment that can be gone to."""
+        """The first and the last time that can be shown."""
         held = self._reel.span if self._reel is not None else None
         first, last = held or (self.position, self.position)
         return first, max(last, self._now) if self._live is not None else last
@@ -163,7 +163,7 @@ class Playback:
 
     @property
     def moment(self) -> Moment:
-        """What is shown: the same object until the deck moves, except at the present."""
+        """The moment that is shown: the same object until the position changes, except at the present."""
         if self._live is not None and self._at is None:
             return self._live.moment(self._now)
         if self._moment is None:
@@ -172,8 +172,8 @@ class Playback:
 
     @property
     def sample(self) -> float:
-        """The seconds from one sample to the next: those of the host that is sampled most often."""
-        # Those of the last look: who steps fast must not have each place looked at.
+        """The seconds between two samples of the host that reports most often."""
+        # Use the cluster that was loaded last: loading one for each step would slow down fast stepping.
         kept = self._live or self._kept
         cluster = kept.cluster if kept.cluster.hosts else self.moment.cluster
         return max(SHORTEST_SAMPLE, interval(cluster))
@@ -194,10 +194,10 @@ class Playback:
             self._kept = _Kept(cluster, self._probe)
         return self._kept.moment(self.position)
 
-    # Going on
+    # Playing
 
     def tick(self, now: float) -> None:
-        """It is now this time; what plays goes on."""
+        """Set the current time, and advance if playing."""
         passed = min(LONGEST_TICK, max(0.0, now - self._now)) if self._is_begun else 0.0
         self._now, self._is_begun = now, True
         if self._at is None or self._reel is None or self._reel.span is None:
@@ -228,10 +228,10 @@ class Playback:
             self._moment = None
         self._is_held = False
 
-    # What a person does
+    # User actions
 
     def hold_or_play(self) -> None:
-        """Pause what goes on; go on with what is paused, a replay at its end from its start."""
+        """Pause or resume. A replay that is at its end restarts from its start."""
         if self._at is None and self._live is not None:
             self._at, self._is_held = self._now, True
             self._kept = _Kept(self._live.cluster.frozen(), self._probe)
@@ -246,7 +246,7 @@ class Playback:
                 self._move(self._start)
 
     def seek(self, to: float) -> None:
-        """Go to this time, or as near as there is something; what plays goes on from there."""
+        """Go to this time, limited to the span. If playing, continue from there."""
         if self._is_empty:
             return
         start, end = self.span
@@ -254,12 +254,12 @@ class Playback:
         self._move(min(max(to, start), end))
 
     def skip(self, seconds: float) -> None:
-        """So far back or forward; there is nothing beyond the present."""
+        """Move by this many seconds. At the present, a move forward does nothing."""
         if seconds < 0 or self._at is not None:
             self.seek(self.position + seconds)
 
     def step(self, samples: int) -> None:
-        """One sample back or forward, and stay there: the samples are the same from both sides."""
+        """Move by this many samples and pause. Both directions stop at the same times."""
         if self._is_empty or (samples > 0 and self._at is None):
             return
         start, sample = self.span[0], self.sample
@@ -271,7 +271,7 @@ class Playback:
         self.seek(start + to * sample)
 
     def to_event(self, way: int) -> LoggedEvent | None:
-        """The next event, or the one before, if there is one."""
+        """Go to the next or the previous event and pause. Return the event; None if there is none."""
         here = self.position
         after = [each for each in self.overview.events if (each.at - here) * way > _SAME]
         if not after:
@@ -285,7 +285,7 @@ class Playback:
         self.seek(self._start)
 
     def to_end(self) -> None:
-        """To the present, where there is one."""
+        """Go to the present of a live run, or to the end of a replay."""
         if self._live is None:
             self.seek(self.span[1])
             self.is_playing = self.is_playing and self._grows
@@ -295,16 +295,16 @@ class Playback:
             self._kept = _Kept(Cluster(), self._probe)
 
     def faster(self, by: int) -> None:
-        """The next speed, or the one before."""
+        """Switch to the next higher or lower speed."""
         nearest = min(range(len(SPEEDS)), key=lambda i: abs(math.log(SPEEDS[i] / self.speed)))
         self.speed = SPEEDS[min(max(nearest + by, 0), len(SPEEDS) - 1)]
 
     def loop(self) -> None:
-        """From the end back to the start; or not any more."""
+        """Toggle whether a replay restarts at its end."""
         self.is_looped = not self.is_looped
 
     def set_mark(self) -> None:
-        """Remember this moment."""
+        """Mark the time that is shown."""
         moment = self.moment
         self.mark = Then(moment.now, moment.cluster.frozen())
 

@@ -1,4 +1,4 @@
-"""What a plot shows: which figure, of whom, and beside whom."""
+"""The contents of a plot: the figure, the device or host, and the others it is compared with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_DEVICES = frozenset(each.name for each in DEVICE_FIGURES)
 
 
 class Beside(StrEnum):
-    """Beside whom a line stands."""
+    """The others whose lines are drawn for comparison."""
 
     NOBODY = "alone"
     DEVICES = "devices of its host"
@@ -30,13 +30,13 @@ class Beside(StrEnum):
 
 
 class Peer(NamedTuple):
-    """Somebody whose line can be drawn: a device, or a host; of a host the mean of several devices."""
+    """A device or a host whose line can be drawn. The line of a host may be the mean of its devices."""
 
     name: str
     agent: str
     device_id: int | None
     positions: tuple[int, ...]
-    # What it has now, by which a few are chosen of very many.
+    # The current value. Where there are too many peers, it decides which of them are drawn.
     now: float | None
 
     @property
@@ -45,24 +45,24 @@ class Peer(NamedTuple):
 
 
 def choices(reported: Collection[str]) -> list[Figure]:
-    """The figures that somebody reports: of devices, of the step, of hosts."""
+    """Return the reported figures: of devices, then of the step, then of hosts."""
     return [each for each in (*DEVICE_FIGURES, *STEP_FIGURES, *HOST_FIGURES) if each.name in reported]
 
 
 def is_of_device(figure: Figure) -> bool:
-    """Whether each device has one of its own."""
+    """Return whether each device has its own value of the figure."""
     return figure.name in _OF_DEVICES
 
 
 def ways(figure: Figure) -> tuple[Beside, ...]:
-    """Beside whom a line of this figure can stand."""
+    """Return the comparisons that this figure allows."""
     return tuple(Beside) if is_of_device(figure) else (Beside.NOBODY, Beside.HOSTS)
 
 
 def peers(
     moment: Moment, figure: Figure, host: Host, device: DeviceView | None, beside: Beside
 ) -> list[Peer]:
-    """Everybody of whom there could be a line; nothing of the past is read for it."""
+    """Return all devices or hosts that could have a line. Reads current values only, not the history."""
     if is_of_device(figure) and beside is not Beside.HOSTS:
         return [
             _device(figure, each)
@@ -78,7 +78,7 @@ def peers(
 
 
 def few(everybody: Sequence[Peer], chosen: tuple[str, int | None]) -> list[Peer]:
-    """As many as there are letters: who was chosen, those who have most now, and those who have least."""
+    """Return at most one peer per letter: the chosen one, then those with the most and the least now."""
     if len(everybody) <= len(LETTERS):
         return list(everybody)
     known = sorted((each for each in everybody if each.now is not None), key=lambda each: each.now or 0.0)
@@ -90,7 +90,7 @@ def few(everybody: Sequence[Peer], chosen: tuple[str, int | None]) -> list[Peer]
 
 
 def line_of(moment: Moment, figure: Figure, peer: Peer, *, is_chosen: bool) -> Line:
-    """The line of one of them."""
+    """Return the line of a peer."""
     columns = [series(moment.cluster, peer.agent, figure, position) for position in peer.positions]
     points = columns[0] if len(columns) == 1 else _mean(columns)
     return Line(peer.name, tuple(points), is_chosen)
@@ -113,7 +113,7 @@ def _host(moment: Moment, figure: Figure, host: Host) -> Peer:
 
 
 def _mean(columns: Sequence[Points]) -> list[tuple[float, float | None]]:
-    """Of those that are known at each time."""
+    """Return the mean of the known values at each time."""
     found = []
     for points in zip(*columns, strict=False):
         known = [value for _, value in points if value is not None]

@@ -1,4 +1,4 @@
-"""What the app asks of the processes through a callable that it is given, and what it says of the answers."""
+"""The requests of the app to processes, sent through a callable, and the messages about their answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 What = Literal["capture", "stacks", "pace"]
-# What is asked for, and what is said of those who did as asked.
+# The object of each request, as messages name it.
 _FOR: dict[What, str] = {
     "capture": "for a window of the profiler",
     "stacks": "for their stacks",
@@ -21,33 +21,33 @@ NOBODY = "nobody can be asked: what is shown does not come from processes that r
 
 
 class Answers(Protocol):
-    """What has come so far of a question to many; another thread fills it."""
+    """The answers to one request so far, filled by another thread."""
 
     @property
     def asked(self) -> int:
-        """How many are asked."""
+        """The number of processes that were asked."""
 
     @property
     def answered(self) -> int:
-        """How many did as they were asked."""
+        """The number of processes that complied."""
 
     @property
     def silent(self) -> int:
-        """How many gave no answer in time."""
+        """The number of processes that did not answer in time."""
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """Why others did not do it, and how many gave that reason."""
+        """The reasons of processes that refused, with the number of processes for each."""
 
 
 class Ask(Protocol):
-    """Asks these agents; an interval goes with "pace"."""
+    """Sends a request to these agents. A request of "pace" has an interval."""
 
     def __call__(self, what: What, agents: Sequence[str], interval_ms: int | None, /) -> Answers: ...
 
 
 class Outcome(NamedTuple):
-    """What a person is told at the end."""
+    """A message for the user about a request."""
 
     text: str
     is_good: bool
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """A question that is under way."""
+    """A request to processes, with the answers so far."""
 
     what: What
     answers: Answers
@@ -72,13 +72,13 @@ class Question:
 
     @property
     def progress(self) -> str:
-        """For the time while it is open."""
+        """The message to show while the request is open."""
         answers = self.answers
         return f"asking {processes(answers.asked)} {self._for}: {answers.answered:,} answered"
 
     @property
     def outcome(self) -> Outcome:
-        """For when it is not open any more."""
+        """The message to show when the request is complete."""
         answers = self.answers
         parts = [f"asked {processes(answers.asked)} {self._for}, {answers.answered:,} answered"]
         refused = sorted(answers.refused.items(), key=lambda each: -each[1])
@@ -93,22 +93,22 @@ class Question:
 
 
 class RequestBoard:
-    """Where questions are put: of each kind one at a time."""
+    """Sends requests and tracks their answers. At most one request of each kind is open."""
 
     def __init__(self, ask: Ask | None) -> None:
-        """A desk that asks by this; None where there is nobody to ask."""
+        """Create a board that sends requests through `ask`; None if no process can be asked."""
         self._ask = ask
         self._open: list[Question] = []
-        # The interval that is wanted, until it can be asked for.
+        # The wanted interval, until it can be requested.
         self._pace: int | None = None
 
     @property
     def progress(self) -> list[str]:
-        """A line for each question that is under way."""
+        """A line for each open request."""
         return [question.progress for question in self._open]
 
     def put(self, what: What, agents: Sequence[str], interval_ms: int | None = None) -> Outcome | None:
-        """Ask these; what is to be said of it, None if that is asked already."""
+        """Send a request to these agents. Return a message; None if such a request is already open."""
         if self._ask is None:
             return Outcome(NOBODY, False)
         if not agents:
@@ -119,9 +119,9 @@ class RequestBoard:
         return Outcome(f"asking {processes(len(agents))}", True)
 
     def want_pace(self, told_ms: Iterable[int], by: int) -> Outcome | None:
-        """Want the next longer interval, or the next shorter one; what is to be said if there is none.
+        """Select the next longer or shorter interval. Return a message if there is none, else None.
 
-        It counts from what was wanted last, else from that of the process that tells most often.
+        The interval wanted or requested last is the base, else that of the process that reports most often.
         """
         asked = (question.interval_ms for question in self._open)
         now = self._pace or next(filter(None, asked), None) or min(told_ms, default=USUAL)
@@ -133,16 +133,16 @@ class RequestBoard:
 
     @property
     def can_put_pace(self) -> bool:
-        """Whether an interval is wanted, and all have answered what was asked before."""
+        """Whether an interval is wanted and no earlier request for one is open."""
         return self._pace is not None and not self._is_asked("pace")
 
     def put_pace(self, agents: Sequence[str]) -> Outcome | None:
-        """Ask for the interval that was wanted last."""
+        """Request the interval that was wanted last."""
         wanted, self._pace = self._pace, None
         return self.put("pace", agents, wanted)
 
     def outcomes(self) -> list[Outcome]:
-        """Of the questions that have come to an end since the last call."""
+        """Return the outcomes of the requests that completed since the last call."""
         over = [question for question in self._open if not question.is_open]
         self._open = [question for question in self._open if question not in over]
         return [question.outcome for question in over]

@@ -1,4 +1,4 @@
-"""The line of what can be switched on the mesh: each by its key, and by a click."""
+"""The line of switches above the mesh. Each responds to its key and to a click."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Switch(NamedTuple):
-    """Something that can be switched: its key, what it says (longest first), and what a press does."""
+    """A switch: its key, its texts (longest first), and its action."""
 
     key: str
     says: tuple[str, ...]
@@ -29,16 +29,16 @@ class Switch(NamedTuple):
 
 
 def pressed_by(style: Style) -> str | None:
-    """The action behind a place that was clicked."""
+    """Return the action of the switch that was clicked, if any."""
     return style.meta.get("press")
 
 
 def switches(groups: Sequence[Sequence[Switch]], ink: Ink, width: int) -> Text:
-    """The switches, each group set apart; in fewer words where there is less room."""
+    """Return the line of switches in separated groups, with shorter texts where there is less room."""
     longest = max((len(switch.says) for group in groups for switch in group), default=1)
     brevities = [0] * len(groups)
     line = _switch_line(groups, ink, brevities)
-    # Everything in fewer words first, from the right; what then still has to go are words on the left.
+    # First shorten each group once, from the right. If that is not enough, shorten further from the left.
     steps = [(1, group) for group in reversed(range(len(groups)))]
     steps += [(brevity, group) for brevity in range(2, longest) for group in range(len(groups))]
     for brevity, group in steps:
@@ -72,7 +72,7 @@ def _switch_line(groups: Sequence[Sequence[Switch]], ink: Ink, brevities: Sequen
 
 
 def switches_of(arranger: Arranger) -> list[list[Switch]]:
-    """What can be switched now, in groups."""
+    """Return the switches that apply now, in groups."""
     short = {Arrangement.HOST: "host", Arrangement.AXES: "axes", Arrangement.COORDINATES: "coords"}
     groups = [
         [

@@ -1,4 +1,4 @@
-"""Figures as people read them; unknown is always `n/a`."""
+"""Formatting of figures for display. An unknown value is always `n/a`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NA = "n/a"
 
 
 def printable(words: str) -> str:
-    """Names come from others: what is not printable would steer the terminal, and becomes a blank."""
+    """Replace unprintable characters by blanks. Names are untrusted and could contain terminal codes."""
     return words if words.isprintable() else "".join(c if c.isprintable() else " " for c in words)
 
 
@@ -16,7 +16,7 @@ _UNITS = ("B", "K", "M", "G", "T", "P")
 
 
 def size(value: float | None) -> str:
-    """Bytes in powers of 1,024, at most five characters: 987B, 1.5K, 12.3M, 456G."""
+    """Format bytes in powers of 1,024, in at most five characters: 987B, 1.5K, 12.3M, 456G."""
     if value is None:
         return NA
     amount = float(value)
@@ -29,19 +29,19 @@ def size(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """A share of one, in percent."""
+    """Format a share from 0 to 1 in percent."""
     return NA if value is None else f"{value * 100:.0f}%"
 
 
 def rate(value: float | None) -> str:
-    """Per second."""
+    """Format a rate per second."""
     if value is None:
         return NA
     return f"{value:.0f}/s" if value >= 100 else f"{value:.1f}/s"
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """A plain number, with thousands set apart."""
+    """Format a number with thousands separators."""
     return NA if value is None else f"{value:,.{digits}f}"
 
 
@@ -49,7 +49,7 @@ _POWERS = ("", "k", "M", "G", "T", "P", "E")
 
 
 def amount(value: float | None) -> str:
-    """A plain number in powers of 1,000, at most five characters: 987, 1.5k, 12.3M, 456G."""
+    """Format a number in powers of 1,000, in at most five characters: 987, 1.5k, 12.3M, 456G."""
     if value is None:
         return NA
     left = float(value)
@@ -61,19 +61,19 @@ def amount(value: float | None) -> str:
 
 
 def bound(words: str, *, at_least: bool) -> str:
-    """A figure with the sign of a lower bound, if it is one."""
+    """Mark a formatted figure as a lower bound, if it is one."""
     return f"≥{words}" if at_least and words != NA else words
 
 
 def duration(milliseconds: float | None) -> str:
-    """How long something took."""
+    """Format a duration in milliseconds or seconds."""
     if milliseconds is None:
         return NA
     return f"{milliseconds:.0f}ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f}s"
 
 
 def micros(microseconds: float | None) -> str:
-    """How long something short took, at most six characters: 850us, 61.2ms, 12.3s."""
+    """Format a short duration, in at most six characters: 850us, 61.2ms, 12.3s."""
     if microseconds is None:
         return NA
     if microseconds < 999.5:
@@ -84,12 +84,12 @@ def micros(microseconds: float | None) -> str:
 
 
 def bandwidth(bytes_per_second: float | None) -> str:
-    """Bytes a second, in powers of 1,024."""
+    """Format bytes per second, in powers of 1,024."""
     return NA if bytes_per_second is None else f"{size(bytes_per_second)}/s"
 
 
 def age(seconds: float | None) -> str:
-    """How long ago, in the largest unit that says something."""
+    """Format an age in seconds, minutes or hours, by its size."""
     if seconds is None:
         return NA
     whole = int(max(0, seconds))
@@ -100,7 +100,7 @@ def age(seconds: float | None) -> str:
     return f"{whole // 3600}h{whole % 3600 // 60:02}m"
 
 
-# A sign for each state, so that none is told by its colour alone.
+# A sign for each state, so that states do not depend on colour alone.
 STATE_SIGNS = {
     State.CONNECTING: "…",
     State.LIVE: "●",

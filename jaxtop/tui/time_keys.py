@@ -1,4 +1,4 @@
-"""The part of the app that moves in time: its keys, its bar, and what is recorded."""
+"""The base class of the app that moves in time: its keys, the time bar, and recording."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from jaxtop.tui.history import Recorder
     from jaxtop.tui.playback import Playback
 
-# After a seek was shown nothing else is sought for so long: who scrubs asks oftener than a disk can tell.
+# After a seek is shown, wait this many seconds before the next: dragging seeks faster than a disk can read.
 REST = 0.05
-# On lower screens the track has one row.
+# On screens with fewer lines the track of the time bar has one row.
 LOW = 20
 NOTES_STAY = 12
-# What needs a reel, and what it says where there is none.
+# The actions that need a history.
 _OF_REEL = frozenset({"step", "skip", "go_to", "event", "to_start", "to_end", "faster", "loop"})
 
 
 class TimedApp(App[str]):
-    """An app whose view need not be the present."""
+    """An app that can show times other than the present."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "pause", "Pause"),
@@ -48,7 +48,7 @@ class TimedApp(App[str]):
         Binding("n", "event(1)", "Next event", show=False),
         Binding("home", "to_start", "To the start", show=False, key_display="Home"),
         Binding("end", "to_end", "To the end, or back to live", show=False, key_display="End"),
-        # Of two bindings of a key the first that can counts: live an interval, else a speed.
+        # If a key has two bindings, the first enabled one applies: the interval while live, else the speed.
         Binding("minus", "pace(-1)", "Shorter interval", show=False, key_display="-"),
         Binding("plus", "pace(1)", "Longer interval", show=False, key_display="+"),
         Binding("minus", "faster(-1)", "Replay slower", show=False, key_display="-"),
@@ -77,8 +77,8 @@ class TimedApp(App[str]):
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that have nothing to work on are not told."""
-        if not self._bar.is_attached:  # the app leaves: what is typed meanwhile opens nothing any more
+        """Disable the keys that have nothing to act on, so that they are not listed."""
+        if not self._bar.is_attached:  # the app is exiting: keys must not open anything
             return False
         if action == "record":
             return self._recorder is not None
@@ -92,12 +92,12 @@ class TimedApp(App[str]):
     # Showing
 
     def notify(self, message: str, *, markup: bool = False, **more: Any) -> None:
-        """Show words of others as they are: brackets in an error text are no markup, and may not even fit."""
+        """Show a message without markup. Brackets in an error text are not markup, and may be unbalanced."""
         super().notify(printable(message), markup=markup, **more)
 
     @property
     def _word(self) -> str:
-        """How the view stands to the present, for the header."""
+        """The mode, with the distance to the present, for the header."""
         deck = self._deck
         return f"{deck.mode} {age(deck.lag)}" if deck.has_present and not deck.is_live else str(deck.mode)
 
@@ -107,7 +107,7 @@ class TimedApp(App[str]):
         return f"REC {recorder.status}" if recorder is not None and recorder.is_on else ""
 
     def _paint_time(self) -> None:
-        """The bar, and what there is to say once."""
+        """Update the time bar, and show new notes about the recording once each."""
         deck = self._deck
         is_plain = deck.is_live and deck.mark is None
         if self._bar.has_class("on") == is_plain:
@@ -141,7 +141,7 @@ class TimedApp(App[str]):
         self._was_recording = recorder is not None and recorder.is_on
 
     def _moved(self) -> None:
-        """Show it at once, unless something was shown a moment ago: then the last of what follows."""
+        """Show the new position at once, or the last one at the end of the rest that follows a seek."""
         if self._resting is not None:
             self._sought = True
             return
@@ -157,23 +157,23 @@ class TimedApp(App[str]):
     # The keys
 
     def action_pause(self) -> None:
-        """Stop the view, or go on; what arrives is taken in all the same."""
+        """Pause or resume the view. Incoming frames are folded in both cases."""
         self._deck.tick(self._now())
         self._deck.hold_or_play()
         self._moved()
 
     def action_step(self, samples: int) -> None:
-        """Samples back or forward."""
+        """Move by this many samples."""
         self._deck.step(samples)
         self._moved()
 
     def action_skip(self, seconds: int) -> None:
-        """Back or forward."""
+        """Move by this many seconds."""
         self._deck.skip(seconds)
         self._moved()
 
     def action_event(self, way: int) -> None:
-        """To what happened next, or before."""
+        """Go to the next or the previous event."""
         if self._deck.to_event(way) is None:
             self.notify("no later event" if way > 0 else "no earlier event", timeout=2)
         self._moved()
@@ -187,17 +187,17 @@ class TimedApp(App[str]):
         self._moved()
 
     def action_faster(self, by: int) -> None:
-        """The next speed, or the one before."""
+        """Switch to the next higher or lower speed."""
         self._deck.faster(by)
         self._moved()
 
     def action_loop(self) -> None:
-        """Begin again at the end, or stop there."""
+        """Toggle whether a replay restarts at its end."""
         self._deck.loop()
         self._moved()
 
     def action_go_to(self) -> None:
-        """Ask for a time."""
+        """Open the dialog to enter a time."""
         self.push_screen(GoTo(self._deck.span), self._go_to)
 
     def _go_to(self, at: float | None) -> None:
@@ -212,7 +212,7 @@ class TimedApp(App[str]):
         self._moved()
 
     def action_mark(self) -> None:
-        """Mark the time that is shown; if one is marked, show what changed between them."""
+        """Mark the time that is shown. If a time is already marked, show the difference between the two."""
         deck = self._deck
         deck.tick(self._now())
         if deck.mark is None:
@@ -234,12 +234,12 @@ class TimedApp(App[str]):
         if outcome is not None and outcome.key is not None:
             if outcome.agent is not None:
                 self.post_message(View.Drilled(Selection(outcome.agent), outcome.key))
-            else:  # what is selected stays so
+            else:  # keep the selection
                 self.call_later(self.run_action, f"screen('{outcome.key}')")
         self._moved()
 
     def action_record(self) -> None:
-        """Begin to record, or end it."""
+        """Start or stop recording."""
         if self._recorder is not None:
             self.notify(self._recorder.toggle())
             self._was_recording = self._recorder.is_on
