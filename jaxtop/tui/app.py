@@ -269,7 +269,7 @@ class JaxtopApp(TimedApp):
             self.action_screen(key)
             self._visited.pop()
 
-    # The rest of the keys
+    # Other keys
 
     def action_capture(self) -> None:
         """Ask all processes to take a profiler window now."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # After a seek is shown, wait this many seconds before the next: dragging seeks faster than a disk can read.
 REST = 0.05
-# On screens with fewer lines the track of the time bar has one row.
+# With fewer lines than this the track of the time bar has one row.
 LOW = 20
 NOTES_STAY = 12
 # The actions that need a history.

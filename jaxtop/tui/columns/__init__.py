@@ -1,1 +1,1 @@
-"""Columns of the tables of hosts and devices."""
+"""The columns of the tables of hosts and devices."""

@@ -1,4 +1,4 @@
-"""What the screens with one line a device have in common."""
+"""The common parts of the screens with one line per device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeviceScene:
-    """What the rows of one moment share."""
+    """The data that all rows of one moment share."""
 
     moment: Moment
 
@@ -36,14 +36,14 @@ class DeviceScene:
 
 @dataclass(slots=True)
 class DeviceRow:
-    """A device among the others."""
+    """One device, with the data that all rows share."""
 
     device: DeviceView
     scene: DeviceScene
 
     @property
     def place(self) -> tuple[str, int]:
-        """Its id among those of all runs."""
+        """The run and the id of the device, which sort devices of all runs."""
         return self.device.run, self.device.id
 
     @property
@@ -52,7 +52,7 @@ class DeviceRow:
 
     @property
     def history(self) -> list[int | None]:
-        """Its memory over the last samples."""
+        """The memory of the device over the last samples."""
         return memory_history(self.scene.moment.cluster, self.device.agent, self.device.position)
 
 
@@ -60,14 +60,14 @@ AnyRow = TypeVar("AnyRow", bound=DeviceRow)
 
 
 def empty(moment: Moment) -> str:
-    """Why there are no devices."""
+    """Return why there are no devices."""
     if not moment.hosts:
         return "no devices yet: no host has been heard"
     return "no devices yet: JAX has not started its devices on any host"
 
 
 class DeviceTableView(View, Generic[AnyRow]):
-    """A screen around a table of devices; Enter leads to the mesh."""
+    """A screen with a table of devices. Enter opens the mesh."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class DeviceTableView(View, Generic[AnyRow]):
         )
 
     def select(self, selection: Selection) -> None:
-        """The device, or the first one of the host."""
+        """Move to the selected device, or to the first device of the selected host."""
         super().select(selection)
         of_host = (device.key for device in self.moment.devices if device.agent == selection.agent)
         self.table.select(selection.device_key or next(of_host, None))
@@ -101,12 +101,12 @@ class DeviceTableView(View, Generic[AnyRow]):
         self.post_message(View.Selected(self.selection))
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Its cell in the mesh."""
+        """Open the cell of the device in the mesh."""
         message.stop()
         self.selection = Selection(*message.row.device.key)
         self.post_message(View.Drilled(self.selection, "1"))
 
 
 def _tone(row: DeviceRow, palette: Palette) -> str | None:
-    """What is past is drawn back."""
+    """Return the muted colour for devices whose figures are not current."""
     return palette.muted if row.device.state in PAST else None

@@ -1,4 +1,4 @@
-"""Columns of figures: what stands out has a sign and a colour. And the recent past."""
+"""Columns of figures, with a sign and a colour past a threshold, and columns of their history."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def measured(
     where: Callable[[AnyRow], tuple[Pulse, int]],
     form: Callable[[float | None], str] | None = None,
 ) -> Column[AnyRow]:
-    """A figure of the device at that place of a pulse, or of its host."""
+    """Return a column of a figure. `where` returns the pulse of a row and the position of its device."""
     write_value = form or writer(of)
 
     def value(row: AnyRow) -> float | None:
@@ -53,7 +53,10 @@ def past(
     where: Callable[[AnyRow], tuple[Cluster, str, int]],
     style: Callable[[AnyRow, Palette], str | None],
 ) -> Column[AnyRow]:
-    """The last samples of a figure; sorted by it, and so a column that stays where it is."""
+    """Return a column of the last samples of a figure.
+
+    It sorts by the current value, and keeps its place whichever figure it shows.
+    """
 
     def write(row: AnyRow) -> str:
         cluster, agent, position = where(row)
@@ -64,7 +67,7 @@ def past(
 
 
 def curve(values: Sequence[float | None], width: int = HISTORY) -> str:
-    """Values over time; without the full block, so that the rows stay apart."""
+    """Return values over time as a sparkline. It avoids the full block, which would touch the row above."""
     if all(value is None for value in values):
         return text.NA
     return sparkline(values, width).replace("█", "▇")

@@ -1,4 +1,4 @@
-"""What is known of a host, in columns: its step, its figures, what it takes, and when it was last heard."""
+"""The columns of a host: its step, its figures, its resource use, and its last contact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _GRAVITY = {state: i for i, state in enumerate(_STATES)}
 
 
 class KnownSteps:
-    """The steps of hosts, each worked out once for as long as the host says nothing new."""
+    """The cached steps of hosts. Each is computed once until the host changes."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Host, StepView | None]] = {}
@@ -45,7 +45,7 @@ class KnownSteps:
 
 @dataclass(slots=True)
 class HostRow:
-    """A host at a moment."""
+    """One host at a moment."""
 
     view: HostView
     moment: Moment
@@ -67,13 +67,13 @@ class HostRow:
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """Its process among those of all runs."""
+        """The run and the process index, which sort processes of all runs; None if the index is unknown."""
         index = self.host.process_index
         return None if index is None else (self.run, index)
 
     @property
     def present(self) -> Host:
-        """The host with what is still true of its figures."""
+        """The host with only those figures that are still valid."""
         if self.state not in PAST:
             return self.host
         return EMPTY_HOST if self.state in OVER else self.host.but(pulse=pulse_of(self.host, self.state))
@@ -84,7 +84,7 @@ class HostRow:
 
     @property
     def used_bytes(self) -> int | None:
-        """Of all its devices together; unknown if that of one is."""
+        """The memory used on all its devices together; None if it is unknown for any of them."""
         column = self.present.pulse.devices.used_bytes or (None,)
         known = [used for used in column if used is not None]
         return sum(known) if len(known) == len(column) else None
@@ -95,7 +95,7 @@ class HostRow:
 
     @property
     def rhythm(self) -> StepView | None:
-        """The step that it repeats, if it still does."""
+        """The step that it repeats; None if it is unknown or no longer current."""
         return None if self.state in PAST else self.known_steps.of(self.host)
 
     @property
@@ -108,24 +108,24 @@ class HostRow:
 
     @property
     def still(self) -> float | None:
-        """For how long it has launched nothing, where that is far longer than usual."""
+        """The seconds since its last step ended, if that is far longer than usual; else None."""
         return None if self.state in PAST else past_of(self.host)
 
     @property
     def compiling(self) -> tuple[float, str] | None:
-        """The compilation that has been running longest: for how many seconds, and of what."""
+        """The longest running compilation: its seconds and its function; None if nothing is compiled."""
         pulse = self.present.pulse
         running = (((pulse.at_ms - each.since_ms) / 1000, each.function) for each in pulse.compiling)
         return max(running, default=None)
 
     @property
     def cores(self) -> int | None:
-        """In thousandths of a core."""
+        """The number of available cores, in thousandths."""
         return self.present.pulse.host.cores_milli
 
     @property
     def agent_cpu(self) -> float | None:
-        """In percent of one core."""
+        """The CPU use of the agent, in percent of one core."""
         return scaled(self.present.pulse.cost.cpu_ppm, 10_000)
 
     @property
@@ -138,7 +138,7 @@ class HostRow:
 
 
 def state_column(state: Callable[[Row], State]) -> Column[Row]:
-    """A host's state: its sign, its word, its colour; the worst first."""
+    """Return the column of states, with sign, name and colour. It sorts the most severe state first."""
 
     def read(row: Row) -> int:
         return _GRAVITY[state(row)]
@@ -187,7 +187,7 @@ def _of_step(
     form: Callable[[float | None], str],
     read: Callable[[StepView], float | None],
 ) -> Column[HostRow]:
-    """A figure of the step."""
+    """Return a column of a figure of the step."""
 
     def value(row: HostRow) -> float | None:
         return None if row.rhythm is None else read(row.rhythm)
@@ -205,7 +205,7 @@ def _idle_colour(row: HostRow, palette: Palette) -> str | None:
 
 
 def _of_before(row: HostRow, palette: Palette) -> str | None:
-    """How long steps took says nothing of now where nothing is launched any more."""
+    """Return the muted colour where no steps complete: the step times are then not current."""
     return None if row.still is None else palette.muted
 
 
@@ -224,7 +224,7 @@ def _of_operations(
     form: Callable[[float | None], str],
     read: Callable[[StepView], float | None],
 ) -> Column[HostRow]:
-    """A figure of the step that follows from its operations: a lower bound where they are one."""
+    """Return a column of a figure that depends on the step's flops. It is a lower bound if they are."""
 
     def write(row: HostRow) -> str:
         step = row.rhythm
@@ -235,7 +235,7 @@ def _of_operations(
     return replace(_of_step(key, title, width, form, read), write=write, form=None)
 
 
-# The columns of the step that follow its times; there if any of the first hosts knows the figure.
+# The columns after the step times. Each is shown if any of the first `ASKED` hosts reports its figure.
 _OF_STEP = (
     _of_operations("utilization", "of peak", 7, _estimated, lambda step: step.utilization),
     replace(_of_step("idle", "idle", 5, _idle, lambda step: step.idle), style=_idle_colour),
@@ -252,12 +252,12 @@ _TIMES = tuple(
         _of_step("p99", "p99", 6, seconds, lambda step: step.p99_s),
     )
 )
-# So many hosts are asked whether they know a figure of the step: what one knows the others know.
+# The number of hosts to check for a figure of the step. We assume that all hosts report the same figures.
 ASKED = 16
 
 
 def steps_told(rows: Iterable[HostRow]) -> frozenset[str]:
-    """The figures of the step that somebody knows."""
+    """Return the keys of the columns of the step that have a value."""
     asked = list(islice(rows, ASKED))
     return frozenset(
         column.key for column in (*_TIMES, *_OF_STEP) if any(column.read(row) is not None for row in asked)
@@ -268,7 +268,7 @@ def _of_machine(name: str, width: int, form: Callable[[float | None], str] | Non
     return measured(FIGURES[name], width, lambda row: (row.present.pulse, 0), form)
 
 
-# In the order of their columns: those that are always there, and those that somebody must report.
+# In column order: first the columns that are always shown, then those that need a reported figure.
 _CPU, _RSS, _MACHINE, _LOAD = (
     replace(_of_machine(name, width), key=key, title=key)
     for name, key, width in (
@@ -291,7 +291,7 @@ _LATER = {
     "process_read_bytes_per_second": 8,
     "process_written_bytes_per_second": 8,
 }
-# By which figure the rows may be sorted, and so followed.
+# The figures that the history column can show, by the key of the column that the table is sorted by.
 FOLLOWED: dict[str | None, Figure] = {
     "cpu": FIGURES["process_cpu_cores"],
     "rss": FIGURES["rss_bytes"],
@@ -323,16 +323,16 @@ def _history(of: Figure) -> Column[HostRow]:
 
 
 RUN: Column[HostRow] = words("run", "run", 12, lambda row: row.run)
-# State, process and host stay.
+# State, process and host stay visible while scrolling.
 PINNED = 3
 
 
 def columns_for(
     moment: Moment, reported: Collection[str] = (), told: Collection[str] = (), followed: str | None = None
 ) -> tuple[Column[HostRow], ...]:
-    """What is known of hosts: figures of the step and of the machine as far as somebody tells them.
+    """Return the columns of hosts, with those figures of the step and the machine that are reported.
 
-    Where there are several runs, a host says which one it belongs to.
+    If there are several runs, a column shows the run of each host.
     """
     if followed not in FOLLOWED:
         followed = "p50" if STEP_TIME.name in reported else "cpu"

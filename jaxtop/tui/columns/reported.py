@@ -1,4 +1,4 @@
-"""Which figures have columns: those that somebody has reported."""
+"""The figures that have columns: those that some process has reported."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Reported:
-    """The names of the figures that somebody reported since these runs are shown.
+    """The names of the figures reported since the current runs are shown.
 
-    They come and do not go, so that no column jumps because a host is late or gone.
+    Names are only added, so that columns do not move when a host is late or gone.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Reported:
         self._seen: dict[str, Pulse] = {}
 
     def see(self, moment: Moment) -> frozenset[str]:
-        """The names, once what is new of this moment was looked at."""
+        """Add the new figures of this moment, and return all names."""
         runs = [run.id for run in moment.runs]
         if runs != self._runs:
             self._runs, self._seen, self.names = runs, {}, frozenset()

@@ -1,1 +1,1 @@
-"""Filters: what a person can type after `/` on each screen."""
+"""The filters that can be typed after `/` on each screen."""

@@ -1,4 +1,4 @@
-"""What can be asked of arrays in a filter."""
+"""The filter fields of arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model import ArrayView
 
-# Dtypes as the compiler writes them.
+# The compiler's names of dtypes.
 _SHORT = {
     "bf16": "bfloat16",
     **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
@@ -48,17 +48,17 @@ FIELDS: dict[str, Field[ArrayView]] = {
 
 
 def shape_in_words(shape: tuple[int, ...], groups: int = 1) -> str:
-    """`8×128`."""
+    """Return a shape such as `8×128`, or the number of kinds if there are several groups."""
     return f"{groups:,} kinds" if groups > 1 else "×".join(map(str, shape)) or "scalar"
 
 
 def _text_of(view: ArrayView) -> str:
-    """Where words are looked for."""
+    """Return the text in which words are searched."""
     names = view.name, view.function, view.role, view.created, view.dtype, view.sharding, view.memory_kind
     return _said(names, view.shape, view.groups, view.bytes_per_device)
 
 
-# Thousands of arrays are asked at each key.
+# Cached, because each key press in a filter searches thousands of arrays.
 @lru_cache(maxsize=1 << 15)
 def _said(names: tuple[str | None, ...], shape: tuple[int, ...], groups: int, held: int) -> str:
     said = " ".join([name or text.NA for name in names])
@@ -66,5 +66,5 @@ def _said(names: tuple[str | None, ...], shape: tuple[int, ...], groups: int, he
 
 
 def understand(typed: str) -> Callable[[ArrayView], bool]:
-    """What was typed, as a test of an array; raises expressions.Wrong."""
+    """Return a test of arrays from a typed filter. Raise expressions.Wrong if it is invalid."""
     return expressions.understand(typed, FIELDS, _text_of)

@@ -1,4 +1,4 @@
-"""What can be asked of collectives in a filter."""
+"""The filter fields of collectives."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ FIELDS: dict[str, Field[CollectiveView]] = {
 
 
 def _text_of(view: CollectiveView) -> str:
-    """Where words are looked for."""
+    """Return the text in which words are searched."""
     named = view.kind, view.program, view.op, view.source, view.shape, axes_in_words(view)
     return " ".join([*(name or text.NA for name in named), straggler_in_words(view)]).lower()
 
 
 def understand(typed: str) -> Callable[[CollectiveView], bool]:
-    """What was typed, as a test of a collective; raises expressions.Wrong."""
+    """Return a test of collectives from a typed filter. Raise expressions.Wrong if it is invalid."""
     return expressions.understand(typed, FIELDS, _text_of)

@@ -1,10 +1,10 @@
-"""What is typed as a filter: words that must be found, or conditions such as `bytes>1G & role=optimizer`.
+"""The filter language: words that must all be found, or conditions such as `bytes>1G & role=optimizer`.
 
     either    = both { "|" both }
     both      = condition { ["&"] condition }
     condition = "!" condition | "(" either ")" | word [operator value]
 
-Words without any operator are a filter of words, whatever else they hold.
+A text without any operator is a filter of words, whatever other characters it contains.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-# What follows an operator may hold operators itself, as `key<fry>`, and begin with a bracket, as `(8, 128)`.
+# A value may contain operators, as in `key<fry>`, and may start with a bracket, as in `(8, 128)`.
 _VALUE = re.compile(r"""\s*(?P<word>(?!["'])(?:[^\s&|()]|\([^()&|]*\))+)""")
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([KMGTP]?)(?:i?B)?", re.IGNORECASE)
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(\D*)")
@@ -46,7 +46,7 @@ MOST_NESTED = 30
 
 
 class Wrong(ValueError):
-    """Why an expression means nothing, and at which character."""
+    """The reason why an expression is invalid, and the position of the error."""
 
     def __init__(self, why: str, at: int = 0) -> None:
         super().__init__(f"{why}, at {at + 1}")
@@ -56,14 +56,14 @@ class Wrong(ValueError):
 
 @dataclass(frozen=True)
 class Field(Generic[T_contra]):
-    """Something that can be asked for: how it is read, and what an operator and a value ask of it."""
+    """A field of a filter: how it is read, and how an operator and a value become a test of it."""
 
     read: Callable[[T_contra], Any]
     asked: Callable[[str, str], Callable[[Any], bool]]
 
 
 def number(operator: str, value: str) -> Callable[[Any], bool]:
-    """Figures: `>1.5G`. What is unknown fulfils nothing."""
+    """Return a test of a number, such as `>1.5G`. An unknown value fails every test."""
     found = _NUMBER.fullmatch(value)
     if found is None:
         raise Wrong(f"{value} is no number")
@@ -71,7 +71,7 @@ def number(operator: str, value: str) -> Callable[[Any], bool]:
 
 
 def quantity(units: Mapping[str, float]) -> Callable[[str, str], Callable[[Any], bool]]:
-    """Figures with units, in small letters, each with what it is of what is read; "" where none is typed."""
+    """Return a parser of figures with units. `units` maps lower-case units to scales, "" to the default."""
 
     def asked(operator: str, value: str) -> Callable[[Any], bool]:
         found = _QUANTITY.fullmatch(value)
@@ -80,7 +80,7 @@ def quantity(units: Mapping[str, float]) -> Callable[[str, str], Callable[[Any],
         scale = units.get(found[2].lower())
         if scale is None:
             raise Wrong(f"{found[2]} is no unit of it, but {', '.join(filter(None, units))}")
-        # As people reckon: 70 * 0.01 is 0.7.
+        # Multiply in decimal, so that 70 * 0.01 is exactly 0.7.
         return _compared(operator, float(Decimal(found[1]) * Decimal(str(scale))))
 
     return asked
@@ -94,7 +94,7 @@ def _compared(operator: str, wanted: float) -> Callable[[Any], bool]:
 
 
 def words(operator: str, value: str) -> Callable[[Any], bool]:
-    """Names, in any case: `=` is the whole name, `~` a part of it."""
+    """Return a test of a name, ignoring case. `=` compares the whole name, `~` finds a part of it."""
     wanted = value.lower()
     if operator in ("=", "=="):
         return lambda read: _word(read) == wanted
@@ -112,7 +112,7 @@ def _word(read: str | None) -> str:
 
 
 def sizes(operator: str, value: str) -> Callable[[Any], bool]:
-    """Shapes: `=8,128` is the whole shape, `~128` a dimension or some that stand side by side."""
+    """Return a test of a shape. `=8,128` compares the whole shape, `~128` finds adjacent dimensions."""
     if operator not in ("=", "==", "!=", "~", "!~"):
         raise Wrong(f"{operator} does not go with shapes")
     if not re.fullmatch(r"[\d\s,×x()\[\]]{0,100}", value):
@@ -129,15 +129,15 @@ def sizes(operator: str, value: str) -> Callable[[Any], bool]:
 
 
 def has_conditions(text: str) -> bool:
-    """Whether it is more than words."""
+    """Return whether the text contains any operator."""
     return _OPERATOR.search(text) is not None
 
 
 def understand(text: str, fields: Mapping[str, Field[T]], text_of: Callable[[T], str]) -> Callable[[T], bool]:
-    """What the text asks for, as a test; `text_of` is where words are looked for, in lower case.
+    """Return a test from a filter. `text_of` returns the text of an item to search, in lower case.
 
     Raises:
-        Wrong: It asks for nothing that there is.
+        Wrong: The filter is invalid.
     """
     if not has_conditions(text):
         wanted = text.lower().split()
@@ -167,7 +167,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser(Generic[T]):
-    """Takes the tokens from the left; one method for each line of the grammar."""
+    """A recursive descent parser, with a method for each rule of the grammar."""
 
     def __init__(
         self, tokens: list[_Token], end: int, fields: Mapping[str, Field[T]], text_of: Callable[[T], str]
@@ -212,7 +212,7 @@ class _Parser(Generic[T]):
         return found[0] if len(found) == 1 else lambda item: all(each(item) for each in found)
 
     def _begins(self) -> bool:
-        """Whether a condition follows right away, as in words side by side."""
+        """Return whether another condition follows without an operator."""
         kind, text, _ = self._token
         return kind in ("word", "quoted") or (kind == "sign" and text in "!(")
 

@@ -1,4 +1,4 @@
-"""What can be asked of hosts and devices in a filter: all their figures, each in the unit it is read in."""
+"""The filter fields of hosts and devices: all their figures, each with the units it accepts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ seconds = quantity({"": 1, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600})
 _hertz = quantity({"": 1, "m": 1e6, "mhz": 1e6, "g": 1e9, "ghz": 1e9})
 _watts = quantity({"": 1, "w": 1, "kw": 1e3})
 _operations = quantity({"": 1, "g": 1e9, "t": 1e12, "p": 1e15})
-# Of what is no bytes, a thousand is a thousand.
+# For figures other than bytes, k is 1,000.
 count = quantity({"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12})
 _ASKED = {
     Unit.NUMBER: count,
@@ -40,7 +40,7 @@ _ASKED = {
 
 
 def _of_figures(figures: Iterable[Figure], where: Callable[[T], tuple[Pulse, int]]) -> dict[str, Field[T]]:
-    """Each figure by its name in exports, and as columns and plots call it."""
+    """Return a field for each figure, by its name in exports, its column title and its title in plots."""
 
     def field(of: Figure) -> Field[T]:
         return Field(lambda row: of.read(*where(row)), _ASKED.get(of.unit, number))  # bytes: powers of 1,024
@@ -115,7 +115,7 @@ OF_DEVICES: dict[str, Field[DeviceRow]] = {
 
 
 def of_axes(names: Iterable[str]) -> dict[str, Field[Row]]:
-    """Where a device stands on each of these axes; `axis_` before one tells it from a figure of that name."""
+    """Return a field for the coordinate on each axis. The prefix `axis_` avoids the names of figures."""
 
     def field(name: str) -> Field[Row]:
         return Field(lambda row: row.coordinate(name), count)
@@ -126,10 +126,12 @@ def of_axes(names: Iterable[str]) -> dict[str, Field[Row]]:
 def understand(
     typed: str, fields: Mapping[str, Field[T]], columns: Sequence[Column[T]]
 ) -> Callable[[T], bool] | None:
-    """What was typed, as a test of a row; None if it is but words, which are looked for in these columns.
+    """Return a test of rows from a typed filter; None if it contains words only.
+
+    Words in a filter with conditions are searched in these columns.
 
     Raises:
-        Wrong: It asks for nothing that there is.
+        Wrong: The filter is invalid.
     """
     if not expressions.has_conditions(typed):
         return None

@@ -1,4 +1,4 @@
-"""The screens, in the order of their keys. A new one is a file here and a line in `SCREENS`."""
+"""The screens, in the order of their keys. A new screen needs a file here and a line in `SCREENS`."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ SCREENS: tuple[type[View], ...] = (
 
 
 def all_screens() -> list[View]:
-    """New screens for an app."""
+    """Return new instances of all screens."""
     return [each() for each in SCREENS]

@@ -1,4 +1,4 @@
-"""The arrays: a tree by their names, what each takes, and which slice of it lies on which device."""
+"""The arrays screen: a tree by name, the memory of each array, and the slice on each device."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from jaxtop.tui.palette import Palette
     from jaxtop.tui.widgets.table import Table
 
-# From this width on the pane stands beside the tree, below it otherwise; not at all in fewer lines.
+# From BESIDE characters on the pane is beside the tree, from WIDE on it is wider. Otherwise it is below.
 BESIDE, WIDE = 110, 180
+# From TALL lines on the pane below is higher. Below the tree it is hidden with fewer than LOW lines.
 TALL, LOW = 30, 17
 OVER_NOTE = "its run is over: what it held at last"
 
 
 def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
-    """Words that an array has, or all arrays of a branch have in common."""
+    """Return a column of a text that an array has, or that all arrays of a branch share."""
 
     def write(node: Node) -> str:
         return node.shared(fact) or text.NA
@@ -77,7 +78,7 @@ def columns_for(
     share: Callable[[Node], float | None],
     bar: Callable[[Node, Palette], str | None],
 ) -> tuple[Column[Any], ...]:
-    """What is known of arrays, the most important first."""
+    """Return the columns of arrays, most important first."""
     return (
         Column("name", "name", 26, "left", lambda node: node.order, name, flexible=True),
         figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, text.size),
@@ -105,7 +106,7 @@ def columns_for(
 
 
 def empty(moment: Moment) -> str:
-    """Why there are no arrays."""
+    """Return why there are no arrays."""
     if not moment.hosts:
         return "no arrays yet: no host has been heard"
     if reasons := moment.not_on("arrays"):
@@ -120,7 +121,7 @@ def _is_past(run: Run, moment: Moment) -> bool:
 
 
 class ArraysView(View):
-    """The tree, and beside or below it the array under the cursor."""
+    """The tree of arrays, with the details of the array under the cursor beside or below it."""
 
     KEY: ClassVar[str] = "4"
     TITLE: ClassVar[str] = "Arrays"
@@ -157,7 +158,7 @@ class ArraysView(View):
         self.watch(self.app, "theme", self._show_pane, init=False)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Put the pane where there is room for it."""
+        """Place the pane where there is room for it."""
         width, height = event.size
         self.set_class(width < BESIDE, "-below")
         self.set_class(width >= WIDE, "-wide")
@@ -183,14 +184,14 @@ class ArraysView(View):
         return self.table
 
     def _tone(self, node: Node, palette: Palette) -> str | None:
-        """What a run held that is no more is drawn back."""
+        """Return the muted colour for arrays of a run that has ended."""
         return palette.muted if node.run in self._past_runs else None
 
     def _bar_colour(self, node: Node, palette: Palette) -> str | None:
         return self._tone(node, palette) or palette.theme.primary
 
     def _share(self, node: Node) -> float | None:
-        """Of what all arrays take on all devices; these shares add up."""
+        """Return the share of the memory of all arrays on all devices. These shares add up to 1."""
         return node.held_bytes / self._total if self._total else None
 
     @property
@@ -205,17 +206,17 @@ class ArraysView(View):
             self.query_one(ArrayPane).show(node, self._ink, note)
 
     def on_table_moved(self, message: Table.Moved) -> None:
-        """The pane follows the cursor."""
+        """Show the array under the cursor in the pane."""
         message.stop()
         self._show_pane()
 
     def on_folding_table_arranged(self, message: TreeTable.Arranged) -> None:
-        """What is under the cursor may be something else now."""
+        """Redraw the pane, because another row may be under the cursor."""
         message.stop()
         self._show_pane()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Its slices on the mesh."""
+        """Show the slices of the array on the mesh."""
         message.stop()
         view = message.row.view
         if view is not None and slices_of(view) is not None:

@@ -1,4 +1,4 @@
-"""What every screen is."""
+"""The base class of all screens."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class View(Container):
-    """One screen: draws a moment, and knows what is selected in it.
+    """One screen. It draws a moment and holds the selection.
 
-    The app calls `show` at most four times a second, and `select` when another screen selected something.
+    The app calls `show` at most four times a second, and `select` when the selection changed elsewhere.
     """
 
     KEY: ClassVar[str]
@@ -24,18 +24,18 @@ class View(Container):
 
     moment: Moment = EMPTY
     selection: Selection = NOTHING
-    # The name of the figure that the person looks at here, if it is one: a plot begins with it.
+    # The name of the figure that this screen focuses on, if any. The plot starts with it.
     figure: str | None = None
 
     class Selected(Message):
-        """The person selected something; other screens will follow."""
+        """Posted when the user selects something. Other screens follow."""
 
         def __init__(self, selection: Selection) -> None:
             super().__init__()
             self.selection = selection
 
     class Drilled(Message):
-        """The person wants to see more of the selection: on the screen with this key."""
+        """Posted when the user opens the selection on the screen with this key."""
 
         def __init__(self, selection: Selection, key: str) -> None:
             super().__init__()
@@ -43,17 +43,17 @@ class View(Container):
             self.key = key
 
     def show(self, moment: Moment) -> None:
-        """Draw this moment."""
+        """Draw a moment."""
         self.moment = moment
 
     def select(self, selection: Selection) -> None:
-        """Move to what was selected elsewhere."""
+        """Move to the selection made on another screen."""
         self.selection = selection
 
     def look_at(self, figure: str) -> None:
-        """Begin with the figure that was looked at elsewhere."""
+        """Start with the figure that another screen focused on."""
 
     @property
     def first_focus(self) -> Widget:
-        """The widget that takes the keys when the screen opens."""
+        """The widget that has the focus when the screen opens."""
         raise NotImplementedError

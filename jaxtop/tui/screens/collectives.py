@@ -1,4 +1,4 @@
-"""The collectives: what each costs, who waits in it, and who is waited for."""
+"""The collectives screen: the cost of each collective, the waits in it, and its straggler."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
-# From this height on the pane has more lines, below the other there is none.
+# From TALL lines on the pane is higher; with fewer than LOW lines it is hidden.
 TALL, LOW = 30, 13
 
 
@@ -54,7 +54,7 @@ def _lateness(view: CollectiveView) -> float | None:
 
 
 def _few(view: CollectiveView, palette: Palette) -> str | None:
-    """What few samples say is drawn back."""
+    """Return the muted colour for figures from too few samples."""
     return None if view.is_enough else palette.muted
 
 
@@ -84,7 +84,7 @@ COLUMNS: tuple[Column[CollectiveView], ...] = (
 
 
 def columns_for(moment: Moment) -> tuple[Column[CollectiveView], ...]:
-    """Where there are several runs, a collective says which one it belongs to."""
+    """Return the columns, with the run of each collective if there are several runs."""
     if len(moment.runs) < 2:
         return COLUMNS
     names = moment.run_names
@@ -92,7 +92,7 @@ def columns_for(moment: Moment) -> tuple[Column[CollectiveView], ...]:
 
 
 def empty(moment: Moment) -> str:
-    """Why there are no collectives."""
+    """Return why there are no collectives."""
     if not moment.hosts:
         return "no collectives yet: no host has been heard"
     if len(moment.devices) == 1:
@@ -107,7 +107,7 @@ def empty(moment: Moment) -> str:
 
 
 def untimed(moment: Moment) -> str:
-    """Why nothing was timed so far."""
+    """Return why no collective has been timed yet."""
     note = next((view.host.window.note for view in moment.hosts if view.host.window.note), "")
     said = moment.not_on("collectives")
     if said:
@@ -116,7 +116,7 @@ def untimed(moment: Moment) -> str:
 
 
 def summary(moment: Moment, width: int, palette: Palette) -> Text:
-    """How many there are, what part of a launch they take, and how lately that was measured."""
+    """Return the number of collectives, their share of a launch, and the age of the measurement."""
     views = moment.collectives
     if not views:
         return Text()
@@ -143,7 +143,7 @@ def summary(moment: Moment, width: int, palette: Palette) -> Text:
 
 
 def _lately(moment: Moment) -> list[str]:
-    """When the last window was; and why there are no more of them, if there are none by themselves."""
+    """Return the number and age of windows, and why none are taken automatically, if so."""
     seen = windows_seen(moment.cluster)
     if seen.newest is None or not seen.windows:
         return [untimed(moment)]
@@ -152,7 +152,7 @@ def _lately(moment: Moment) -> list[str]:
 
 
 class CollectivesView(View):
-    """One line a collective; what there is to say of the one under the cursor stands below."""
+    """One line per collective, with the details of the one under the cursor below."""
 
     KEY: ClassVar[str] = "6"
     TITLE: ClassVar[str] = "Collectives"
@@ -198,7 +198,7 @@ class CollectivesView(View):
         self._draw()
 
     def _draw(self) -> None:
-        if not self.is_mounted or not self.size.width:  # not laid out yet; a resize comes
+        if not self.is_mounted or not self.size.width:  # not laid out yet: a resize event will follow
             return
         palette = PALETTES.get(self.app.theme, DARK)
         self._tell(self._step, summary(self.moment, max(0, self.size.width - 4), palette))
@@ -219,7 +219,7 @@ class CollectivesView(View):
         self._tell(self._pane, Text("\n", no_wrap=True, end="").join(lines))
 
     def _host_name(self, agent: str) -> str:
-        """A host as the strips call it."""
+        """Return the name of a host in the strips."""
         host = self.moment.host(agent)
         if host is None:
             return agent
@@ -245,7 +245,7 @@ class CollectivesView(View):
         self.action_paint()
 
     def action_paint(self) -> None:
-        """Its groups on the mesh."""
+        """Show the groups of the collective on the mesh."""
         view = self.table.row
         if view is None:
             return

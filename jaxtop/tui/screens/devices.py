@@ -1,4 +1,4 @@
-"""The devices: where each stands in the mesh, and what it holds and does."""
+"""The devices screen: the mesh coordinates, memory and activity of each device."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ BAR = 6
 
 
 class Axes:
-    """The axes of the largest mesh of each run, and where each device stands on them."""
+    """The axes of the largest mesh of each run, and the coordinates of each device on them."""
 
     def __init__(self, meshes: list[MeshView]) -> None:
         self.meshes = meshes
         self.sizes: dict[str, int] = {}
         self.coordinates: dict[tuple[str, str], dict[int, int]] = {}
-        # A run's largest mesh comes first.
+        # The largest mesh of a run comes first; in reverse order it overwrites the others.
         for mesh in {mesh.run: mesh for mesh in reversed(meshes)}.values():
             stride = len(mesh.device_ids)
             for name, size in mesh.axes:
@@ -55,13 +55,13 @@ _NOWHERE: dict[int, int] = {}
 
 @dataclass(frozen=True)
 class Scene(DeviceScene):
-    """What the rows of one moment share."""
+    """The data that all rows of one moment share."""
 
     axes: Axes
 
     @cached_property
     def most(self) -> int:
-        """The memory of the device that holds most."""
+        """The largest memory use of any device."""
         return max((present(device).used_bytes or 0 for device in self.moment.devices), default=0)
 
     @cached_property
@@ -71,17 +71,17 @@ class Scene(DeviceScene):
 
 @dataclass(slots=True)
 class Row(DeviceRow):
-    """A device among the others, and in the mesh."""
+    """One device and its coordinates in the mesh."""
 
     scene: Scene
 
     def coordinate(self, axis: str) -> int | None:
-        """Where it stands on this axis of its run's largest mesh."""
+        """Return the coordinate on this axis of the largest mesh of the run; None if it has none."""
         return self.scene.axes.coordinates.get((self.device.run, axis), _NOWHERE).get(self.device.id)
 
     @property
     def fill(self) -> float | None:
-        """How long its bar is: of the limit where limits are known, else of the most that a device holds."""
+        """The length of its bar: the share of the limit where limits are known, else of the largest use."""
         if self.scene.has_limits:
             return self.device.used_share
         if self.device.used_bytes is None or not self.scene.most:
@@ -90,7 +90,7 @@ class Row(DeviceRow):
 
 
 def gauge(share: float | None) -> str:
-    """A share in percent and as a bar, to half a character."""
+    """Format a share in percent and as a bar, to half a character."""
     if share is None:
         return f"{text.NA:>4}"
     halves = max(0, min(BAR * 2, round(share * BAR * 2)))
@@ -166,14 +166,14 @@ def _errors() -> Column[Row]:
     def style(row: Row, palette: Palette) -> str | None:
         return palette.of_level(errors(row.device.pulse, row.device.position)[2])
 
-    # Those that were not corrected, of which one is too many, and those that were.
+    # Uncorrected errors come first, because a single one is serious; corrected errors follow.
     return Column("ecc", "ecc u/c", 7, "right", read, write, style, largest_first=True)
 
 
 _COORDS: Column[Row] = Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords)
 _MEMORY = FIGURES["used_bytes"]
 _OF_MEMORY = ("memory", "share")
-# What is looked at first, and what only somebody who looks for it needs, with the width of each.
+# The figures to show first and the figures to show later, each with the width of its column.
 _FIRST = {"utilization": 4, "power_w": 6, "temperature_c": 6}
 _LATER = {
     "tensor_activity": 6,
@@ -204,9 +204,9 @@ def _figures(reported: Collection[str], among: dict[str, int]) -> Iterator[Colum
 def columns_for(
     scene: Scene, reported: Collection[str] = (), followed: str | None = None
 ) -> tuple[Column[Row], ...]:
-    """A column for each axis of the mesh, and for each figure that somebody reports.
+    """Return the columns, with one for each axis of the mesh and one for each reported figure.
 
-    The recent past is that of the followed figure, if it is one; else of what changes most.
+    The history column shows the followed figure if there is one, else utilization, else memory.
     """
     if followed not in (*_OF_MEMORY, *_FIRST, *_LATER):
         followed = "utilization" if "utilization" in reported else "memory"
@@ -221,7 +221,7 @@ def columns_for(
         words("host", "host", 12, lambda row: row.device.hostname, flexible=True),
         *((words("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
         ordinal("process", "proc", 4, lambda row: row.device.process_index),
-        # Where the hardware tells of itself this is what is looked for, on narrow terminals too.
+        # Hardware figures come before the axes, so that they are visible on narrow terminals too.
         *((*held, *first, *axes) if first else (*axes, *held)),
         state_column(lambda row: row.device.state),
         _history(FIGURES.get(followed, _MEMORY)),
@@ -244,7 +244,7 @@ def columns_for(
 
 
 class DevicesView(DeviceTableView[Row]):
-    """One line a device."""
+    """One line per device."""
 
     KEY: ClassVar[str] = "3"
     TITLE: ClassVar[str] = "Devices"
@@ -254,7 +254,7 @@ class DevicesView(DeviceTableView[Row]):
         self._axes = Axes([])
         self._shape: tuple[object, ...] = ()
         self._reported = Reported()
-        # The figure by which the table was sorted last: of this one the recent past is shown.
+        # The column that the table was sorted by last. The history column shows its figure.
         self._followed: str | None = None
 
     def compose(self) -> ComposeResult:
@@ -264,7 +264,7 @@ class DevicesView(DeviceTableView[Row]):
         return understand(typed, {**of_axes(self._axes.sizes), **OF_DEVICES}, self.table.columns)
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
-        """The recent past is that of the figure that is sorted by."""
+        """Show the history of the figure that the table is sorted by."""
         message.stop()
         key, _ = self.table.sorted_by
         if key != HISTORY_KEY:

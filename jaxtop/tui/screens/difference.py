@@ -1,4 +1,4 @@
-"""What changed between the time that was marked and the one that is shown."""
+"""The difference between the marked time and the time that is shown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.palette import Palette
 
 _BAD = ("died", "gone", "stopped", "blocked", "unreachable", "refused")
-# The screens that show more of it.
+# The key of the screen with more detail, for each kind of change.
 _SCREENS = {
     Kind.HOST: "2",
     Kind.PROGRAM: "7",
@@ -39,13 +39,13 @@ _SCREENS = {
     Kind.LAUNCHES: "7",
     Kind.DEVICE: "3",
 }
-# They have no figures, and what they are stands in words.
+# Changes of these kinds are described in words and have no figures.
 _FIGURELESS = frozenset({Kind.HOST})
 _ONE_SIDED = frozenset({"new", "gone", "came", "went"})
 
 
 def signed(change: Change) -> str:
-    """How much more, or less, with its sign; what came or went did so as a whole."""
+    """Return the change with its sign. For what came or went, it is the whole amount."""
     if change.kind in _FIGURELESS:
         return NOTHING
     grown = change.grown
@@ -97,7 +97,7 @@ def _side(key: str, read: Callable[[Change], int | None]) -> Column[Change]:
 
 
 def columns_for(runs: Mapping[str, str]) -> tuple[Column[Change], ...]:
-    """Where there are several runs, a change says which one it belongs to."""
+    """Return the columns, with the run of each change if there are several runs."""
     run: Column[Change] = words("run", "run", 12, lambda change: runs.get(change.run, change.run))
     return (
         words("kind", "kind", 8, lambda change: change.kind, _muted),
@@ -113,7 +113,7 @@ def columns_for(runs: Mapping[str, str]) -> tuple[Column[Change], ...]:
 
 
 class Outcome(NamedTuple):
-    """How the screen was left: without the mark, or for the screen of this key and a change's host there."""
+    """How the screen was closed: whether to drop the mark, and which screen and host to open."""
 
     drops_mark: bool = False
     key: str | None = None
@@ -121,7 +121,7 @@ class Outcome(NamedTuple):
 
 
 class DifferenceScreen(ModalScreen[Outcome]):
-    """One line a change; Enter leads to the screen that shows more of it, as it is at the time shown."""
+    """One line per change. Enter opens the screen with more detail, at the time that is shown."""
 
     DEFAULT_CSS = """
     DifferenceScreen { layout: vertical; background: $background; }
@@ -144,7 +144,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
         self._changes = difference(self._before, self._after)
         self.table: Table[Change] = Table(
             columns_for(runs),
-            id,  # programs of one name need not be told apart by anything that is shown
+            id,  # changes of programs with the same name may be equal in all columns
             noun="change",
             pinned=2,
         )
@@ -161,22 +161,22 @@ class DifferenceScreen(ModalScreen[Outcome]):
         self.table.focus()
 
     def action_leave(self, drops_mark: bool) -> None:
-        """Back to where it was opened."""
+        """Return to the screen that opened this one."""
         self.dismiss(Outcome(drops_mark))
 
     def action_screen(self, key: str) -> None:
-        """Back to the app, on the screen with this key."""
+        """Return to the app and open the screen with this key."""
         self.dismiss(Outcome(key=key))
 
     def action_help(self) -> None:
-        """The keys that work here."""
+        """Show the keys that work on this screen."""
         self.app.push_screen(Help("Difference", self))
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Where such things are shown."""
+        """Open the screen that shows this kind of change."""
         message.stop()
         if not self.is_current:
-            return  # the second Enter of two came before the screen had gone
+            return  # a second Enter arrived before the screen was removed
         change: Change = message.row
         self.dismiss(Outcome(key=_SCREENS[change.kind], agent=change.agent))
 
@@ -193,7 +193,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
         return line
 
     def _about(self) -> str:
-        """How many changes there are of each kind."""
+        """Return the number of changes of each kind."""
         counts = [(kind, sum(each.kind is kind for each in self._changes)) for kind in Kind]
         told = [f"{kind} {count:,}" for kind, count in counts if count]
         return " · ".join(told) or "the same"

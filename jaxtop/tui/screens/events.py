@@ -1,4 +1,4 @@
-"""The events: what happened, the newest first."""
+"""The events screen: all events, newest first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SIGNS = {"info": " ·", "warning": " !", "critical": "!!"}
 
 
 class EventRow(NamedTuple):
-    """An event, and the host that it is about, with what its run is called."""
+    """An event with its host and the name of its run."""
 
     event: LoggedEvent
     host: Host | None
@@ -35,7 +35,7 @@ class EventRow(NamedTuple):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """An event has no name; what it says, of whom and when, tells it from others."""
+        """All fields of the event, because events have no id."""
         return tuple(self.event)
 
     @property
@@ -47,8 +47,8 @@ class EventRow(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The text without the host, which has a column."""
-        # Before its process had a number, it was called by its host alone.
+        """The text without the host, which has its own column."""
+        # Events from before the process index was known start with the hostname alone.
         for name in (self.host.label, self.host.hostname) if self.host else ():
             for end in (": ", " "):
                 if name and self.event.text.startswith(name + end):
@@ -86,7 +86,7 @@ def _text_colour(row: EventRow, palette: Palette) -> str | None:
 
 
 def columns_for(moment: Moment) -> tuple[Column[EventRow], ...]:
-    """Where there are several runs, an event says which one it belongs to."""
+    """Return the columns, with the run of each event if there are several runs."""
     return (
         Column("time", "time", 8, "left", lambda row: row.event.at, _clock, _time_colour, largest_first=True),
         Column("severity", "severity", 11, "left", _rank, _severity, _severity_colour, largest_first=True),
@@ -98,7 +98,7 @@ def columns_for(moment: Moment) -> tuple[Column[EventRow], ...]:
 
 
 class EventsView(View):
-    """One line an event. New ones come in on top; a cursor further down stays on its event."""
+    """One line per event. New events appear at the top; a cursor further down stays on its event."""
 
     KEY: ClassVar[str] = "8"
     TITLE: ClassVar[str] = "Events"
@@ -130,14 +130,14 @@ class EventsView(View):
         self._show_whole()
 
     def _show_whole(self) -> None:
-        """Where there is no room for some text in its line, that of the cursor stands below as a whole."""
+        """Show the full text of the event under the cursor below, if any text is cut off in its line."""
         width = self.table.width_of("text")
         self.set_class(width > 0 and any(len(row.words) > width for row in self.table.shown), "cut")
         row = self.table.row
         self._whole.update(fit(row.words, len(row.words)) if row else "")
 
     def select(self, selection: Selection) -> None:
-        """The newest event of the host, unless the cursor is on one of its events."""
+        """Move to the newest event of the host, unless the cursor is on one of its events."""
         super().select(selection)
         row = self.table.row
         if row is None or row.event.agent != selection.agent:
@@ -157,6 +157,6 @@ class EventsView(View):
         self._show_whole()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        """The host that it is about."""
+        """Open the host of the event."""
         message.stop()
         self.post_message(View.Drilled(Selection(message.row.event.agent), "2"))

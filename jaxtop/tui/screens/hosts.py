@@ -1,4 +1,4 @@
-"""The hosts: what each process does, what it takes, and when it was last heard."""
+"""The hosts screen: the activity, resource use and last contact of each process."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 
     from jaxtop.tui.palette import Palette
 
-# With fewer lines than this the hosts need them all.
+# With fewer lines than this the pane is hidden, because the table needs them all.
 ROOM_BELOW = 18
 
 
 def tone(row: HostRow, palette: Palette) -> str | None:
-    """What is past is drawn back."""
+    """Return the muted colour for hosts whose figures are not current."""
     return palette.muted if row.state in PAST else None
 
 
 def empty(moment: Moment) -> str:
-    """Why there are no hosts."""
+    """Return why there are no hosts."""
     if not moment.cluster.unmet:
         return "no hosts yet: waiting for a run"
     return f"no hosts yet: nothing has answered from {', '.join(moment.cluster.unmet)}"
 
 
 class HostsView(View):
-    """One line a host, and below them all that is known of the one under the cursor."""
+    """One line per host, with the details of the one under the cursor below."""
 
     KEY: ClassVar[str] = "2"
     TITLE: ClassVar[str] = "Hosts"
@@ -69,7 +69,7 @@ class HostsView(View):
         self._steps = KnownSteps()
         self._reported = Reported()
         self._told: frozenset[str] = frozenset()
-        # The column by which the table was sorted last: of its figure the recent past is shown.
+        # The column that the table was sorted by last. The history column shows its figure.
         self._followed: str | None = None
         self._shape: tuple[object, ...] = ()
         self._pane = Detail(id="host-pane")
@@ -95,7 +95,7 @@ class HostsView(View):
         self._draw()
 
     def _draw(self) -> None:
-        """What is known of the host under the cursor."""
+        """Show the details of the host under the cursor."""
         row = self.table.row
         if not self.is_mounted or self.has_class("low"):
             return
@@ -110,7 +110,7 @@ class HostsView(View):
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
-        """The recent past is that of the figure that is sorted by."""
+        """Show the history of the figure that the table is sorted by."""
         message.stop()
         key, _ = self.table.sorted_by
         if key != HISTORY_KEY:
@@ -128,7 +128,7 @@ class HostsView(View):
         return self.table
 
     def on_table_moved(self, message: Table.Moved) -> None:
-        """The device selected before stays so while its host does."""
+        """Select the host. The selected device stays selected if it is on the same host."""
         message.stop()
         agent = message.row.host.agent
         if agent != self.selection.agent:
@@ -137,7 +137,7 @@ class HostsView(View):
         self.post_message(View.Selected(self.selection))
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Its devices, from the first one on."""
+        """Open the devices of the host, at the first one."""
         message.stop()
         host = message.row.host
         devices = host.hello.devices if host.hello else ()

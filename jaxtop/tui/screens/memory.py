@@ -1,4 +1,4 @@
-"""The memory: what takes it on each device, what grows, and what a program would still need."""
+"""The memory screen: the memory of each device by use, growing arrays, and headroom for programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.palette import Palette
 
 HISTORY = 16
-# The titles of columns; what is an estimate is marked.
+# The titles of columns. A tilde marks an estimate.
 _TITLES = {
     Part.PARAMETERS: "params",
     Part.OPTIMIZER: "optim",
@@ -46,19 +46,19 @@ _TITLES = {
     Part.RESERVED: "reserv",
 }
 SHORTEST_BAR = 24
-# With fewer lines than this the devices need them all.
+# With fewer lines than this the part below is hidden, because the table needs them all.
 ROOM_BELOW = 17
 
 
 @dataclass(frozen=True)
 class Scene(DeviceScene):
-    """What the rows of one moment share."""
+    """The data that all rows of one moment share."""
 
     views: list[MemoryView]
 
     @cached_property
     def end(self) -> int:
-        """Where the bars end: at the largest limit, else at the device that holds most."""
+        """The end of the bars' scale: the largest limit, else the largest memory use."""
         if self.has_limits:
             return max(view.device.limit_bytes or 0 for view in self.views)
         return max((max(sum(view.bytes), view.device.used_bytes or 0) for view in self.views), default=0)
@@ -66,7 +66,7 @@ class Scene(DeviceScene):
 
 @dataclass(slots=True)
 class Row(DeviceRow):
-    """A device among the others, and what takes its memory."""
+    """One device and the parts of its memory."""
 
     scene: Scene
     view: MemoryView
@@ -104,7 +104,7 @@ def _part(part: Part) -> Column[Row]:
 
 
 def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
-    """The bar, the allocator's figures where there are some, and the parts in figures."""
+    """Return the columns: the bar, the allocator's figures if there are any, and the size of each part."""
     limits: tuple[Column[Row], ...] = (
         figure("limit", "limit", 6, lambda row: row.device.limit_bytes, text.size),
         figure("peak", "peak", 6, lambda row: row.device.peak_bytes, text.size),
@@ -125,7 +125,7 @@ def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
 
 
 def _of_parts() -> dict[str, Field[Row]]:
-    """The parts by their names and by the titles of their columns."""
+    """Return the fields of the parts, by name and by column title."""
 
     def field(part: Part) -> Field[Row]:
         return Field(lambda row: row.view.of(part), number)
@@ -146,7 +146,7 @@ _ASKED: dict[str, Field[Row]] = {
 
 
 def summary(scene: Scene, width: int, palette: Palette) -> Text:
-    """The cluster as one bar, what it says in words, and the legend."""
+    """Return the summary of the cluster: a line of text, one bar, and the legend."""
     views = [view for view in scene.views if view.device.used_bytes is not None]
     if not views:
         return Text()
@@ -156,7 +156,7 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
     most = f"most device {fullest.id}: {text.size(fullest.used_bytes)}"
     if scene.has_limits:
         end = sum(view.device.limit_bytes or 0 for view in views)
-        share = text.share(used / end if end else None)  # limits may be known of others alone
+        share = text.share(used / end if end else None)  # these devices may have no limits while others do
         said = f"{held} of {text.size(end)} ({share}), {most}; by their allocators"
     else:
         end = sum(total)
@@ -169,7 +169,7 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
 
 
 def growing(found: list[Grower], height: int, palette: Palette) -> Text:
-    """What grows, fastest first."""
+    """Return the list of growers, fastest first."""
     lines = [Text("GROWING on a device", f"bold {palette.muted}", end="")]
     for each in found[: max(0, height - 1)]:
         line = Text(f"+{text.size(each.bytes_per_minute)}/min", palette.warning, no_wrap=True, end="")
@@ -183,14 +183,14 @@ def growing(found: list[Grower], height: int, palette: Palette) -> Text:
 
 
 def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text:
-    """For each program, what a launch adds to its arguments against what is free."""
+    """Return a line per program: the bytes that a launch adds to its arguments, and the free bytes."""
     known = [view for view in programs if view.adds_bytes is not None]
     known.sort(key=lambda view: -(view.adds_bytes or 0))
     lines = [Text("HEADROOM for a launch", f"bold {palette.muted}", end="")]
     for view in known[: max(0, height - 1)]:
         runs, is_large = bool(view.function_per_second), (view.headroom_bytes or 0) < 0
         line = Text(no_wrap=True, end="")
-        if is_large and not runs:  # what runs does fit: the memory of its last launch may be in use still
+        if is_large and not runs:  # a running program fits: its last launch may still hold memory
             line.append("▲ ", palette.bad)
         line.append(text.printable(f"{view.function} +{text.size(view.adds_bytes)}"))
         free = "an unknown limit" if view.free_bytes is None else f"{text.size(view.free_bytes)} free"
@@ -204,7 +204,7 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
 
 
 class MemoryScreenView(DeviceTableView[Row]):
-    """The cluster as one bar, one line a device, and below what grows and what still fits."""
+    """The cluster as one bar, one line per device, and below these the growers and the headroom."""
 
     KEY: ClassVar[str] = "5"
     TITLE: ClassVar[str] = "Memory"
@@ -253,7 +253,7 @@ class MemoryScreenView(DeviceTableView[Row]):
             self.table.update_columns(columns_for(scene, width))
 
     def _draw(self) -> None:
-        if not self.size.width:  # not laid out yet; a resize comes
+        if not self.size.width:  # not laid out yet: a resize event will follow
             return
         palette, moment = PALETTES.get(self.app.theme, DARK), self.moment
         self._tell(self._summary, summary(self._scene, max(0, self.size.width - 4), palette))

@@ -1,4 +1,4 @@
-"""The mesh screen: every device a cell, in the arrangement and the colours that the person chose."""
+"""The mesh screen: one cell per device, in the arrangement and by the metric that the user chose."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
     from jaxtop.model import DeviceView
 
-# From this width on the detail stands beside the mesh; below it, with fewer lines where there are few.
+# From this width on the detail is beside the mesh. Otherwise it is below, lower with fewer lines than TALL.
 BESIDE = 100
 TALL = 18
 
 
 class MeshScreenView(View):
-    """The mesh, what can be switched, what the colours mean, and the detail of the selected device."""
+    """The mesh, its switches, the legend, and the detail of the selected device."""
 
     KEY = "1"
     TITLE = "Mesh"
@@ -59,9 +59,9 @@ class MeshScreenView(View):
     MeshScreenView.-below.-short #detail { height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "arrange", "Arrange", show=False),  # on screen as words that can be clicked
+        Binding("tab", "arrange", "Arrange", show=False),  # shown and clickable in the line of switches
         Binding("shift+tab", "arrange_back", "Arrange as before", show=False),
-        Binding("m", "metric", "Metric", show=False),  # likewise
+        Binding("m", "metric", "Metric", show=False),  # shown and clickable in the legend
         Binding("o", "mesh", "Other mesh", show=False),
         Binding("a", "axes", "Other two axes as rows and columns", show=False),
         Binding("x", "group", "Mark the group along another axis", show=False),
@@ -73,12 +73,12 @@ class MeshScreenView(View):
         super().__init__()
         self._arranger = Arranger()
         self._metric = METRICS[0]
-        # Derived from the collectives, and so made anew when these are; with what it was made from.
+        # The metric of waits with the inputs it was made from. It is rebuilt when the collectives change.
         self._waits: tuple[object, Metric] = (None, wait_metric(EMPTY))
-        # The slices of an array, or the groups of a collective, that a person wanted to see.
+        # The slices of an array or the groups of a collective that the user chose to show.
         self._painted: Metric | None = None
         self._collective: tuple[tuple[Any, ...], object] | None = None
-        # The selection that last came with either: it is shown once, not whenever one returns.
+        # The last selection with an array or a collective. It is painted once, not at each return here.
         self._drilled: Selection | None = None
         self._device: DeviceView | None = None
         self._pointed: int | None = None
@@ -97,7 +97,7 @@ class MeshScreenView(View):
         self.watch(self.app, "theme", self._draw, init=False)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Put the detail where there is room for it."""
+        """Place the detail where there is room for it."""
         self.set_class(event.size.width < BESIDE, "-below")
         self.set_class(event.size.height < TALL, "-short")
         self.call_after_refresh(self._draw_lines)
@@ -116,7 +116,7 @@ class MeshScreenView(View):
     def select(self, selection: Selection) -> None:
         self._find_painted(selection)
         if selection.agent is None:
-            return  # nothing was selected elsewhere: what is selected here stays
+            return  # nothing was selected elsewhere: keep the selection
         super().select(selection)
         self._find_selected()
         self._arranger.follow(self._selected)
@@ -125,7 +125,7 @@ class MeshScreenView(View):
     # Selection
 
     def _find_painted(self, selection: Selection) -> None:
-        """Colour the mesh by the array or the collective that was selected elsewhere."""
+        """Colour the mesh by the array or the collective selected on another screen."""
         if (selection.array is None and selection.collective is None) or selection is self._drilled:
             return
         self._drilled = selection
@@ -141,7 +141,7 @@ class MeshScreenView(View):
             self._draw()
 
     def _see_collectives(self) -> None:
-        """What is painted of collectives follows what windows tell of them."""
+        """Update the metrics of collectives when new windows have arrived."""
         moment, joining = self.moment, self.moment.cluster.joining
         told = id(joining), joining.changes, joining.facts
         if self._waits[0] == told:
@@ -157,7 +157,7 @@ class MeshScreenView(View):
             self._metric = now_painted
 
     def _groups(self) -> Metric | None:
-        """The groups of the chosen collective, if there is something new to them."""
+        """Return the metric of the chosen collective's groups; None if there is none or nothing changed."""
         if self._collective is None:
             return None
         key, before = self._collective
@@ -170,11 +170,11 @@ class MeshScreenView(View):
 
     @property
     def _selected(self) -> int | None:
-        """The position of the selected device."""
+        """The position of the selected device; None if it is not shown."""
         return self._arranger.position(self.selection.device_key)
 
     def _find_selected(self) -> None:
-        """Keep to the device that was selected, also where its process was started again; or the first."""
+        """Keep the selected device, also after its process restarted; otherwise select the first."""
         arranger, before, agent = self._arranger, self._device, self.selection.agent
         devices = arranger.devices
         found = self._selected
@@ -184,7 +184,7 @@ class MeshScreenView(View):
             found = arranger.position(before.key)
         if found is None and agent is not None:
             found = next((i for i, device in enumerate(devices) if device.agent == agent), None)
-        # A host that was selected and has said nothing of its devices stays selected all the same.
+        # A selected host stays selected, even if it has not reported its devices.
         if found is None and devices and (agent is None or self.moment.host(agent) is None):
             found = 0
         self._device = None if found is None else devices[found]
@@ -214,10 +214,10 @@ class MeshScreenView(View):
         self._pointed = message.device
         self._draw_lines()
 
-    # Keys, and presses on the lines
+    # Keys and clicks
 
     def action_arrange(self, name: str | None = None) -> None:
-        """The next arrangement, or the one that was pressed."""
+        """Switch to the next arrangement, or to the one that was clicked."""
         if name is None:
             self._arranger.cycle()
         else:
@@ -229,7 +229,7 @@ class MeshScreenView(View):
         self._rearranged()
 
     def action_metric(self) -> None:
-        """The next of those that some device reports."""
+        """Switch to the next metric that some device reports."""
         metrics = [*METRICS, self._waits[1], *([self._painted] if self._painted is not None else [])]
         at = metrics.index(self._metric) if self._metric in metrics else 0
         devices = [device for device in self._arranger.devices if device.state not in OVER]
@@ -251,7 +251,7 @@ class MeshScreenView(View):
         self._draw()
 
     def action_page(self, by: int) -> None:
-        """Another page; the selection stays at its place on it. Without pages, scroll."""
+        """Turn the page and keep the place of the selection on it. Scroll if there is only one page."""
         if self._arranger.pages < 2:
             grid = self.first_focus
             (grid.action_page_down if by > 0 else grid.action_page_up)()
@@ -264,7 +264,7 @@ class MeshScreenView(View):
         self._draw()
 
     async def on_click(self, event: events.Click) -> None:
-        """A press on one of the lines does what its key does."""
+        """Run the action of the switch that was clicked."""
         action = pressed_by(event.style)
         if action is not None:
             event.stop()
@@ -319,7 +319,7 @@ class MeshScreenView(View):
             )
 
     def _update(self, name: str, text: Text) -> None:
-        """Repaint a line only if it reads differently."""
+        """Repaint a line only if its text or its styles changed."""
         known = self._lines.get(name)
         if known is None or known.plain != text.plain or known.spans != text.spans:
             self._lines[name] = text
@@ -339,7 +339,7 @@ class MeshScreenView(View):
         return lambda _width, _height: nobody
 
     def _nobody(self) -> str:
-        """What is said where no device is selected."""
+        """Return the text to show when no device is selected."""
         host = None if self.selection.agent is None else self.moment.host(self.selection.agent)
         return (
             "no device yet" if host is None else f"{self.moment.label(host)}: its devices are not known yet"
@@ -355,7 +355,7 @@ class MeshScreenView(View):
         meshes = [
             mesh for mesh in self._arranger.meshes if mesh.run == device.run and device.id in mesh.positions
         ]
-        # The mesh that was chosen comes first.
+        # The chosen mesh comes first.
         meshes.sort(key=lambda mesh: mesh is not self._arranger.mesh)
         return Subject(
             device,

@@ -1,4 +1,4 @@
-"""A figure of the selected device or host over time, as large as the screen."""
+"""The plot screen: a figure of the selected device or host over time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from jaxtop.model import DeviceView, Figure, Host
 
-# What is plotted first, if it is reported: of a device, and of a host.
+# The figures to plot by default, if they are reported.
 FIRST_OF_DEVICE, FIRST_OF_HOST = ("utilization", "used_bytes"), (STEP_TIME.name, "process_cpu_cores")
 
 
 class PlotView(View):
-    """The line of the selection beside those of others; follows time like any other screen."""
+    """The line of the selection, compared with those of others, at the time that is shown."""
 
     KEY: ClassVar[str] = "0"
     TITLE: ClassVar[str] = "Plot"
@@ -39,12 +39,12 @@ class PlotView(View):
         super().__init__()
         self._plot = Plot()
         self._reported = Reported()
-        # What a person chose; None: what suits the selection.
+        # The figure that the user chose. None: the default for the selection.
         self._name: str | None = None
         self._beside = Beside.DEVICES
         self._pointed: float | None = None
         self._peers: list[Peer] = []
-        # The few who are drawn of many stay the same while the question is the same.
+        # The peers drawn out of too many. They stay the same while the figure and the comparison do.
         self._drawn: tuple[object, frozenset[tuple[str, int | None]]] = (None, frozenset())
 
     def compose(self) -> ComposeResult:
@@ -69,21 +69,21 @@ class PlotView(View):
     def look_at(self, figure: str) -> None:
         self._name = figure
 
-    # Whose, and which figure
+    # Host, device and figure
 
     @property
     def _host(self) -> Host | None:
-        """The selected one, or what came in its place; else the first."""
+        """The selected host or the process that replaced it; else the first host."""
         hosts = [view.host for view in self.moment.hosts]
         selected = None if self.selection.agent is None else self.moment.host(self.selection.agent)
-        if selected is not None and selected.agent not in self.moment.states:  # it was started again
+        if selected is not None and selected.agent not in self.moment.states:  # it was restarted
             place = run_of(selected), selected.process_index
             selected = next((each for each in hosts if (run_of(each), each.process_index) == place), None)
         return selected or next(iter(hosts), None)
 
     @property
     def _device(self) -> DeviceView | None:
-        """The selected one, else the first of the host."""
+        """The selected device, else the first device of the host."""
         host = self._host
         devices = [each for each in self.moment.devices if host is not None and each.agent == host.agent]
         found = (each for each in devices if each.id == self.selection.device_id)
@@ -141,7 +141,7 @@ class PlotView(View):
         return (device.agent, device.id) if is_device and device is not None else (host.agent, None)
 
     def _few(self, everybody: list[Peer], chosen: tuple[str, int | None], question: object) -> list[Peer]:
-        """Whom to draw; the same as before, unless another one is asked for or one of them is gone."""
+        """Return the peers to draw: those drawn before, if they still exist and the plot shows the same."""
         before, keys = self._drawn
         there = {each.key for each in everybody}
         if before != (question, len(everybody)) or chosen not in keys or not keys <= there:
@@ -149,7 +149,7 @@ class PlotView(View):
             self._drawn = (question, len(everybody)), keys
         return [each for each in everybody if each.key in keys]
 
-    # What a person does
+    # User actions
 
     def on_plot_asked(self, message: Plot.Asked) -> None:
         message.stop()
@@ -179,12 +179,12 @@ class PlotView(View):
         self._draw()
 
     def _choose_next(self, by: int) -> None:
-        """The next device or host, also of those that have no line now."""
+        """Select the next device or host, including those without a line."""
         figure, host = self._figure(), self._host
         if figure is None or host is None:
             return
         beside, device = self._way(figure), self._device
-        if beside is Beside.NOBODY:  # alone it stands among those it could stand beside
+        if beside is Beside.NOBODY:  # without a comparison, step through the closest one
             beside = Beside.DEVICES if is_of_device(figure) else Beside.HOSTS
         everybody = peers(self.moment, figure, host, device, beside)
         keys = [each.key for each in everybody]
@@ -199,6 +199,6 @@ class PlotView(View):
 
 
 def _limit(figure: Figure, host: Host, position: int) -> float | None:
-    """What the figure should stay below; that a share ends at all of it needs no line."""
+    """Return the limit of the figure to draw. The limit of 1 of a share needs no line."""
     full = figure.full(host.pulse, position)
     return None if figure.unit is Unit.SHARE and full == 1.0 else full

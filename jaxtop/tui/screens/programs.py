@@ -1,4 +1,4 @@
-"""The programs: what is compiled, how often it runs, what it needs, and who has another one."""
+"""The programs screen: launches, compilations, memory and differences of each compiled program."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 DIFFERS, STORM, TOO_LARGE = "≠", "!", "▲"
 FINGERPRINT = 8
-# More processes than this are a number.
+# More processes than this are shown as a number.
 MOST_NAMED = 4
 
 
 class ProgramRow(NamedTuple):
-    """A program at a moment."""
+    """One program at a moment."""
 
     view: ProgramView
     moment: Moment
 
     @property
     def sign(self) -> str:
-        """What is wrong with it, the worst first."""
+        """The sign of the most serious problem; empty if there is none."""
         if self.view.differs:
             return DIFFERS
         if self.view.is_recompiling:
@@ -50,7 +50,7 @@ class ProgramRow(NamedTuple):
 
     @property
     def is_too_large(self) -> bool:
-        """What is being launched does fit: the memory of its last launch may well be in use still."""
+        """Whether a launch may not fit. A running program fits: its last launch may still hold memory."""
         return (self.view.headroom_bytes or 0) < 0 and not self.view.function_per_second
 
     @property
@@ -67,7 +67,7 @@ class ProgramRow(NamedTuple):
         return found and found[:FINGERPRINT]
 
     def who(self, agents: tuple[str, ...]) -> str:
-        """Processes as a person would call them."""
+        """Return the display names of processes, or their number."""
         if len(agents) > MOST_NAMED:
             return f"{len(agents)} processes"
         hosts = [self.moment.host(agent) for agent in agents]
@@ -98,7 +98,7 @@ def _name() -> Column[ProgramRow]:
 def _bounded(
     key: str, title: str, read: Callable[[ProgramRow], int | None], form: Callable[[float | None], str]
 ) -> Column[ProgramRow]:
-    """A figure that may be a lower bound."""
+    """Return a column of a figure that may be a lower bound."""
 
     def write(row: ProgramRow) -> str:
         return text.bound(form(read(row)), at_least=row.view.program.flops_at_least)
@@ -128,12 +128,12 @@ RUN: Column[ProgramRow] = words("run", "run", 12, lambda row: row.run)
 
 
 def columns_for(moment: Moment) -> tuple[Column[ProgramRow], ...]:
-    """Where there are several runs, a program says which one it belongs to."""
+    """Return the columns, with the run of each program if there are several runs."""
     return COLUMNS if len(moment.runs) < 2 else (*COLUMNS[:1], RUN, *COLUMNS[1:])
 
 
 def empty(moment: Moment) -> str:
-    """Why there are no programs."""
+    """Return why there are no programs."""
     if not moment.hosts:
         return "no programs yet: no host has been heard"
     off = next((source for source in moment.not_on("programs") if source.startswith("off")), None)
@@ -141,7 +141,7 @@ def empty(moment: Moment) -> str:
 
 
 def about(row: ProgramRow, palette: Palette) -> Text:
-    """What has no place in its line: who has it, who has another one, and how its figures are meant."""
+    """Return the details of a program: its processes, differing processes, and notes on its figures."""
     view, program = row.view, row.view.program
     lines = [Text(text.printable(f"{program.name}  fingerprint {program.fingerprint or text.NA}"), "bold")]
     if view.differs:
@@ -166,7 +166,7 @@ def about(row: ProgramRow, palette: Palette) -> Text:
 
 
 class ProgramsView(View):
-    """One line a program; what there is to say of the one under the cursor stands below."""
+    """One line per program, with the details of the one under the cursor below."""
 
     KEY: ClassVar[str] = "7"
     TITLE: ClassVar[str] = "Programs"
@@ -209,7 +209,7 @@ class ProgramsView(View):
         self._tell()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        """The host that has another one, or the first that has it."""
+        """Open the first host that has a different program, else the first that has this one."""
         message.stop()
         view = message.row.view
         self.post_message(View.Drilled(Selection((view.differs or view.agents)[0]), "2"))

@@ -1,4 +1,4 @@
-"""The stacks: where the processes stand, those that stand alike together."""
+"""The stacks screen: the stacks of all processes, with processes at the same place grouped."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ASK = "no stacks yet: p asks all processes where they stand"
 _COLOURS = {"info": "muted", "warning": "warning", "critical": "bad"}
 
-# Where JAX neither waits nor makes a program: it computes, loads, sleeps, for all one can tell.
+# JAX neither waits nor compiles here. The script may compute, load data or sleep; the stack does not show.
 ELSEWHERE = "own code"
 
 
@@ -57,12 +57,12 @@ FIELDS: dict[str, Field[Host]] = {
 
 
 def understand(typed: str) -> Callable[[Host], bool]:
-    """What was typed, as a test of a host whose stacks are known; raises expressions.Wrong."""
+    """Return a test of hosts with stacks from a typed filter. Raise expressions.Wrong if it is invalid."""
     return expressions.understand(typed, FIELDS, words_of)
 
 
 def _does(node: StackNode) -> str:
-    """What the main thread does, as far as its stack tells."""
+    """Return what the main thread does, as its stack shows; empty for other rows."""
     if node.thread is not None:
         return ""
     return "compiles" if node.group.is_making else "waits" if node.group.is_waiting else ELSEWHERE
@@ -73,7 +73,7 @@ def _does_colour(node: StackNode, palette: Palette) -> str | None:
 
 
 def _at(node: StackNode) -> str:
-    """The line that it stands at."""
+    """Return the innermost source line."""
     return place_text(node.innermost)
 
 
@@ -86,24 +86,24 @@ def _count(node: StackNode) -> str:
 
 
 def _tone(node: StackNode, palette: Palette) -> str | None:
-    """Lines of libraries are drawn back."""
+    """Return the muted colour for frames of libraries."""
     return palette.muted if node.frame is not None and "/" in node.frame.file else None
 
 
 class StackTable(FoldingTable[StackNode]):
-    """Groups of hosts as a tree."""
+    """A tree of groups of hosts."""
 
     _moment: Moment = EMPTY
     _grouped: tuple[tuple[object, ...], Sequence[StackNode]] = ((), ())
 
     def update_moment(self, moment: Moment, empty: str) -> None:
-        """The stacks are those of this moment."""
+        """Show the stacks of this moment."""
         self._moment = moment
         self._empty = empty
         self._touch()
 
     def _top(self) -> Sequence[StackNode]:
-        """Grouped anew only when somebody's stacks have come."""
+        """Return the groups. They are rebuilt only when stacks, run names or the filter change."""
         moment = self._moment
         names = moment.run_names
         told = (
@@ -124,7 +124,7 @@ class StackTable(FoldingTable[StackNode]):
 
 
 class StacksView(View):
-    """What holds the run up, if it stands still; below it the groups."""
+    """The cause of a stall, if there is one, with the groups of stacks below."""
 
     KEY: ClassVar[str] = "9"
     TITLE: ClassVar[str] = "Stacks"
@@ -171,7 +171,7 @@ class StacksView(View):
         return "" if node.thread is not None else text.age(self._age(node))
 
     def _summary(self) -> Text:
-        """For each run what holds it up; and whose stacks there are."""
+        """Return the diagnosis of each stalled run, and the number of processes with stacks."""
         palette, moment = PALETTES.get(self.app.theme, DARK), self.moment
         lines: list[Text] = []
         for run in moment.runs:
@@ -195,7 +195,7 @@ class StacksView(View):
         return self.table
 
     def on_table_moved(self, message: Table.Moved) -> None:
-        """Other screens follow to the host."""
+        """Select the host on the other screens too."""
         message.stop()
         host = message.row.host
         if host is not None:
