@@ -1,10 +1,10 @@
-"""Recordings: frames in ordinary MCAP files, written so that little is lost, and read wherever they end.
+"""Recordings: frames in ordinary MCAP files. A killed writer loses little, and truncated files can be read.
 
-A file holds one channel for each agent and kind of message; a message's data is the frame's raw MessagePack,
-its log time the time of the frame. Now and then stands a keyframe: the state at that time, on a channel that
-all keyframes share, so that reading can begin there. Metadata records beside the chunks say which chunks
-are keyframes, which channels there are, and what happened since the keyframe before. A finished file has all
-of that once more in an attachment at its end, which is all that is read to open it.
+A file has one channel for each agent and kind of message. The data of a message is the frame's raw
+MessagePack, and its log time is the time of the frame. At intervals the file contains a keyframe: the state
+at that time, from which reading can begin. All keyframes share one channel. Metadata records between the
+chunks list which chunks are keyframes, which channels exist, and what happened since the previous keyframe. A
+finished file repeats all of this in an attachment at its end, and opening the file reads only that.
 """
 
 from jaxtop.recording.compact import compact

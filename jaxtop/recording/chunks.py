@@ -1,4 +1,4 @@
-"""Chunks of a file: what tells one from other bytes, and the messages in it."""
+"""Chunks of a file: how they are recognised, and the messages in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 RECORD = struct.Struct("<BQ")
 CHUNK_CODE, SCHEMA_CODE, CHANNEL_CODE, MESSAGE_CODE = 6, 3, 4, 5
-# More than any chunk of ours has: bytes, messages, bytes for each packed one. What claims more is corrupt.
+# No chunk of jaxtop exceeds these: bytes, messages, bytes per packed byte. One that claims more is corrupt.
 LARGEST, MOST_MESSAGES = 1 << 24, 100_000
 MOST_PACKED, PACKED_FREELY = 1_000, 1 << 16
 _HEAD = struct.Struct("<QQQII")
@@ -22,7 +22,7 @@ _MESSAGE = struct.Struct("<HIQQ")
 _ZSTD = b"\x04\x00\x00\x00zstd"
 _BEFORE_ZSTD = RECORD.size + _HEAD.size - 4
 _LONGEST_WORD = 16
-# So many bytes of a chunk tell whether it is one.
+# The number of bytes needed to recognise a chunk.
 ENOUGH = RECORD.size + _HEAD.size + _LONGEST_WORD + 8
 
 
@@ -37,13 +37,13 @@ class Message(NamedTuple):
 
 
 def times(content: mmap.mmap, at: int) -> tuple[int, int]:
-    """The times of the first and the last message, as the chunk's head has them."""
+    """Return the times of the first and the last message, according to the chunk's head."""
     start, end, *_ = _HEAD.unpack_from(content, at + RECORD.size)
     return start, end
 
 
 def is_one(content: mmap.mmap, at: int) -> bool:
-    """Whether this is the beginning of a chunk: what it says of its lengths must agree."""
+    """Return whether a chunk begins here: the lengths in its head must agree."""
     code, length = RECORD.unpack_from(content, at)
     if code != CHUNK_CODE or at + ENOUGH > len(content):
         return False
@@ -55,7 +55,7 @@ def is_one(content: mmap.mmap, at: int) -> bool:
 
 
 def unpacked_length(content: mmap.mmap, at: int) -> int:
-    """How many bytes are in a chunk, as its head has it."""
+    """Return the unpacked size of a chunk in bytes, according to its head."""
     _, _, unpacked, *_ = _HEAD.unpack_from(content, at + RECORD.size)
     return int(unpacked)
 
@@ -65,7 +65,7 @@ def _is_bomb(unpacked: int, packed: int) -> bool:
 
 
 def find(content: mmap.mmap, at: int, end: int | None = None) -> int:
-    """Where the next chunk begins, by the look of it; -1 if none does."""
+    """Return the offset of the next bytes that look like a chunk; -1 if there are none."""
     end = len(content) if end is None else min(end, len(content))
     found = content.find(_ZSTD, at + _BEFORE_ZSTD, end)
     while found >= 0:
@@ -76,8 +76,8 @@ def find(content: mmap.mmap, at: int, end: int | None = None) -> int:
 
 
 def unpack(raw: bytes) -> bytes:
-    """What is in a chunk; ValueError or struct.error if it is not what was written."""
-    import zstandard  # heavy, and needed only by who reads
+    """Return the content of a chunk; raise ValueError or struct.error if it is corrupt."""
+    import zstandard  # heavy, and needed only to read recordings
 
     _, _, unpacked, crc, count = _HEAD.unpack_from(raw)
     compression = raw[_HEAD.size : _HEAD.size + count]
@@ -87,21 +87,22 @@ def unpack(raw: bytes) -> bytes:
     if compression not in (b"zstd", b""):
         raise ValueError("a compression that jaxtop does not use")
     try:
-        # Room is made for what the packed bytes themselves claim, before anything of them is checked.
+        # zstandard allocates the size that the packed bytes claim before it checks them.
         if compression and zstandard.frame_content_size(packed) not in (-1, unpacked):
             raise ValueError("a chunk of another length than it says")
         content = zstandard.decompress(packed, unpacked) if compression else packed
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None
-    if zlib.crc32(content) != crc:  # ours always have one: none, which MCAP allows, is damage
+    if zlib.crc32(content) != crc:  # jaxtop always writes one: a missing one, which MCAP allows, is damage
         raise ValueError("a chunk whose checksum is wrong")
     return content
 
 
 def records(content: bytes, only: Container[int] | None = None) -> Iterator[Message | bytes]:
-    """The messages in an unpacked chunk, of these channels alone, and its channel records as they are.
+    """Yield the messages of an unpacked chunk, and its channel records as bytes.
 
-    ValueError or struct.error if it has others, more than chunks of ours have, or times that are none.
+    `only` restricts the messages to these channels. Raises ValueError or struct.error if the chunk has other
+    records, more messages than jaxtop writes, or impossible times.
     """
     view, at, count = memoryview(content), 0, 0
     while at + RECORD.size <= len(view):

@@ -1,4 +1,4 @@
-"""A finished recording in large chunks, with an index: half the size, and opened at once."""
+"""Rewrite a finished recording in large chunks with an index: half the size, and it opens at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compact(path: Path, progress: Callable[[float], object] = lambda _: None) -> None:
-    """Write the file anew and put it in the place of the old one, which stays where that fails."""
+    """Rewrite a file and replace it; the old file remains if that fails."""
     new = path.with_name(private.draft_of(path.name))
     try:
         with Recording(path) as old:
@@ -45,7 +45,7 @@ def _copy(old: Recording, new: Path, progress: Callable[[float], object]) -> Non
         if old.clock is not None:
             writer.note_clock(*old.clock)
         writer.flush()
-        with Recording(new) as written:  # the places of its chunks are known once it is written
+        with Recording(new) as written:  # the offsets of its chunks are known only once it is written
             index = written.index.stored()
         writer.finish(index)
     except BaseException:

@@ -1,4 +1,4 @@
-"""MCAP as we write it: after each flush the file is complete, so that any reader opens it at any time."""
+"""Write MCAP files that are complete after each flush, so that any reader can open them at any time."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from mcap.records import McapRecord, Statistics
 
 MAGIC = b"\x89MCAP0\r\n"
-# A chunk is closed when it has grown so large; whoever writes closes it at least every two seconds.
+# A chunk is closed at this size. The writer also closes it with each flush, at least every two seconds.
 CHUNK_BYTES = 1 << 20
 
 
 class McapFile:
-    """Channels, messages, metadata and attachments go in; a flush puts them into the file.
+    """An MCAP file under construction: channels, messages, metadata and attachments. A flush writes them.
 
-    The end of an indexed file lists all its chunks, and is written again with each flush: such a file should
-    have few chunks, or be flushed once. A file without an index is read from its beginning.
+    The end of an indexed file lists all its chunks, and each flush writes it again. Such a file should have
+    few chunks, or be flushed once. A file without an index is read from its beginning.
     """
 
     def __init__(self, path: Path, profile: str, library: str, *, is_indexed: bool) -> None:
-        import zstandard  # heavy, as mcap is, and needed only by who records
+        import zstandard  # heavy, as mcap is, and needed only to record
         from mcap import records
 
         self._records, self._pack = records, zstandard.ZstdCompressor().compress
@@ -45,11 +45,11 @@ class McapFile:
 
     @property
     def size(self) -> int:
-        """Bytes so far, those of the open chunk unpacked."""
+        """The size in bytes so far; the open chunk counts unpacked."""
         return self._file.tell() + len(self._chunk.content)
 
     def channel(self, topic: str, encoding: str, about: Mapping[str, str]) -> int:
-        """Add a channel, and return its number."""
+        """Add a channel and return its number."""
         number = self._channels.count + 1
         raw = _encoded(self._records.Channel(number, topic, encoding, dict(about), 0))
         self._chunk.content += raw
@@ -64,24 +64,24 @@ class McapFile:
             self._close_chunk()
 
     def metadata(self, name: str, told: Mapping[str, str]) -> None:
-        """Add metadata, in front of the open chunk."""
+        """Add metadata before the open chunk."""
         at, length = self._put(self._records.Metadata(name, dict(told)))
         self._metadata.add(_encoded(self._records.MetadataIndex(at, length, name)))
 
     def attachment(self, name: str, media_type: str, content: bytes) -> None:
-        """Add an attachment, in front of the open chunk."""
+        """Add an attachment before the open chunk."""
         at, length = self._put(self._records.Attachment(0, 0, name, media_type, content))
         index = self._records.AttachmentIndex(at, length, 0, 0, len(content), name, media_type)
         self._attachments.add(_encoded(index))
 
     def flush(self) -> None:
-        """Close the open chunk, and give everything to the system, with an end behind it."""
+        """Close the open chunk, and write everything to the file, followed by an end."""
         self._close_chunk()
         if self._file.has_pending:
             self._file.flush(self._end())
 
     def close(self) -> None:
-        """Close the file; what came since the last flush is lost."""
+        """Close the file; records since the last flush are lost."""
         self._file.close()
 
     def _put(self, record: McapRecord) -> tuple[int, int]:
@@ -120,9 +120,9 @@ class McapFile:
         self._chunks.add(_encoded(index))
 
     def _end(self) -> bytes:
-        """What stands behind the content: the end of the data, the summary if there is one, the footer."""
+        """Return the end of the file: the end of the data, the summary if there is one, the footer."""
         data_end = _encoded(self._records.DataEnd(0))
-        if not self._is_indexed:  # a summary that lists no chunks would say that there are none
+        if not self._is_indexed:  # a summary without chunks would mean that the file has none
             return data_end + _encoded(self._records.Footer(0, 0, 0)) + MAGIC
         start = self._file.tell() + len(data_end)
         summary, offsets = bytearray(), bytearray()
@@ -155,7 +155,7 @@ class McapFile:
 
 
 class _Chunk:
-    """A chunk that is open: its records, and where the messages of each channel are in it."""
+    """An open chunk: its records, and the offsets of the messages of each channel."""
 
     def __init__(self) -> None:
         self.content = bytearray()
@@ -169,7 +169,7 @@ class _Chunk:
 
 
 class _Group:
-    """Records of one kind for the summary."""
+    """The records of one kind in the summary."""
 
     def __init__(self) -> None:
         self.raw, self.count = bytearray(), 0

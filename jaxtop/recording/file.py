@@ -1,4 +1,4 @@
-"""A growing file that is complete at any time. It has no lock: a forked child can do nothing to it."""
+"""A growing file that is complete at any time. It has no lock, so a fork is harmless."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ LONGEST_NAME = 60
 
 
 def plain(name: str) -> str:
-    """A part of a file name, whatever the name is: nothing that a shell or a file system takes amiss."""
+    """Return a part of a file name made from any text, safe for shells and file systems."""
     found = "".join(each if each in _PLAIN else "_" for each in name[:LONGEST_NAME])
-    return f"_{found[1:]}" if found[:1] in ("-", ".") else found  # an option, a hidden file
+    return f"_{found[1:]}" if found[:1] in ("-", ".") else found  # it would be an option or a hidden file
 
 
 class GrowingFile:
-    """Content with an end behind it, which the next content is written over. The file never shrinks."""
+    """Content followed by an end, which the next content overwrites. The file never shrinks."""
 
     def __init__(self, path: Path) -> None:
         self._fd = private.create(path)
         self._pending: list[bytes] = []
         self._end = b""
-        self._written = 0  # where the end begins in the file
+        self._written = 0  # offset of the end in the file
         self._at = 0
 
     def write(self, data: bytes) -> None:
-        """Add content; it is in the file after `flush`."""
+        """Add content; `flush` writes it to the file."""
         self._pending.append(data)
         self._at += len(data)
 
     def tell(self) -> int:
-        """Bytes of content so far."""
+        """Return the number of bytes of content so far."""
         return self._at
 
     @property
@@ -47,15 +47,15 @@ class GrowingFile:
         return bool(self._pending)
 
     def flush(self, end: bytes) -> None:
-        """Give content and end to the system, which keeps them when this process is killed."""
+        """Write content and end to the file, where they survive if this process is killed."""
         pending, self._pending = b"".join(self._pending), []
         try:
-            # The first byte comes last: until then readers meet the old end, and no half of the new content.
+            # The first byte is written last: until then readers see the old end, not half of the new content.
             data = pending + end
             self._put(data[1:], self._written + 1)
             self._put(data[:1], self._written)
         except OSError:
-            with suppress(OSError):  # no room: the file stays as it was
+            with suppress(OSError):  # no room: the file remains as it was
                 self._put(self._end, self._written)
                 os.ftruncate(self._fd, self._written + len(self._end))
             raise
@@ -69,7 +69,7 @@ class GrowingFile:
             rest, at = rest[count:], at + count
 
     def close(self) -> None:
-        """Close it; what was not flushed is lost."""
+        """Close the file; content that was not flushed is lost."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

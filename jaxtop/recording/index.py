@@ -1,4 +1,4 @@
-"""Where what stands in a recording: read from the end of a finished file, else record by record."""
+"""The index of a recording: read from the end of a finished file, otherwise rebuilt record by record."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ if TYPE_CHECKING:
 _FOOTER = struct.Struct("<QQI")
 _HEADER, _ATTACHMENT_INDEX, _METADATA, _DATA_END = 1, 10, 12, 15
 _KNOWN = frozenset(range(1, 16))
-# Groups of the summary are a few; the index of ours is far smaller than this.
+# A summary has only a few groups, and the index of a jaxtop recording is far smaller than this.
 _LONGEST_OFFSETS, _LARGEST_INDEX = 4096, 1 << 28
-# A file that holds more than both, in bytes and in bytes for each of its own, was made to do harm.
+# A file that unpacks to more bytes than both limits is hostile. The second is a multiple of the file size.
 MOST_UNPACKED, MOST_UNPACKED_TIMES = 1 << 31, 250
-# A chunk that is longer, or that long after the one before it, is looked into: nothing guards its times.
+# The times in a chunk's head have no checksum. If a chunk spans more than this, or begins this long after
+# the end of the previous one, its times are read from its messages.
 ODD_NS = 120 * NANOSECONDS
 
 
 class NotARecording(Exception):
-    """A file that is none of ours, in one line."""
+    """A file that jaxtop cannot open as a recording; the message is one line."""
 
 
 class ChunkAt(NamedTuple):
-    """A chunk: where it begins in the file, the times of its first and last message, whose it is."""
+    """A chunk: its offset in the file, the times of its first and last message, its kind."""
 
     offset: int
     start: int
@@ -45,7 +46,7 @@ class ChunkAt(NamedTuple):
 
 
 class KeyframeAt(NamedTuple):
-    """A keyframe: its time, its first chunk, the times of windows before it, what happened before it."""
+    """A keyframe: its time, its first chunk, the times of the windows before it, what happened before it."""
 
     at: int
     chunk: int
@@ -54,14 +55,14 @@ class KeyframeAt(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """What to add to the times of this file to have those of process 0, and how wrong that may be."""
+    """What to add to the times of this file to get those of process 0, and the error of that."""
 
     offset_s: float
     error_s: float | None
 
 
 class _Stored(msgspec.Struct):
-    """The index as the attachment has it."""
+    """The index as it is stored in the attachment."""
 
     version: int
     about: dict[str, str]
@@ -73,7 +74,7 @@ class _Stored(msgspec.Struct):
 
 @dataclass
 class Index:
-    """What is where; a look at the rest of a file that grows goes on at `scanned`."""
+    """The index of a file. A scan of a growing file continues at `scanned`."""
 
     about: dict[str, str] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)
@@ -81,23 +82,23 @@ class Index:
     keyframes: list[KeyframeAt] = field(default_factory=list)
     clock: Clock | None = None
     is_finished: bool = False
-    is_foreign: bool = False  # by its header, which may be damaged
+    is_foreign: bool = False  # according to the header, which may be damaged
     scanned: int = len(MAGIC)
-    visited: int = 0  # where the last chunk that was looked at begins
-    begun: KeyframeAt | None = None  # a keyframe of which the end was not seen yet
-    corrupt: int = 0  # places at which records could not be followed
-    unpacked: int = 0  # bytes in all chunks that were seen
-    is_finished_by_word: bool = False  # the end of the data is the end of the file only where that is said
+    visited: int = 0  # offset of the last chunk that was scanned
+    begun: KeyframeAt | None = None  # a keyframe whose end was not seen yet
+    corrupt: int = 0  # number of places where the records could not be read
+    unpacked: int = 0  # unpacked bytes of all chunks seen
+    is_finished_by_word: bool = False  # whether only a FINISHED record ends the file
 
     def stored(self) -> bytes:
-        """For the attachment at the end of the file."""
+        """Return the index encoded for the attachment at the end of the file."""
         return msgspec.msgpack.encode(
             _Stored(layout.VERSION, self.about, self.channels, self.chunks, self.keyframes, self.clock)
         )
 
 
 def read(path: Path, file: IO[bytes]) -> Index:
-    """The index of this file."""
+    """Return the index of this file, or raise `NotARecording`."""
     size = file.seek(0, 2)
     file.seek(0)
     magic = file.read(len(MAGIC))
@@ -127,7 +128,7 @@ def read(path: Path, file: IO[bytes]) -> Index:
 
 
 def _is_plausible(stored: _Stored, size: int) -> bool:
-    """Whether the index leads to places and times that a recording can have."""
+    """Return whether all offsets and times of the index are possible in a recording."""
     return (
         all(0 <= each.start <= each.end <= layout.LATEST_NS for each in stored.chunks)
         and all(0 <= each.offset < size for each in stored.chunks)
@@ -138,12 +139,12 @@ def _is_plausible(stored: _Stored, size: int) -> bool:
 
 
 def _is_near(clock: Clock) -> bool:
-    """Whether a clock differs by no more than clocks do; infinity and what is no number are none."""
+    """Return whether a clock offset and its error are possible; infinity and NaN are not."""
     return all(abs(each) <= layout.FARTHEST_CLOCK_S for each in (clock.offset_s, clock.error_s or 0.0))
 
 
 def _from_end(file: IO[bytes], size: int) -> _Stored | None:
-    """The index that a finished file has at its end, found by way of its footer."""
+    """Return the index at the end of a finished file, found through its footer."""
     tail = RECORD.size + _FOOTER.size + len(MAGIC)
     file.seek(size - tail)
     end = file.read(tail)
@@ -170,14 +171,14 @@ def _from_end(file: IO[bytes], size: int) -> _Stored | None:
 
 
 def _attached(file: IO[bytes], offset: int, length: int) -> _Stored | None:
-    import zlib  # only here
+    import zlib  # only used here
 
     file.seek(offset)
     record = file.read(length)
     body, crc = record[RECORD.size : -4], struct.unpack("<I", record[-4:])[0]
     if zlib.crc32(body) != crc:
         return None
-    at = 16  # two times
+    at = 16  # skips two times
     words = []
     for _ in range(2):
         count = struct.unpack_from("<I", body, at)[0]
@@ -189,12 +190,12 @@ def _attached(file: IO[bytes], offset: int, length: int) -> _Stored | None:
 
 
 def scan(path: Path, file: IO[bytes], index: Index) -> None:
-    """Go on through the records of a file that has no index, as far as they are complete."""
+    """Continue to scan a file that has no index, up to its last complete record."""
     size = file.seek(0, 2)
     if size <= index.scanned or index.is_finished:
         return
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        if not index.scanned:  # it was empty when it was looked at first
+        if not index.scanned:  # the file was empty when it was opened
             if content[: len(MAGIC)] != MAGIC[: len(content)]:
                 raise NotARecording(f"{path} is no recording: it does not begin like an MCAP file")
             index.scanned = len(MAGIC)
@@ -209,12 +210,12 @@ def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
         after = at + RECORD.size + length
         if not _is_sound(content, at, code, after):
             if at == resumed and code == _DATA_END and index.is_finished_by_word:
-                break  # it was the end before: a writer is writing over it just now, and its first byte last
+                break  # the previous end: a writer is overwriting it, and writes its first byte last
             index.corrupt += 1
-            # A chunk that lacks some bytes leads into the next one: that begins before this place.
+            # The length of a chunk that lacks bytes points into the next one, which begins before this offset.
             at = chunks.find(content, index.visited + 1)
             if at < 0:
-                at = size  # nothing can be followed from here on, now or later
+                at = size  # nothing after this can be read, now or later
             index.scanned = at
             continue
         if after > size:
@@ -233,7 +234,7 @@ def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
 
 
 def _is_sound(content: mmap.mmap, at: int, code: int, after: int) -> bool:
-    """Whether a record is one, as far as it is there. A wrong length must not lead past others."""
+    """Return whether the bytes present are a record; a wrong length must not skip other records."""
     if code == CHUNK_CODE:
         return chunks.is_one(content, at) or (at + chunks.ENOUGH > len(content) < after)
     if code not in _KNOWN:

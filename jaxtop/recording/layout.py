@@ -1,4 +1,4 @@
-"""What writer and reader agree on: names within the file, and how times and channels are put."""
+"""What writer and reader share: the names in the file, and the format of times and channels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Times are from 1970 to the year 2262. Clocks differ by decades, where one began in 1970.
+# Times range from 1970 to 2262. Clocks may differ by decades, because an unset one begins in 1970.
 LATEST_NS, FARTHEST_CLOCK_S = (1 << 63) - 1, 4e9
 PROFILE = "jaxtop"
 ENCODING = "msgpack"
-# Metadata records: what the file is; the channels of the next chunks; a keyframe, and its end; the clock;
-# that nothing follows.
+# Metadata records: what the file is; the channels of the next chunks; the start and the end of a keyframe;
+# the clock; the end of the recording.
 ABOUT, CHANNELS, KEYFRAME, KEYFRAME_END, CLOCK, FINISHED = (
     "jaxtop",
     "jaxtop.channels",
@@ -22,7 +22,7 @@ ABOUT, CHANNELS, KEYFRAME, KEYFRAME_END, CLOCK, FINISHED = (
     "jaxtop.clock",
     "jaxtop.finished",
 )
-# In ABOUT: each flush writes an end of the data, and the next one over it. FINISHED says that it is the last.
+# In ABOUT: each flush writes an end of the data, and the next flush overwrites it. FINISHED marks the last.
 END, END_IS_REWRITTEN = "end", "rewritten"
 # The attachment at the end of a finished file.
 INDEX, INDEX_TYPE = "jaxtop.index", "application/msgpack"
@@ -30,7 +30,7 @@ VERSION = 1
 
 
 class Channel(NamedTuple):
-    """Whose messages of which kind; or the one of all keyframes."""
+    """The messages of one kind from one agent, or all keyframes."""
 
     agent: str
     kind: str
@@ -38,7 +38,7 @@ class Channel(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """What other tools show."""
+        """The name that other MCAP tools show."""
         return "/keyframe" if self.is_keyframe else f"/{self.agent or 'viewer'}/{self.kind}"
 
     @property
@@ -51,12 +51,12 @@ CRC = "crc"
 
 
 def sealed(told: Mapping[str, str]) -> dict[str, str]:
-    """The same with a checksum: MCAP has none for metadata."""
+    """Return the metadata with a checksum, because MCAP has none for metadata."""
     return {**told, CRC: _crc(told)}
 
 
 def opened(told: Mapping[str, str]) -> dict[str, str]:
-    """What was sealed; ValueError if it is not as it was."""
+    """Return the metadata without its checksum; raise ValueError if that is wrong."""
     rest = {name: value for name, value in told.items() if name != CRC}
     if told.get(CRC) != _crc(rest):
         raise ValueError("metadata whose checksum is wrong")
@@ -67,5 +67,5 @@ def _crc(told: Mapping[str, str]) -> str:
     return f"{zlib.crc32(repr(sorted(told.items())).encode()):08x}"
 
 
-# The channel of all keyframes. A message of it has a part of a state: (time, agent, kind, raw) many times.
+# The channel of all keyframes. Each message has a part of a state: a list of (time, agent, kind, raw).
 KEYFRAMES, LARGEST_PART = Channel("", "state", is_keyframe=True), 1 << 20

@@ -1,4 +1,4 @@
-"""Reads one recording: finished, cut off, corrupt in places, or still growing."""
+"""Read one recording, which may be finished, truncated, corrupt in places or still growing."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from jaxtop.recording.index import ChunkAt, Clock, Index, KeyframeAt
 
-# Chunks that are kept unpacked, and messages in them: playing back and forth reads the same ones again.
+# Limits of the cache of unpacked chunks. Playing back and forth reads the same chunks again.
 CHUNKS_KEPT, MESSAGES_KEPT = 8, 200_000
-# Who has told as many windows since the file was begun needs none from before.
+# A keyframe that points to this many windows in the file needs none from before the file.
 FEW_WINDOWS = 4
 _PARTS = msgspec.msgpack.Decoder(list[tuple[int, str, str, bytes]])
 
 
 class Recording:
-    """An open file and its index. Not for several threads."""
+    """An open recording and its index. It is not thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,19 +62,19 @@ class Recording:
         self._file.close()
 
     def refresh(self) -> bool:
-        """Take in what was written since; whether there was something."""
+        """Scan what was written since the last call; return whether there are new chunks."""
         before = len(self.index.chunks)
         indexes.scan(self.path, self._file, self.index)
         return len(self.index.chunks) > before
 
     @property
     def about(self) -> dict[str, str]:
-        """What the writer said of the file."""
+        """The metadata that the writer gave the file."""
         return self.index.about
 
     @property
     def clock(self) -> Clock | None:
-        """How its times differ from those of process 0."""
+        """The offset of its times from those of process 0."""
         return self.index.clock
 
     @property
@@ -88,7 +88,7 @@ class Recording:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of the state of the file, a line each."""
+        """Notes on the state of the file for the user, one per line."""
         notes = []
         name = self.path.name
         bad = self.index.corrupt + len(self._corrupt)
@@ -101,19 +101,19 @@ class Recording:
         return tuple(notes)
 
     def keyframe_before(self, ns: int) -> KeyframeAt | None:
-        """The last keyframe at that time or before."""
+        """Return the last keyframe at or before this time."""
         found = bisect_right(self.index.keyframes, ns, key=lambda each: each.at) - 1
         return self.index.keyframes[found] if found >= 0 else None
 
     def state(self, keyframe: KeyframeAt) -> list[wire.Frame]:
-        """The state at a keyframe, as frames with their own times; what tells of the past comes last."""
+        """Return the state at a keyframe as frames with their own times, messages about the past last."""
         found = self.keyframe(keyframe)
         past = [frame for frame in found if frame.kind.startswith("past")]
         now = [frame for frame in found if not frame.kind.startswith("past")]
         return [*now, *self._windows(keyframe), *past]
 
     def keyframe(self, keyframe: KeyframeAt) -> list[wire.Frame]:
-        """The messages of a keyframe, without the windows to which it points."""
+        """Return the messages of a keyframe, without the windows that it points to."""
         found: list[wire.Frame] = []
         for chunk in self.index.chunks[keyframe.chunk :]:
             if not chunk.is_keyframe or chunk.start != keyframe.at:
@@ -132,9 +132,10 @@ class Recording:
         return found
 
     def _windows(self, keyframe: KeyframeAt) -> list[wire.Frame]:
-        """The last windows of the profiler before a keyframe, which it points to."""
+        """Return the profiler windows that a keyframe points to: the last ones before it."""
         first, found = self.index.keyframes[0], []
-        if len(keyframe.windows) < FEW_WINDOWS and first.at < keyframe.at:  # it has those before the file
+        # The first keyframe contains the windows from before the file.
+        if len(keyframe.windows) < FEW_WINDOWS and first.at < keyframe.at:
             found = [frame for frame in self.keyframe(first) if frame.kind == "window"]
         told = {number for number, each in self.index.channels.items() if each.kind == "window"}
         times = frozenset(keyframe.windows)
@@ -153,7 +154,7 @@ class Recording:
         return [wanted[number] for number in sorted(wanted)]
 
     def frames(self, after: int | None = None, until: int | None = None) -> Iterator[tuple[int, wire.Frame]]:
-        """Frames with their times, of those after a time and until another, in the order of the file."""
+        """Yield the frames after one time and up to another, with their times, in file order."""
         chunks = self.index.chunks
         first = 0 if after is None else bisect_right(chunks, after, key=lambda each: each.end)
         for chunk in chunks[first:]:
@@ -169,7 +170,7 @@ class Recording:
                 yield at, frame
 
     def following(self, ns: int) -> int | None:
-        """A time after which the next frame comes, or its own; None if none comes."""
+        """Return a lower bound, at least `ns`, of the time of the next frame; None if there is none."""
         chunks = self.index.chunks
         number = bisect_right(chunks, ns, key=lambda each: each.end)
         while number < len(chunks):
@@ -235,7 +236,7 @@ class Recording:
                 self.index.channels[number] = channel
 
     def _looked_for(self, number: int) -> Channel | None:
-        """A channel that no metadata told of: its record is in the chunk that had its first message."""
+        """Return a channel that is not in the metadata; its record is in the chunk with its first message."""
         if number in self._foreign:
             return None
         for chunk in self.index.chunks:
@@ -249,7 +250,7 @@ class Recording:
 
 
 def _channel(raw: bytes) -> tuple[int, Channel | None]:
-    """A channel record: its number, and whose it is if it is one of ours."""
+    """Return the number in a channel record, and the channel if jaxtop wrote it."""
     number = struct.unpack_from("<H", raw)[0]
     words, at = [], 4
     for _ in range(2):  # topic and encoding

@@ -1,4 +1,4 @@
-"""A recording that is written on a thread of its own: whoever gives it frames never waits for a disk."""
+"""Write a recording on a thread of its own, so that callers never wait for the disk."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
     from jaxtop.wire import Frame
 
-# A disk that does not take this much in time is too slow: the recording ends there.
+# The recording fails if more than this waits to be written: the disk is too slow.
 MOST_WAITING_BYTES = 64 << 20
-# The rest of the disk is for the run.
+# The recording fails if less than this is free: the run needs the rest of the disk.
 LEAST_FREE = 64 << 20
 LOOK_AT_DISK_EVERY = 10.0
-# What comes is taken when the file is flushed next, and at once where it is so much.
+# Frames are normally written at the next flush. If this many bytes wait, they are written at once.
 MUCH = 64 << 10
-# For the file to be closed after something failed.
+# Seconds to wait for the file to be closed after a failure.
 FAILED_WAIT = 1.0
-# Each file begins with the whole state; one that ends sooner would hold little else.
+# Each file begins with the full state. A file shorter than this would hold little else.
 SHORTEST = 2.0
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How large and how long a file may become before the next one is begun, and how many are kept."""
+    """The size and duration at which the next file is begun, and how many files are kept."""
 
     size: int | None = None
     seconds: float | None = None
@@ -46,9 +46,9 @@ class Limits:
 
 
 class RecordingWriter:
-    """Frames and keyframes go in, files come out. What goes wrong is said by `failure`, and not raised.
+    """Write frames and keyframes to files. Errors are reported in `failure` and are not raised.
 
-    `run` is to be called on a thread; `start` makes one.
+    Call `run` on a thread, or `start`, which makes one.
     """
 
     def __init__(
@@ -61,20 +61,20 @@ class RecordingWriter:
         compacts: bool = True,
         is_unnamed: bool = False,
     ) -> None:
-        """A tape that will write to this file.
+        """Prepare a recording; `run` opens the file.
 
         Args:
-            path: The first file; of further ones the name has a number.
-            about: What the files say of themselves.
-            limits: How large they may become.
-            flush_every: A killed writer loses what came since the last flush.
-            compacts: Whether finished files are written anew in large chunks.
-            is_unnamed: Whether the file's name is taken away once it is open.
+            path: The first file. The names of further files have a number.
+            about: The metadata that each file gets.
+            limits: The limits of size, duration and number of files.
+            flush_every: Seconds between flushes. A killed writer loses the frames since the last flush.
+            compacts: Whether finished files are rewritten in large chunks.
+            is_unnamed: Whether the caller unlinks the file once it is open.
         """
         self._path, self._about, self._limits = path, dict(about), limits
         self._flush_every, self._compacts, self._is_unnamed = flush_every, compacts, is_unnamed
         self._queue: deque[Frame | Keyframe] = deque()
-        # Bytes; each is counted by one thread alone, or counts would get lost.
+        # Bytes. Only one thread changes each counter: otherwise updates would get lost.
         self._given = self._taken = 0
         self._clock: tuple[float, float | None] | None = None
         self._bell = threading.Event()
@@ -87,38 +87,38 @@ class RecordingWriter:
         self._finished_bytes = 0
         self._files: list[Path] = []
         self.failure: str | None = None
-        self.progress = 0.0  # of writing a file anew
-        self.wants_keyframe = True  # a file was begun
-        self.turns = 0  # of the thread that writes: while they do not rise, the disk does not answer
+        self.progress = 0.0  # of rewriting a finished file, from 0 to 1
+        self.wants_keyframe = True  # a new file has begun
+        self.turns = 0  # loops of the writing thread: while it does not rise, the disk does not answer
 
     def start(self) -> None:
-        """Begin, on a thread of its own; returns once the file is there, or cannot be."""
+        """Start the writing thread; return once the file is open or has failed to open."""
         threading.Thread(target=self.run, name="jaxtop tape", daemon=True).start()
         self._opened.wait(5)
 
     @property
     def path(self) -> Path:
-        """The file that is written to now."""
+        """The file that is being written."""
         return self._files[-1] if self._files else self._path
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files of this recording that are kept."""
+        """All files of this recording that were not deleted."""
         return tuple(self._files)
 
     @property
     def size(self) -> int:
-        """Bytes in all these files."""
+        """The total size of these files in bytes."""
         writer = self._writer
         return self._finished_bytes + (writer.size if writer is not None else 0)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is recorded any more."""
+        """Whether the recording has ended or failed."""
         return self.failure is not None or self._done.is_set()
 
     def write(self, frames: Iterable[Frame]) -> None:
-        """Record these frames; returns at once."""
+        """Queue these frames; return at once."""
         if self.is_over:
             return
         for frame in frames:
@@ -127,57 +127,57 @@ class RecordingWriter:
         waiting = self._given - self._taken
         if waiting > self._limits.waiting:
             self._fail(f"the disk is too slow: {waiting >> 20} MB were waiting to be written")
-            self._queue.clear()  # who would write it may stand in a disk that does not answer
+            self._queue.clear()  # the writing thread may be blocked by a disk that does not answer
         elif waiting > MUCH:
             self._bell.set()
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
-        """Record the state at a time; returns at once."""
+        """Queue a keyframe; return at once."""
         self.wants_keyframe = False
         if not self.is_over:
             self._queue.append(keyframe)
             self._bell.set()
 
     def note_clock(self, offset_s: float, error_s: float | None) -> None:
-        """Note how far the clock behind the times is from that of process 0."""
+        """Record how far the clock of these times is from that of process 0."""
         self._clock = offset_s, error_s
 
     def sync(self, timeout: float = 1.0) -> None:
-        """Wait until all that was given is in the file, for a short while."""
+        """Wait until everything queued is in the file, for at most `timeout` seconds."""
         self._synced = done = threading.Event()
         self._bell.set()
         if not self.is_over:
             done.wait(timeout)
 
     def finish(self, timeout: float | None = None) -> bool:
-        """End the recording in order, and wait for that; False if it did not come in time."""
+        """End the recording cleanly and wait for that; return False on timeout."""
         self.end()
-        if self.failure is not None:  # a disk that does not answer would be waited for without end
+        if self.failure is not None:  # otherwise it could wait without end for a disk that does not answer
             timeout = FAILED_WAIT
         return self._done.wait(timeout)
 
     def end(self) -> None:
-        """Have it end in order; returns at once."""
+        """Ask the writing thread to end the recording cleanly; return at once."""
         self._is_ending = True
         self._bell.set()
 
     def forsake(self) -> None:
-        """In a forked child, which has no thread that writes: let go of the parent's file."""
+        """Close the parent's file in a forked child, which has no writing thread."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.abandon()
 
-    # On the tape's own thread
+    # On the writing thread
 
     def run(self) -> None:
-        """Write until told to end, or until something fails."""
+        """Write until asked to end, or until something fails."""
         try:
             self._open()
             self._opened.set()
             self._serve()
             self._take()
             self._close()
-        except Exception as error:  # noqa: BLE001 - a recording may fail; what is recorded goes on
+        except Exception as error:  # noqa: BLE001 - a failed recording must not stop the session
             self._fail(reason(error))
         finally:
             writer, self._writer = self._writer, None
@@ -204,7 +204,7 @@ class RecordingWriter:
                 look_due = now + LOOK_AT_DISK_EVERY
                 self._look_for_room()
                 if not self._is_unnamed:
-                    self._files[-1].stat()  # a folder that was taken away
+                    self._files[-1].stat()  # raises if the folder was removed
             if synced is not None:
                 synced.set()
 
@@ -235,7 +235,7 @@ class RecordingWriter:
         if self._number > 1:
             path = path.with_name(f"{path.stem}-{self._number:03}{path.suffix}")
         self._look_for_room()
-        # One that is written anew gets its index then; one without a name is read by us alone.
+        # Compaction adds the index, and a file without a name is read only by this process.
         has_index = not self._compacts and not self._is_unnamed
         self._writer = Writer(path, self._about, is_indexed=has_index)
         self._begun = time.monotonic()
@@ -258,7 +258,7 @@ class RecordingWriter:
             return
         path = self._files[-1]
         if self._compacts:
-            with suppress(OSError):  # no room to write it anew: it is good as it is
+            with suppress(OSError):  # no room to rewrite it: the file is valid as it is
                 compact(path, self._advance)
         self._finished_bytes += path.stat().st_size
 
@@ -277,7 +277,7 @@ class RecordingWriter:
 
 
 def reason(error: BaseException) -> str:
-    """Why a recording ended, in one line."""
+    """Return in one line why a recording failed."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     first_line = str(error).strip().split("\n", 1)[0]

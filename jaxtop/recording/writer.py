@@ -1,4 +1,4 @@
-"""Writes one recording. Whatever a disk does raises OSError here; who writes decides what becomes of it."""
+"""Write one recording. Disk errors raise OSError here, and the caller decides how to handle them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SEQUENCES = 1 << 32
-# Where the windows of the profiler before a keyframe are to be found: so many of each agent are looked for.
+# A keyframe points to this many of the last profiler windows of each agent.
 WINDOWS_KEPT = 4
 
 
 @dataclass(frozen=True)
 class Keyframe:
-    """The state at a time, as messages with times of their own, and what happened since the one before.
+    """The state at a time, as messages with their own times, and what happened since the previous keyframe.
 
-    Messages that are encoded already come as such, with their kind. The state is gone through once.
+    Messages that are already encoded are given as frames. The state is iterated only once.
     """
 
     at: float
@@ -37,7 +37,7 @@ class Keyframe:
 
 
 class Writer:
-    """A recording that is being written; a killed writer loses the chunk that is open."""
+    """A recording that is being written. A killed writer loses only the open chunk."""
 
     def __init__(self, path: Path, about: Mapping[str, str], *, is_indexed: bool = False) -> None:
         self._mcap = McapFile(path, layout.PROFILE, f"jaxtop {__version__}", is_indexed=is_indexed)
@@ -56,11 +56,11 @@ class Writer:
 
     @property
     def size(self) -> int:
-        """Bytes on the disk so far, and those of the chunk that is open, unpacked."""
+        """The size in bytes so far; the open chunk counts unpacked."""
         return self._mcap.size
 
     def write(self, frame: wire.Frame) -> None:
-        """Take a frame into the open chunk."""
+        """Add a frame to the open chunk."""
         if frame.kind == "window":
             self._windows[frame.agent] = [*self._windows.get(frame.agent, ()), to_ns(frame.at)][
                 -WINDOWS_KEPT:
@@ -69,7 +69,7 @@ class Writer:
         self._put(Channel(frame.agent, frame.kind), at, frame.sequence, frame.raw)
 
     def write_keyframe(self, keyframe: Keyframe) -> None:
-        """Put a keyframe behind what was written so far."""
+        """Write a keyframe after everything written so far."""
         self.flush()
         at = to_ns(keyframe.at)
         windows = sorted({each for times in self._windows.values() for each in times})
@@ -81,25 +81,25 @@ class Writer:
             self._put(layout.KEYFRAMES, at, number, msgspec.msgpack.encode(part))
         self.flush()
         self._note(layout.KEYFRAME_END, {"at": str(at)})
-        if self._since_keyframe:  # once more: what harms one place of a file must not cost all after it
+        if self._since_keyframe:  # repeated, so that damage in one place does not make the rest unreadable
             self._note(layout.CHANNELS, self._since_keyframe)
             self._since_keyframe = {}
         self._mcap.flush()
 
     def note_clock(self, offset_s: float, error_s: float | None) -> None:
-        """Note how far the clock behind these times is from that of process 0."""
+        """Record how far the clock of these times is from that of process 0."""
         error = {} if error_s is None else {"error_s": repr(error_s)}
         self._note(layout.CLOCK, {"offset_s": repr(offset_s), **error})
 
     def flush(self) -> None:
-        """Close the open chunk: from now on a killed writer does not lose it."""
+        """Close and write the open chunk, so that a killed writer does not lose it."""
         if self._new:
             self._note(layout.CHANNELS, self._new)
             self._new = {}
         self._mcap.flush()
 
     def finish(self, index: bytes | None = None) -> None:
-        """End the file in order, with the index if there is one."""
+        """End the file cleanly, with the index if there is one."""
         try:
             self.flush()
             if index is not None:
@@ -110,7 +110,7 @@ class Writer:
             self._mcap.close()
 
     def abandon(self) -> None:
-        """Let go of the file as it is."""
+        """Close the file as it is."""
         self._mcap.close()
 
     def _note(self, name: str, told: Mapping[str, str]) -> None:
@@ -127,7 +127,7 @@ class Writer:
 
 
 def _parts(state: Iterable[tuple[float, str, wire.Message] | wire.Frame]) -> Iterator[list[object]]:
-    """A state in parts that are small enough for a message."""
+    """Yield a state in parts that are small enough for one message."""
     part: list[object] = []
     size = 0
     for frame in map(_frame, state):
