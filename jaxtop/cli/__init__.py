@@ -1,4 +1,4 @@
-"""The command `jaxtop`: finds the command asked for, imports it alone, and turns its errors into one line."""
+"""The program `jaxtop`: import only the command asked for, run it, and report its errors in one line."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ COMMANDS = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; returns its exit status."""
+    """Run a command and return its exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names come from anywhere, and a terminal may know few letters.
+        # Names may have any characters, and the terminal's encoding may lack them.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             return _run(sys.argv[1:] if argv is None else argv)
         finally:
-            print(end="", flush=True)  # while an error can still be said
+            print(end="", flush=True)  # while an error can still be reported
     except UserError as error:
         print(f"jaxtop: {error}", file=sys.stderr)
         return error.status
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has enough
+    except BrokenPipeError:  # the reader of our output has closed it
         _drop_output()
         return 141
     except OSError as error:
@@ -59,12 +59,12 @@ def _run(words: list[str]) -> int:
 
 
 def _drop_output() -> None:
-    """What is left of it cannot be written, and Python would complain of that again when it ends."""
+    """Discard the rest of the output: Python would otherwise report at exit that it cannot be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every error of jaxtop is said."""
+    """A parser that reports errors in one line, like all errors of jaxtop."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see {self.prog} --help")

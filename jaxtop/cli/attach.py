@@ -1,4 +1,4 @@
-"""`jaxtop attach`: the app on a live run."""
+"""`jaxtop attach`: show a live run in the app."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def main(arguments: argparse.Namespace) -> int:
                 return 0
             arguments.target = [chosen]
     rewind = arguments.rewind
-    source = targets.open_source(arguments)  # now, so that a wrong target is an error and not a screen
+    source = targets.open_source(arguments)  # before the app starts, so that a wrong target is an error message
     watch(lambda: source, rewind)
     return 0
 
 
 def _pick(runs: list[dict[str, Any]]) -> str | None:
-    """The id of the run that the person wants to see; None if none of them."""
+    """Return the id of the run that the user picks; None if the user picks none."""
     terminal.need("`jaxtop ls` lists the live runs, `jaxtop snapshot NAME` prints one")
-    from jaxtop.tui.picker import Picker  # heavy; errors above should come fast
+    from jaxtop.tui.picker import Picker  # heavy: errors above must be fast
 
     titles, *rows = ls.cells(runs)
     number = terminal.show(Picker(titles, rows))
@@ -49,9 +49,9 @@ def _pick(runs: list[dict[str, Any]]) -> str | None:
 
 
 def watch(open_source: Callable[[], LiveSource | None], rewind: str | None = None) -> None:
-    """Show the app until the person leaves it."""
+    """Show the app until the user leaves it."""
     terminal.need("for text use `jaxtop snapshot`")
-    from jaxtop.cli.record_key import KeyRecorder  # heavy; errors above should come fast
+    from jaxtop.cli.record_key import KeyRecorder  # heavy: errors above must be fast
     from jaxtop.cli.rewind import RewindBuffer, size_of
     from jaxtop.tui.app import JaxtopApp
 

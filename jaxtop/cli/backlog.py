@@ -1,4 +1,4 @@
-"""Frames on their way to the app: bounded, and asked for again where some gave way."""
+"""The bounded queue of frames to the app; the state of agents with dropped frames is requested again."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from jaxtop import wire
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# A terminal that stands still (Ctrl-S) must not fill the memory.
+# A stopped terminal (Ctrl-S) must not fill the memory.
 MOST_FRAMES, MOST_BYTES = 200_000, 64 << 20
-# What no agent tells again.
+# Messages that no agent sends again.
 _TOLD_ONCE = frozenset({"bye"})
 
 
 class Backlog:
-    """A queue between two threads. Where it overflows, the oldest messages of agents give way.
+    """A queue between two threads. If it overflows, the oldest messages of agents are dropped.
 
-    Links and farewells stay, the last of each agent: nobody would tell them again. All else an agent tells
-    again when it is asked for its state; `lost` names those to be asked.
+    The last link and the last bye of each agent are kept, because they are not sent again. An agent sends
+    everything else again when its state is requested; `lost` returns the agents to ask.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Backlog:
         self.dropped = 0
 
     def put(self, frames: Iterable[wire.Frame]) -> None:
-        """Add frames behind the others."""
+        """Append frames to the queue."""
         with self._lock:
             for frame in frames:
                 self._frames.append(frame)
@@ -41,13 +41,13 @@ class Backlog:
                 self._give_way()
 
     def take(self) -> list[wire.Frame]:
-        """All frames, oldest first."""
+        """Remove and return all frames, oldest first."""
         with self._lock:
             taken, self._frames, self._bytes = list(self._frames), deque(), 0
         return taken
 
     def lost(self, most: int) -> list[str]:
-        """Some agents whose state is to be asked for, once what waits has been taken."""
+        """Return up to `most` agents whose state must be requested, once most of the queue has been taken."""
         with self._lock:
             if not self._lost or len(self._frames) > MOST_FRAMES // 4 or self._bytes > MOST_BYTES // 4:
                 return []
@@ -57,7 +57,7 @@ class Backlog:
         return agents
 
     def _give_way(self) -> None:
-        """Halve the queue, so that this is rare."""
+        """Drop half of the queue, so that this happens rarely."""
         kept: dict[object, wire.Frame] = {}
         while len(self._frames) > MOST_FRAMES // 2 or self._bytes > MOST_BYTES // 2:
             frame = self._frames.popleft()
@@ -65,7 +65,7 @@ class Backlog:
             if frame.sequence == wire.LOCAL_SEQUENCE or frame.kind in _TOLD_ONCE:
                 key = (frame.kind, frame.agent or frame.raw)
                 kept.pop(key, None)
-                kept[key] = frame  # the last of each, in their order
+                kept[key] = frame  # only the last of each key, in order
             else:
                 self.dropped += 1
                 self._lost[frame.agent] = None

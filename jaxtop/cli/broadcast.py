@@ -1,4 +1,4 @@
-"""Questions of the app to many agents, some at a time: a thousand at once would be a thousand handshakes."""
+"""Requests from the app to many agents, a few at a time: all at once would mean as many handshakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AT_ONCE = 64
 
 
 class Broadcast:
-    """A question to some agents. The thread that follows the source advances it, the app reads the counts."""
+    """A request to several agents. The source thread advances it, and the app reads the counts."""
 
     def __init__(self, request: wire.Request, agents: Sequence[str]) -> None:
         self._request = request
@@ -31,13 +31,13 @@ class Broadcast:
         return not self._left and not self._open
 
     def advance(self, source: LiveSource) -> None:
-        """Ask some more, as answers of the others have come."""
+        """Send further requests as earlier ones are answered."""
         while self._left and self._open < AT_ONCE:
             self._open += 1
             source.request(self._left.popleft(), self._request, self._done)
 
     def give_up(self) -> None:
-        """The source is closed: nobody else will answer."""
+        """Count the agents without an answer as silent, because the source is closed."""
         self.silent += len(self._left) + self._open
         self._left.clear()
         self._open = 0
@@ -47,7 +47,7 @@ class Broadcast:
         if reply is None:
             self.silent += 1
         elif reply.error:
-            # A new object each time: the other thread may be looking at the one before.
+            # A new object each time: the other thread may be reading the previous one.
             self.refused = self.refused + Counter([reply.error])
         else:
             self.answered += 1

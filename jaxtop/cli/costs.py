@@ -1,4 +1,4 @@
-"""What the agents on this machine cost, as they say themselves."""
+"""The CPU costs of the agents on this machine, as they report them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from jaxtop.sources.requests import Answered
 
-# An agent answers within milliseconds, unless its process is stopped or something in it keeps Python.
+# An agent answers within milliseconds, unless its process is stopped or a thread in it holds the GIL.
 PATIENCE = 2.0
 SILENT = f"did not say within {PATIENCE:.0f} s what it costs: stopped, or kept from running Python"
-# What is less than this many percent of a core is told together.
+# Costs below this many percent of a core are reported as one sum.
 LEAST_TOLD = 0.005
 
 
 @dataclass
 class CostReport:
-    """What a live agent said of its costs; `why_not` if it did not."""
+    """The costs that a live agent reported, or `why_not` if it did not."""
 
     hello: wire.Hello
     costs: wire.Costs | None = None
@@ -36,11 +36,11 @@ class CostReport:
 
     @property
     def percent(self) -> float | None:
-        """Of one core, all threads of the agent together, since it began."""
+        """The percentage of one core that all threads of the agent used since it started."""
         return None if self.costs is None else sum(self._shares(self.costs.threads_us).values())
 
     def words(self) -> str:
-        """Threads, the costliest first; in brackets the collectors that the sampler ran."""
+        """Return the costs of the threads, highest first, with those of the sampler's collectors in brackets."""
         if self.costs is None:
             return self.why_not
         within = _listed(self._shares(self.costs.collectors_us))
@@ -48,7 +48,7 @@ class CostReport:
         return f"costs {self.percent:.2f} % of a core over {self.costs.for_ms / 1000:.0f} s: {parts}"
 
     def as_json(self) -> dict[str, Any]:
-        """Percent of one core; null for an agent that did not answer."""
+        """Return the costs as percentages of one core; null for an agent that did not answer."""
         told = self.costs
         return {
             "agent": self.hello.agent,
@@ -68,7 +68,7 @@ class CostReport:
 
 
 def ask() -> list[CostReport]:
-    """Ask the live agents of this machine, all at once; waits no longer than `PATIENCE`."""
+    """Ask all live agents of this machine at once; wait at most `PATIENCE` seconds."""
     here = processes.here().boot
     found = [each.hello for each in runfiles.find() if not each.is_stale and each.hello.boot == here]
     all_told = [CostReport(hello) for hello in found]

@@ -1,4 +1,4 @@
-"""`jaxtop demo`: a real multi-process JAX training run on this machine's CPU."""
+"""`jaxtop demo`: run a real multi-process JAX training on this machine's CPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
     from typing import IO
 
-# JAX ends the survivors of a lost process by itself, after 100 seconds; asked to end, they need far less.
+# JAX itself ends the survivors of a lost process after 100 seconds. After SIGTERM they need far less.
 PATIENCE = 10.0
 
 
@@ -66,10 +66,10 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
-    """The app on the processes as they come up; leaving it ends them."""
+    """Show the processes in the app as they start; leaving the app ends them."""
     output = hosts[0].stdout
     assert output is not None
-    threading.Thread(target=output.read, daemon=True).start()  # or the training would wait for its reader
+    threading.Thread(target=output.read, daemon=True).start()  # otherwise the training would block on a full pipe
 
     def open_source() -> LiveSource | None:
         ended = [(i, host.returncode) for i, host in enumerate(hosts) if host.poll()]
@@ -88,7 +88,7 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
 
 
 def _show(output: IO[bytes]) -> None:
-    """The training's own lines; what JAX's transport says of its connections is no news."""
+    """Print the lines of the training, without what JAX's transport reports about its connections."""
     for line in output:
         if not line.startswith(b"[Gloo]"):
             print(line.decode(errors="replace"), end="", flush=True)
@@ -97,7 +97,7 @@ def _show(output: IO[bytes]) -> None:
 def start(
     hosts: int, devices: int, duration: float | None, errors: list[IO[str]], record: str | None = None
 ) -> list[subprocess.Popen[bytes]]:
-    """Start the processes of the run; the first one's output is the demo's."""
+    """Start the processes of the run; the demo prints the output of the first."""
     coordinator = f"127.0.0.1:{processes.free_port()}"
     time_limit = [] if duration is None else ["--duration", str(duration)]
     environment = processes.on_cpu(devices)
@@ -113,18 +113,18 @@ def start(
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,
                 stderr=errors[index],
-                preexec_fn=processes.die_with_parent,  # noqa: PLW1509 - this process has one thread
+                preexec_fn=processes.die_with_parent,  # noqa: PLW1509 - this process has only one thread
             )
         )
     return started
 
 
 def stop(hosts: list[subprocess.Popen[bytes]]) -> None:
-    """End the processes, in order if they can."""
+    """End the processes, cleanly if possible."""
     end = time.monotonic() + PATIENCE
     for host in hosts:
         if host.poll() is None:
-            host.send_signal(signal.SIGCONT)  # a stopped one would not hear the next
+            host.send_signal(signal.SIGCONT)  # a stopped process would not handle the next signal
             host.terminate()
     for host in hosts:
         try:

@@ -1,4 +1,4 @@
-"""`jaxtop doctor`: what works here, what does not, and why."""
+"""`jaxtop doctor`: report what works on this machine, what does not, and why."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-# A driver that has not answered by then hangs; without persistence one may take seconds to wake its GPUs.
+# Without persistence mode a driver may take seconds to wake its GPUs. One that takes longer than this hangs.
 DRIVER_PATIENCE = 20.0
 OK, NOTE, BAD = "ok", "note", "bad"
 OLDEST_TESTED_JAX = (0, 8)
-# Of one core, for an agent with ten thousand arrays and a viewer.
+# Percent of one core, for an agent with ten thousand arrays and one viewer.
 BUDGET_PERCENT = 0.5
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     check: str
     verdict: str
@@ -176,7 +176,7 @@ def _judge(version: str) -> tuple[str, str]:
 
 
 def _hardware() -> Iterator[Finding]:
-    """Each maker's driver is asked by a process of its own, side by side: a call may hang for ever."""
+    """Check the driver of each vendor in a parallel process of its own, because a call may hang for ever."""
     asked = {
         maker: subprocess.Popen(
             [sys.executable, "-m", "jaxtop_agent.hardware.check", maker],
@@ -195,7 +195,7 @@ def _hardware() -> Iterator[Finding]:
             process.kill()
             if process.stdout is not None:
                 process.stdout.close()
-            with suppress(subprocess.TimeoutExpired):  # one that is stuck in the kernel does not end by that
+            with suppress(subprocess.TimeoutExpired):  # a process that is stuck in the kernel does not end
                 process.wait(1)
             mend = "dmesg may say why; a reset or a reboot may help"
             yield Finding(maker, BAD, f"the driver did not answer within {DRIVER_PATIENCE:.0f} s; {mend}")
@@ -227,7 +227,7 @@ def _home() -> Iterator[Finding]:
     try:
         folder = keys.config_dir()
     except keys.NoKey:
-        return  # said already
+        return  # already reported
     if folder.exists() and folder.stat().st_mode & 0o022:
         yield Finding("config", BAD, f"others can write to {folder}; run: chmod go-w {folder}")
 

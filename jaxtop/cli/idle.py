@@ -1,4 +1,4 @@
-"""Whether anybody uses the devices of this machine."""
+"""Detect whether the devices of this machine are in use."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from jaxtop.cli.words import legible
 
 
 def in_use(*, is_cpu: bool) -> str | None:
-    """Who uses them, in words: a live run of this user, or any process on a GPU; None if nobody is seen."""
+    """Return which live run of this user, or which process on a GPU, uses the devices; None if none does."""
     for found in runfiles.find():
         hello = found.hello
         if found.is_stale or processes.Namespace(hello.boot, hello.pid_namespace) != processes.here():
-            continue  # run files of other machines lie in a home that is shared
+            continue  # a shared home has run files of other machines
         name = legible(hello.name or hello.run or hello.agent)
         return f"the run {name} (pid {hello.pid}) uses this machine's devices"
     if is_cpu or os.environ.get("JAX_PLATFORMS", "").strip().lower() == "cpu":
@@ -31,7 +31,7 @@ def in_use(*, is_cpu: bool) -> str | None:
 
 
 def _visible(pynvml: Any) -> list[Any]:
-    """The GPUs that JAX will see here; of names that we cannot read, none."""
+    """Return the GPUs that JAX will see here, without those whose names jaxtop cannot interpret."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]

@@ -1,4 +1,4 @@
-"""`jaxtop ls`: the live runs of this user, from their run files."""
+"""`jaxtop ls`: list the live runs of this user, from their run files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def live_runs() -> list[dict[str, Any]]:
-    """The runs that have a living process here, newest first."""
+    """Return the runs with a live process on this machine, newest first."""
     found = runfiles.tidy(runfiles.find())
     living = [each.hello for each in found if not each.is_stale]
     by_run = sorted(living, key=lambda hello: (hello.run or hello.agent, hello.process_index or 0))
@@ -59,7 +59,7 @@ def live_runs() -> list[dict[str, Any]]:
 
 
 def cells(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """The titles, then what is said of each run."""
+    """Return the column titles, then the cells of each run."""
     rows: list[tuple[str, ...]] = [("NAME", "ID", "PROCESSES", "DEVICES", "PLATFORM", "UP", "TARGET")]
     for run in runs:
         count = run["process_count"]

@@ -1,4 +1,4 @@
-"""`jaxtop probe`: what the devices can do, measured while they are idle, and which of them are slow."""
+"""`jaxtop probe`: measure idle devices and links, and report which of them are slow."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
     if heard.plan is None or not heard.reports:
         print("jaxtop: measured; process 0 has the result", file=sys.stderr)
         return NONE_SLOW
-    from jaxtop.cli.probe_table import lines  # heavy; errors above should come fast
+    from jaxtop.cli.probe_table import lines  # heavy: errors above must be fast
     from jaxtop.devbench.verdict import result
 
     probe = result(
@@ -109,7 +109,7 @@ def _team(arguments: argparse.Namespace) -> probe_processes.Team:
 
 
 class Progress:
-    """How far it is, on standard error: one line in its place on a terminal, else a line for each stage."""
+    """The progress on standard error: one updated line on a terminal, otherwise one line per stage."""
 
     def __init__(self) -> None:
         self._rewrites = sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""The processes of a probe on this machine: started, listened to, and never left behind."""
+"""The processes of a probe on this machine: start them, read their reports, and always end them."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from jaxtop.wire.probing import Asked
 
 COULD_NOT = 2
-# The line in which a library of C++ says why it ends the process; its stack follows.
+# The line in which a C++ library reports why it aborts the process. Its stack follows.
 FATAL = re.compile(r"F\d{4} ")
-# A process that waits for another gives up by itself, and says so; so much later we give it up.
+# A process that waits for another gives up by itself and reports it. We end it this much later.
 SILENCE = 30.0
 LEAVE_WITHIN = 5.0
 LOOK_EVERY = 0.1
-# Memory that was used before is used again. Else it depends on the allocator's past whether a copy goes
-# to fresh pages, which the kernel has to clear first: that was found to take twenty times as long.
+# Makes the allocator reuse memory. Otherwise its history decides whether a copy goes to fresh pages, which the
+# kernel must clear first: a copy to fresh pages was measured to take twenty times as long.
 STEADY_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 
 class Team(NamedTuple):
-    """The processes to start: `hosts` of them here, or one that joins others, or one alone."""
+    """The processes to start: `hosts` of them here, one that joins others, or a single one."""
 
     hosts: int = 1
     devices: int | None = None  # forced CPU devices of each; None: what JAX sees
@@ -50,14 +50,14 @@ class Team(NamedTuple):
 
 
 class Listener(NamedTuple):
-    """Who wants to know how far it is, and how long nothing may be heard."""
+    """A callback for progress, and the longest time without a message."""
 
     tell: Callable[[Stage], None]
     patience_s: float
 
 
 class Heard(NamedTuple):
-    """What process 0 said; reports stay empty in a process that is not it."""
+    """What process 0 reported. In other processes the reports are empty."""
 
     plan: Plan | None
     reports: tuple[Report, ...]
@@ -65,7 +65,7 @@ class Heard(NamedTuple):
 
 
 def run(team: Team, asked: Asked, tell: Callable[[Stage], None]) -> Heard:
-    """Start the processes, and hear the one that speaks to its end; all of them are gone afterwards."""
+    """Start the processes, and read the reports of the first until it ends; then end all of them."""
     with ExitStack() as stack:
         errors: list[IO[str]] = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(team.hosts)]
         reading, writing = os.pipe()
@@ -78,7 +78,7 @@ def run(team: Team, asked: Asked, tell: Callable[[Stage], None]) -> Heard:
             stack.callback(_end, started)
         heard = _listen(reading, started, errors, Listener(tell, asked.patience_s + SILENCE))
         _await(started[0])
-        # Of the others nothing more is needed.
+        # The other processes are no longer needed.
         _fail_if_ended(started[:1], errors, heard.stage)
         return heard
 
@@ -89,7 +89,7 @@ def _start(team: Team, asked: Asked, errors: list[IO[str]], pipe: int) -> list[s
     coordinator = team.coordinator
     if team.hosts > 1:
         coordinator = f"127.0.0.1:{processes.free_port()}"
-        # Through a proxy the processes would never find one another.
+        # The processes could not reach one another through a proxy.
         environment = {name: value for name, value in environment.items() if not _is_proxy(name)}
     started = []
     for index in range(team.hosts):
@@ -109,7 +109,7 @@ def _start(team: Team, asked: Asked, errors: list[IO[str]], pipe: int) -> list[s
                 stdout=subprocess.DEVNULL,  # JAX's transport reports its connections there
                 stderr=errors[index],
                 pass_fds=(pipe,) if index == 0 else (),
-                # JAX takes SIGTERM for a hint, and goes on.
+                # JAX treats SIGTERM as a preemption notice and continues.
                 preexec_fn=partial(processes.die_with_parent, signal.SIGKILL),  # noqa: PLW1509 - this process has one thread
             )
         )
@@ -147,7 +147,7 @@ def _listen(
 
 
 def _messages(pipe: int) -> Iterator[list[Said]]:
-    """What came within a moment, often nothing, until the process at the other end has closed it."""
+    """Yield the messages of each short interval, often none, until the other process closes the pipe."""
     decoder: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
     rest = b""
     with selectors.DefaultSelector() as selector:
@@ -180,7 +180,7 @@ def _why(who: str, status: int, file: IO[str], stage: str) -> str:
     if status == FAILED and words:
         return words.removeprefix(": ")
     if status == -signal.SIGABRT:
-        if stage == MEETING:  # JAX does not say so, but aborts
+        if stage == MEETING:  # JAX aborts without reporting this
             return "the other processes were not met: is each started, with the same coordinator?"
         file.seek(0)
         words = next((f": {line.partition('] ')[2][:300]}" for line in file if FATAL.match(line)), words)
@@ -188,7 +188,7 @@ def _why(who: str, status: int, file: IO[str], stage: str) -> str:
 
 
 def _end(started: list[subprocess.Popen[bytes]]) -> None:
-    """There is nothing that they would have to put in order."""
+    """Kill the processes; they have nothing to clean up."""
     for child in started:
         child.kill()
     for child in started:

@@ -1,4 +1,4 @@
-"""The result of a probe as text."""
+"""Format the result of a probe as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def lines(probe: Probe) -> list[str]:
-    """Devices, collectives, and in the last lines who is slow."""
+    """Return the lines on devices and collectives, and last the lines on which devices are slow."""
     parts = (_devices(probe), _collectives(probe), _verdict(probe))
     return [line for part in parts if part for line in ("", *part)][1:]
 
@@ -39,7 +39,7 @@ def _devices(probe: Probe) -> list[str]:
 
 
 def _unit(probe: Probe, name: str) -> tuple[str, float]:
-    """A CPU multiplies in the next smaller unit."""
+    """Return the unit of a figure and its scale; slow multiplications use GFLOP/s."""
     figure = FIGURES[name]
     most = max(device.figures[name].median for device in probe.devices if name in device.figures)
     if figure.unit == "TFLOP/s" and most < figure.scale:
@@ -48,7 +48,7 @@ def _unit(probe: Probe, name: str) -> tuple[str, float]:
 
 
 def _cell(measured: Measured | None, scale: float) -> str:
-    """The median and its spread; what it is of the peers', where that says something."""
+    """Return the median and its spread, with its share of the peers' median if that is known."""
     if measured is None:
         return "n/a"
     text = f"{_number(measured.median / scale)} ±{_number(measured.spread / scale)}"
@@ -58,7 +58,7 @@ def _cell(measured: Measured | None, scale: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits."""
+    """Format a number with about three significant digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 

@@ -1,4 +1,4 @@
-"""JAX processes that a command starts on this machine, and ends with itself."""
+"""JAX processes that a command starts on this machine and that end with it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until there is somebody to end; the processes take it once they are ready for it."""
+    """Block Ctrl-C and SIGTERM until the processes exist; they unblock the signals when they are ready."""
     signals = (signal.SIGINT, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
@@ -30,7 +30,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def on_cpu(devices: int) -> dict[str, str]:
-    """The environment of a process with so many CPU devices."""
+    """Return the environment of a process with this many CPU devices."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     return {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags.strip()}
 
@@ -42,12 +42,12 @@ def free_port() -> int:
 
 
 def die_with_parent(number: int = signal.SIGTERM) -> None:
-    """In the child: processes whose command was killed must not go on for ever."""
+    """Have the kernel signal this child if the command is killed, so that it does not run on for ever."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 
 def end_with_sigterm() -> None:
-    """SIGTERM ends the command as Ctrl-C does."""
+    """Make SIGTERM end the command as Ctrl-C does."""
     signal.signal(signal.SIGTERM, _as_interrupt)
 
 
@@ -56,19 +56,19 @@ def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def how(status: int) -> str:
-    """How a process ended."""
+    """Return in words how a process ended."""
     return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 
 def last_words(file: IO[str]) -> str:
-    """The last line that a process left in the file of its errors."""
+    """Return the last line in a process' error file."""
     file.seek(0)
     lines = [line.strip() for line in file if line.strip()]
     return f": {lines[-1][:300]}" if lines else ""
 
 
 def count(text: str) -> int:
-    """A number of processes or devices that a person typed."""
+    """Parse a number of processes or devices."""
     if not text.isdecimal() or not 1 <= int(text) <= 64:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to 64")
     return int(text)

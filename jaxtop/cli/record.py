@@ -1,4 +1,4 @@
-"""`jaxtop record`: keep a session in a file, without a screen."""
+"""`jaxtop record`: record a live session to a file, without the app."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NOTHING_REACHED, FAILED = 2, 1
 TELL_EVERY = 0.5
-# After the last process of a run has ended its last words may be on their way.
+# Seconds to continue after the last process has ended: its last messages may still be on their way.
 LINGER = 3.0
 
 
@@ -62,7 +62,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 class Recording:
-    """A live source on its way into files, and what is said of that meanwhile."""
+    """The recording of a live source, with its progress line."""
 
     def __init__(self, source: LiveSource, output: Path | None, limits: Limits) -> None:
         self._source, self._output, self._limits = source, output, limits
@@ -72,10 +72,10 @@ class Recording:
         self._tells = sys.stderr.isatty()
 
     def run(self, seconds: float | None) -> int:
-        """Record until it has been so long, the run has ended, somebody interrupts, or it cannot go on."""
+        """Record until the time is up, the run ends, the user interrupts, or the recording fails."""
         over_since: float | None = None
         tell_due = 0.0
-        held = []  # until the run is known that names the file
+        held = []  # frames from before the run is known, which gives the file its name
         try:
             while seconds is None or time.monotonic() - self._begun < seconds:
                 frames = self._source.poll(0.25)
@@ -121,7 +121,7 @@ class Recording:
             raise UserError(f"the recording ended early: {why}; what there is is in {files}", FAILED)
         if taping is None or not self._has_met_somebody():
             for path in taping.tape.files if taping is not None else ():
-                path.unlink(missing_ok=True)  # nothing is in it
+                path.unlink(missing_ok=True)  # it has no frames of a host
             unmet = self._cluster.unmet.values()
             whys = [f"{each.endpoint}: {targets.why(each.link)}" for each in unmet]
             raise UserError("; ".join(whys) or "nobody was met, nothing is recorded", NOTHING_REACHED)
@@ -134,7 +134,7 @@ class Recording:
         return f"{met} of {expected} hosts, {length(time.monotonic() - self._begun)}"
 
     def _tell(self, line: str) -> None:
-        """One line on a terminal, in the place of the one before."""
+        """Replace the progress line on a terminal."""
         if self._tells:
             print(f"\r\x1b[K{legible(line)}", end="", file=sys.stderr, flush=True)
 
@@ -144,13 +144,13 @@ def _names(tape: RecordingWriter) -> str:
 
 
 def default_name(cluster: Cluster) -> str:
-    """A file name after the run and the time."""
+    """Return a file name with the run and the time."""
     named = next((run.name or run.id for run in runs(cluster)), "") or "run"
     return f"{plain(named)}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
 
 
-def begin(path: Path, limits: Limits = Limits()) -> RecordingWriter:  # noqa: B008 - a frozen value
-    """A tape that writes to this file; an error in words if it cannot."""
+def begin(path: Path, limits: Limits = Limits()) -> RecordingWriter:  # noqa: B008 - the default is immutable
+    """Start a recording to this file; raise `UserError` if that is impossible."""
     if path.exists():
         raise UserError(f"{path} exists already; choose another name, or remove it")
     tape = RecordingWriter(path, {"tape": f"viewer-{time.time_ns():x}", **processes.about_this()}, limits)
@@ -161,7 +161,7 @@ def begin(path: Path, limits: Limits = Limits()) -> RecordingWriter:  # noqa: B0
 
 
 def finish(taping: SessionRecorder, cluster: Cluster, tell: Callable[[str], None]) -> None:
-    """End the recording, telling how far it is; interrupted, the file stays as it is, which is good, too."""
+    """End the recording and report progress. If interrupted, the file remains as it is, which is valid."""
     ended = threading.Thread(target=taping.finish, args=(cluster,), daemon=True)
     ended.start()
     try:

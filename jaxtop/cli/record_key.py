@@ -1,4 +1,4 @@
-"""Recordings that a person wants while the app runs."""
+"""Recordings that the user starts and ends in the app."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class KeyRecorder:
-    """Records to a file when a person wants it."""
+    """A recorder that the user switches on and off."""
 
     def __init__(self) -> None:
         self._taping: SessionRecorder | None = None
@@ -30,7 +30,7 @@ class KeyRecorder:
         self._cluster: Cluster | None = None
 
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
-        """Record what the cluster has just taken in, while it is on."""
+        """Record the frames that the cluster has just folded, if it is on."""
         self._cluster = cluster
         if self._taping is None:
             return
@@ -40,13 +40,13 @@ class KeyRecorder:
             self._taping = None
 
     def close(self) -> None:
-        """End what is recorded, in order."""
+        """End the recording cleanly, and wait for all that are ending."""
         if self._taping is not None:
             self.toggle()
         for each in self._ending:
             each.join()
 
-    # What the app sees of it
+    # The interface for the app
 
     @property
     def is_on(self) -> bool:
@@ -59,14 +59,14 @@ class KeyRecorder:
         return f"{size(self._taping.tape.size)}, {length(time.monotonic() - self._begun)}"
 
     def toggle(self) -> str:
-        """Begin, or end; says what it did."""
+        """Begin or end a recording; return in words what was done."""
         taping, cluster = self._taping, self._cluster
         if cluster is None:
             return "there is nothing to record yet"
         if taping is not None:
             self._taping = None
             said = f"recorded {size(taping.tape.size)} to {taping.tape.path}"
-            # As it is now: the app goes on to fold.
+            # A frozen copy, because the app continues to fold.
             now = (cluster.frozen(),)
             ending = threading.Thread(target=taping.finish, args=now, name="jaxtop recording's end")
             ending.start()

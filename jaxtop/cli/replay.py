@@ -1,4 +1,4 @@
-"""`jaxtop replay`: the app on recordings; or one of their moments, or their figures over time, as text."""
+"""`jaxtop replay`: show recordings in the app, or print one moment or the figures over time as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model import Cluster
 
-# Where nothing was recorded for longer, --export leaves the time out; seconds.
+# --export skips times without frames that are longer than this, in seconds.
 LONGEST_LULL = 3600.0
 FORMATS = ("json", "csv", "openmetrics")
 
@@ -84,7 +84,7 @@ def _time(text: str, span: tuple[float, float]) -> float:
 
 
 def _print_moment(session: Session, at: float, form: str) -> None:
-    from jaxtop.export import FORMATS as WRITERS  # only now: errors above should come fast
+    from jaxtop.export import FORMATS as WRITERS  # imported late: errors above must be fast
 
     sys.stdout.write(WRITERS[form](session.at(at), at).rstrip("\n") + "\n")
     _print_notes(session)
@@ -109,7 +109,7 @@ def _moments(session: Session, start: float | None, step: float | None) -> Itera
             return
         at += step or interval(cluster)
         following = session.following(at)
-        # A wrong clock, or a pause of weeks, would fill the disk with moments at which nothing was.
+        # A wrong clock, or a pause of weeks, would fill the disk with empty moments.
         if following is None or following - at > LONGEST_LULL:
             at = end if following is None else following
         at = min(end, at)
@@ -124,7 +124,7 @@ def _print_notes(session: Session) -> None:
 def _watch(session: Session, start: float | None, arguments: argparse.Namespace) -> None:
     terminal.need("for text use --at T or --export FORMAT")
     from jaxtop.clock import steady
-    from jaxtop.tui.app import JaxtopApp  # heavy; errors above should come fast
+    from jaxtop.tui.app import JaxtopApp  # heavy: errors above must be fast
     from jaxtop.tui.playback import Start
 
     garbage.rarely()

@@ -1,4 +1,4 @@
-"""The rewind buffer: what was seen of a live session, to go back to; bounded, and gone at the end."""
+"""The rewind buffer: a bounded recording of a live session, to go back to, deleted at the end."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 VARIABLE = "JAXTOP_REWIND"
 USUAL_SIZE, LEAST_SIZE = 256_000_000, 1_000_000
-# The buffer is so many files, of which the oldest goes when a new one is begun.
+# The buffer has at most this many files. The oldest is deleted when a further one is begun.
 FILES = 4
-# What was given to a file is in it after this long, or the person waits for it no more.
+# The longest time that the user waits for queued frames to be written.
 PATIENCE = 0.5
 
 
 def size_of(typed: str | None) -> int:
-    """The most bytes that the buffer may take: as typed, else by the environment, else the usual ones."""
+    """Return the size limit of the buffer: as typed, else from the environment, else the default."""
     text = typed if typed is not None else os.environ.get(VARIABLE)
     if not text:
         return USUAL_SIZE
@@ -41,7 +41,7 @@ def size_of(typed: str | None) -> int:
 
 
 class _File:
-    """A stretch of the session, in a file without a name: whatever happens, nothing of it is left over."""
+    """A part of the session, in a file without a name, so that nothing remains after a crash."""
 
     def __init__(self) -> None:
         path = Path(tempfile.mkdtemp(prefix="jaxtop-")) / "rewind.mcap"
@@ -63,7 +63,7 @@ class _File:
 
 
 class RewindBuffer:
-    """A reel of what was seen, in a few files without names; the oldest goes when there is too much."""
+    """A recording in a few files without names; the oldest is deleted when there are too many."""
 
     def __init__(self, most_bytes: int = USUAL_SIZE) -> None:
         self._most_bytes = most_bytes
@@ -74,7 +74,7 @@ class RewindBuffer:
         self._begin_file()
 
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
-        """Keep what the cluster has just taken in."""
+        """Record the frames that the cluster has just folded."""
         if not self._files:
             return
         taping = self._files[-1].taping
@@ -102,7 +102,7 @@ class RewindBuffer:
             self._files.pop(0).close()
             self._dropped += 1
 
-    # What the app sees of it
+    # The interface for the app
 
     @property
     def span(self) -> tuple[float, float] | None:
@@ -119,7 +119,7 @@ class RewindBuffer:
 
     @property
     def overview(self) -> SessionSummary:
-        """All files at a glance, put together anew where one of them has more."""
+        """The summary of all files, rebuilt when the summary of one of them has changed."""
         parts = tuple(each.session.overview for each in self._files)
         known, whole = self._overview
         if len(parts) != len(known) or any(a is not b for a, b in zip(parts, known, strict=True)):
@@ -150,7 +150,7 @@ class RewindBuffer:
         return self._file_at(when).session.at(when)
 
     def _file_at(self, when: float) -> _File:
-        """The last file that had begun by then."""
+        """Return the last file that begins at or before this time."""
         for each in reversed(self._files):
             span = each.session.span
             if span is not None and span[0] <= when:

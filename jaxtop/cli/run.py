@@ -1,4 +1,4 @@
-"""`jaxtop run`: the real interpreter on the unmodified script, with the agent in that process alone."""
+"""`jaxtop run`: run an unmodified script in the real interpreter, with the agent in that process only."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     program = _program(arguments)
     if sys.flags.ignore_environment:
-        # The agent is told by the environment where to start, and the script would be left with the traces.
+        # The environment tells the agent where to start. Nothing would start it or remove the variables.
         raise UserError("with -E or -I Python reads no environment; run it without, or call agent.start()")
     sys.stdout.flush()
-    os.execve(  # noqa: S606 - the same process, so that signals and the exit status are the script's own
+    os.execve(  # noqa: S606 - the same process, so that signals and exit status are the script's
         sys.executable,
         [sys.executable, *interpreter_flags(sys.orig_argv), *program],
         boot_environment(
@@ -68,7 +68,7 @@ def _program(arguments: argparse.Namespace) -> list[str]:
 
 
 def interpreter_flags(words: list[str]) -> list[str]:
-    """The -O, -X, -W ... among the words that this interpreter was started with."""
+    """Return the flags (-O, -X, -W ...) that this interpreter was started with."""
     flags: list[str] = []
     rest = iter(words[1:])
     for word in rest:
@@ -79,8 +79,8 @@ def interpreter_flags(words: list[str]) -> list[str]:
 
 
 def boot_environment(pid: int, settings: dict[str, object]) -> dict[str, str]:
-    """An environment in which the interpreter with this pid starts the agent, and none of its children."""
-    import jaxtop_agent.boot  # found, not run: only its folder is wanted
+    """Return an environment in which the interpreter with this pid, but none of its children, starts the agent."""
+    import jaxtop_agent.boot  # only its folder is needed
 
     given = {name: value for name, value in settings.items() if value is not None}
     path = os.environ.get("PYTHONPATH")

@@ -1,4 +1,4 @@
-"""`jaxtop snapshot`: the cluster, once, as text."""
+"""`jaxtop snapshot`: print the cluster once as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from jaxtop.export import FORMATS as WRITERS  # only now: errors above should come fast
+    from jaxtop.export import FORMATS as WRITERS  # imported late: errors above must be fast
 
     source = targets.open_source(arguments)
     try:
@@ -63,7 +63,7 @@ _IS = {
 
 
 def gather(source: LiveSource, wait: float) -> Cluster:
-    """Follow the source until every host has spoken, or has a reason not to, or time is up."""
+    """Follow the source until every host has reported or has a known reason not to, or the time is up."""
     cluster = Cluster()
     watch(
         source,
@@ -77,7 +77,7 @@ def gather(source: LiveSource, wait: float) -> Cluster:
 def watch(
     source: LiveSource, cluster: Cluster, seconds: float, is_enough: Callable[[], bool] = lambda: False
 ) -> None:
-    """Follow the source for so long, or until it is enough."""
+    """Follow the source for this many seconds, or until `is_enough` returns true."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         for frame in source.poll(left):
@@ -87,7 +87,7 @@ def watch(
 
 
 def status(cluster: Cluster, now: float) -> int:
-    """The exit status: whether all hosts, some, or none are live."""
+    """Return the exit status: whether all hosts, some or none are live."""
     states = [state_of(host, now) for host in hosts(cluster)]
     if not any(host.hello for host in hosts(cluster)):
         return NOTHING_REACHED
@@ -96,7 +96,7 @@ def status(cluster: Cluster, now: float) -> int:
 
 
 def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
-    """What a person should know that the document's figures do not say aloud."""
+    """Return the problems that the figures of the document do not show clearly, one per line."""
     lines = [
         f"{host.label} {_IS.get(state, f'is {state}')}{_way_out(host)}"
         for host in hosts(cluster)
@@ -113,7 +113,7 @@ def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
 
 
 def _way_out(host: Host) -> str:
-    """What to do where only a tunnel leads to an agent, and not to the port of its figures."""
+    """Return what to do if a tunnel reaches an agent, but not its telemetry port."""
     if not was_never_reached(host) or host.peer is None or host.link.endpoint == host.peer.telemetry:
         return ""
     port = host.peer.telemetry.rpartition(":")[2]
@@ -121,7 +121,7 @@ def _way_out(host: Host) -> str:
 
 
 def _lacking(cluster: Cluster) -> list[Run]:
-    """Runs that have more processes than are known here: an agent of theirs is late, or was never started."""
+    """Return the runs with missing processes, whose agents are late or were never started."""
     return [run for run in runs(cluster) if len(run.hosts) < (run.process_count or 0)]
 
 
@@ -134,7 +134,7 @@ def _has_spoken(host: Host) -> bool:
         return True
     if host.pulse_at is None or host.hello is None:
         return False
-    # The first pulse may come from before anybody watched: figures are there once they were sampled.
+    # The first pulse may be from before a viewer came. It has figures only once they were sampled.
     return host.pulse.sampled_ms is not None
 
 

@@ -1,4 +1,4 @@
-"""A thread that follows a live source, so that a slow terminal never makes the viewer miss messages."""
+"""A thread that follows a live source, so that the viewer misses no messages on a slow terminal."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from jaxtop.sources import LiveSource
 
 POLL = 0.25
-# So many agents are asked at a time for what gave way.
+# The most agents asked at a time to resend their state after frames were dropped.
 MEND_AT_ONCE = 16
 
 
 def _ignore(_: wire.Reply | None) -> None:
-    """The messages that come with a reply are all that matters here."""
+    """Ignore the reply: only the messages that come with it are needed."""
 
 
 class Keeper(Protocol):
-    """Keeps what a cluster has taken in."""
+    """Something that records the frames a cluster has folded."""
 
     def take(self, frames: Sequence[Any], cluster: Cluster, now: float, /) -> None: ...
 
 
 class SourceThread:
-    """Opens the source, polls it, and keeps its frames until the app takes them."""
+    """A thread that opens the source, polls it and queues its frames for the app."""
 
     def __init__(self, open_source: Callable[[], LiveSource | None], *keepers: Keeper) -> None:
         self.keepers = keepers
@@ -50,37 +50,37 @@ class SourceThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the agents, and wait until that is done."""
+        """Stop following, and wait up to five seconds for the thread."""
         self._stopping.set()
         self._thread.join(5)
 
     def drain(self) -> list[Any]:
-        """What arrived since the last call."""
+        """Return the frames that arrived since the last call."""
         return self._frames.take()
 
     def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
-        """Hand on what the app has taken in."""
+        """Pass the frames that the app has folded to the keepers."""
         now = steady()
         for keeper in self.keepers:
             keeper.take(frames, cluster, now)
 
     def failure(self) -> str | None:
-        """Why there will be no frames any more."""
+        """Return why there will be no more frames; empty if there may be."""
         return self._failure
 
     def rejected(self) -> dict[str, int]:
-        """What was received and could not be read, with how often."""
+        """Return the kinds of rejected and dropped messages, with their counts."""
         dropped = (
             {"the screen stood still for too long": self._frames.dropped} if self._frames.dropped else {}
         )
         return {**(self._source.rejected if self._source else {}), **dropped}
 
     def notes(self) -> list[str]:
-        """What a person should know of the source itself, a line each."""
+        """Return notes on the source itself for the user, one per line."""
         return self._source.notes if self._source else []
 
     def ask(self, what: str, agents: Sequence[str], interval_ms: int | None = None) -> Broadcast:
-        """Ask these agents for something; their answers come as frames, who answered is counted."""
+        """Send a request to these agents. Their answers arrive as frames, and the result counts the replies."""
         asking = Broadcast(wire.Request(what, interval_ms), agents)
         self._asked.append(asking)
         return asking
@@ -95,7 +95,7 @@ class SourceThread:
                     self._stopping.wait(POLL)
         except UserError as error:
             self._failure = str(error)
-        except Exception as error:  # noqa: BLE001 - the app must hear of it, or it would wait for ever
+        except Exception as error:  # noqa: BLE001 - the app must learn of it, or it would wait for ever
             self._failure = f"following the run failed: {type(error).__name__}: {error}"
 
     def _follow(self, source: LiveSource) -> None:

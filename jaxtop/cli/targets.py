@@ -1,4 +1,4 @@
-"""What commands that look at a cluster share: their arguments, and the way from these to a source."""
+"""The arguments that select a cluster, and how they become a source; shared by several commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say what to look at."""
+    """Add the arguments that select a cluster."""
     ports = discovery.PORTS_TRIED
     parser.add_argument(
         "target",
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def open_source(arguments: argparse.Namespace) -> LiveSource:
-    """The live source of what the arguments name."""
+    """Return the live source for the targets in the arguments."""
     if not (arguments.target or arguments.hostfile):
         _name_the_newest()
     try:
@@ -51,7 +51,7 @@ def open_source(arguments: argparse.Namespace) -> LiveSource:
 
 
 def _name_the_newest() -> None:
-    """Say which run is taken where none is named and there are several."""
+    """Print which run is chosen if none is named and there are several."""
     runs = ls.live_runs()
     if len(runs) > 1:
         newest = f"{legible(runs[0]['name'] or 'one without a name')} ({runs[0]['id']})"
@@ -71,5 +71,5 @@ _WHY = {
 
 
 def why(link: Link) -> str:
-    """Why nobody has been met at an address, and what to do."""
+    """Return why no agent was found at an address, and what to do."""
     return _WHY.get(link.state, link.state)

@@ -1,4 +1,4 @@
-"""The terminal that an app needs, and how an app ends."""
+"""Check the terminal for an app, and run the app on it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Terminals that cannot place a cursor: editors' shells, logs of CI.
+# Terminals that cannot position the cursor: shells in editors, CI logs.
 _DUMB = ("dumb", "unknown")
 CRASHED = 1
 
 
 def need(instead: str) -> None:
-    """`UserError` where an app cannot be shown; `instead` says what works there."""
+    """Raise `UserError` if an app cannot be shown; `instead` says what to use."""
     why_not = _why_not()
     if why_not is not None:
         raise UserError(f"{why_not}; {instead}")
 
 
 def is_there() -> bool:
-    """Whether there is a screen to draw on, and a keyboard."""
+    """Return whether there is a terminal to draw on and to read keys from."""
     return _why_not() is None
 
 
@@ -40,7 +40,7 @@ def _why_not() -> str | None:
 
 
 def show(app: App[Result]) -> Result | None:
-    """Run an app until the person leaves it; what it returns. A crash is an error, with its own status."""
+    """Run an app until the user leaves it and return its result. A crash raises an error with its own status."""
     result = app.run()
     if app.return_code:
         raise UserError("the app failed; what is above says where", CRASHED)

@@ -1,4 +1,4 @@
-"""Words of others on a terminal; sizes and times as people write them."""
+"""Print text from elsewhere on a terminal, and format and parse sizes and times."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jaxtop.names import legible
 
 __all__ = ["amount", "duration", "legible", "length", "size"]
 
-# A file that holds less than this is not worth a name.
+# The smallest size of a file that the user may set.
 LEAST = 100_000
 
 
 def size(count: int) -> str:
-    """Bytes as people say them."""
+    """Format a number of bytes, such as 1.5 GB."""
     amount, unit = float(count), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if amount < 1000:
@@ -24,13 +24,13 @@ def size(count: int) -> str:
 
 
 def length(seconds: float) -> str:
-    """A time that passed, as 0:01:20."""
+    """Format a duration as 0:01:20."""
     whole = int(seconds)
     return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
 
 
 def amount(text: str, least: int = LEAST) -> int:
-    """Bytes that a person typed: 500k, 100M, 2G, 1.5GB."""
+    """Parse a number of bytes: 500k, 100M, 2G, 1.5GB."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
     count = int(float(found[1]) * 1000 ** ("", *"kmgt").index(found[2])) if found else 0
     if count < least:
@@ -39,7 +39,7 @@ def amount(text: str, least: int = LEAST) -> int:
 
 
 def duration(text: str) -> float:
-    """Seconds that a person typed: 90, 90s, 15m, 2h, 1d."""
+    """Parse a duration in seconds: 90, 90s, 15m, 2h, 1d."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip().lower())
     seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]] if found else 0.0
     if not seconds > 0:

@@ -212,7 +212,7 @@ def _scan(path: Path, content: mmap.mmap, index: Index) -> None:
             if at == resumed and code == _DATA_END and index.is_finished_by_word:
                 break  # the previous end: a writer is overwriting it, and writes its first byte last
             index.corrupt += 1
-            # The length of a chunk that lacks bytes points into the next one, which begins before this offset.
+            # The length of a chunk that lacks bytes leads into the next one, which begins before this offset.
             at = chunks.find(content, index.visited + 1)
             if at < 0:
                 at = size  # nothing after this can be read, now or later

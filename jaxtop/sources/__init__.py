@@ -1,4 +1,4 @@
-"""Where frames come from: the live cluster, recordings of it; and what records them."""
+"""Sources of frames: the live cluster and recordings of it; and the recorder."""
 
 from jaxtop.sources.live import LiveSource
 from jaxtop.sources.recorder import SessionRecorder

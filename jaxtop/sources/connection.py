@@ -1,4 +1,4 @@
-"""What is known of the way to one address: told by the transport, and by probes where that does not say."""
+"""The state of the connection to one address, from the transport or, where that says nothing, from probes."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from jaxtop.sources.descriptors import Descriptors
 
 FIRST_PROBE_AFTER = 1.0
-# An address where nobody answers is tried again after a tenth of the time that this has lasted.
+# An address that does not answer is probed again after a tenth of the time since it stopped answering.
 SOONEST_PROBE, RAREST_PROBE, SHARE_OF_ABSENCE = 1.0, 60.0, 0.1
-# ZeroMQ gives up for good on a peer that said no; but the key may be listed there later.
+# ZeroMQ never retries a peer that refused the key, but the peer may admit the key later.
 RETRY_REFUSED_AFTER = 5.0
-# Nobody is to be dialled in these states.
+# The transport does not connect in these states.
 AWAY = frozenset({"closed", "dead", "unreachable"})
 
 
-def _as_found(state: str, *, is_hung_up: bool) -> str:  # noqa: ARG001 - the signature of a judge
+def _as_found(state: str, *, is_hung_up: bool) -> str:  # noqa: ARG001 - has the signature of a judge
     return state
 
 
 class Connection:
-    """The states are those of `wire.Link`; methods return the state when it changed.
+    """The connection to one address. The states are those of `wire.Link`; methods return a changed state.
 
     Args:
         endpoint: The address.
-        descriptors: What probes may open.
-        is_process_gone: Whether this machine knows that the process has ended.
-        judge: Makes of a state what the address proves: see `jaxtop.sources.evidence`.
-        is_of_process: Whether the states are those of one process: then `closed` means that it has ended, and
-            who answers later is somebody else until the process itself is heard.
+        descriptors: The file descriptors that probes may use.
+        is_process_gone: Returns whether this machine knows that the process has ended.
+        judge: Turns a state into what the address proves: see `jaxtop.sources.evidence`.
+        is_of_process: Whether the states are those of one process. Then `closed` means that it has ended, and
+            a later answer comes from another process until the process itself is heard.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class Connection:
     ) -> None:
         self.endpoint = endpoint
         self.state = ""
-        # The last probe was greeted: whoever is there speaks ZeroMQ.
+        # The last probe was greeted: a ZeroMQ peer listens there.
         self.is_greeted = False
-        # Somebody answers where a process was found to be gone; it is the same one only if it says so.
+        # A peer answers at the address of an ended process. It is the same process only if it says so.
         self.is_taken = False
         self._descriptors = descriptors
         self._is_process_gone = is_process_gone
@@ -68,9 +68,9 @@ class Connection:
         self._retry_due: float | None = None
 
     def become(self, state: str) -> str | None:
-        """Take on a state."""
+        """Change to a state."""
         if state in ("refused", "deaf", "silent") and (self._is_over or self._is_process_gone()):
-            state = "closed"  # somebody else answers where ours was
+            state = "closed"  # another process answers at this address
         if state in ("up", "refused", "dead"):
             self._settle()
         if self.state in (state, "dead") or (self._is_over and state == "unreachable"):
@@ -79,7 +79,7 @@ class Connection:
         return state
 
     def change(self, what: str, now: float) -> str | None:
-        """Take in what the transport noticed."""
+        """Process a change that the transport reported."""
         if what == changes.UP:
             self._settle()
             self.is_taken = self._is_over
@@ -94,7 +94,7 @@ class Connection:
         return None
 
     def speaks(self) -> str | None:
-        """Take in that the agent itself was heard over this connection."""
+        """Note that the agent itself was heard over this connection."""
         return self.become("up") if self.is_taken or self.state == "connecting" else None
 
     @property
@@ -102,17 +102,17 @@ class Connection:
         return self._is_of_process and self.state == "closed"
 
     def pace(self, now: float) -> float:
-        """The seconds until an address where nobody answers is tried again."""
+        """Return the seconds until an address that does not answer is probed again."""
         absent = 0.0 if self._away_since is None else now - self._away_since
         return min(max(SOONEST_PROBE, absent * SHARE_OF_ABSENCE), RAREST_PROBE)
 
     def probe_by(self, due: float) -> None:
-        """Have a probe begin then, unless there is one."""
+        """Schedule a probe at `due`, unless one is scheduled or under way."""
         if self._probe is None and self._probe_due is None:
             self._probe_due = due
 
     def overdue(self, now: float) -> float | None:
-        """For how long a probe should have begun; None where none is due."""
+        """Return for how long a probe has been due; None if none is due."""
         if self._probe is not None or self._probe_due is None or now < self._probe_due:
             return None
         return now - self._probe_due
@@ -123,9 +123,9 @@ class Connection:
         return self._probe is not None
 
     def advance(self, now: float) -> str | None:
-        """Begin a probe when one is due, move it on, and learn from it."""
+        """Begin a probe that is due, advance it, and use its outcome."""
         if self.state == "connecting":
-            # ZeroMQ says nothing of packets into the void, and knocks there for minutes.
+            # ZeroMQ does not report packets that are lost, and retries for minutes.
             self.probe_by(now + FIRST_PROBE_AFTER)
         self._begin(now)
         if self._probe is None or (outcome := self._probe.advance(now)) is None:
@@ -142,7 +142,7 @@ class Connection:
         if self.overdue(now) is None:
             return
         if self._descriptors.take(1):
-            with suppress(OSError):  # others have taken what was left
+            with suppress(OSError):  # other code has taken the last descriptors
                 self._probe = ReachabilityCheck(self.endpoint, now)
 
     @property
@@ -152,32 +152,32 @@ class Connection:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether there is nothing to be done until the transport notices something."""
+        """Whether there is nothing to do until the transport reports a change."""
         is_decided = self._probe is None and self._probe_due is None and self._retry_due is None
         return is_decided and self.state != "connecting"
 
     def sleeps_until(self) -> float | None:
-        """Until when nothing is to be done here; None if that is not known."""
+        """Return the time until which there is nothing to do; None if unknown."""
         if self._probe is not None or self._retry_due is not None or self.state == "connecting":
             return None
         return self._probe_due
 
     def is_retry_due(self, now: float) -> bool:
-        """Whether it is time to knock again where we were refused; once a time."""
+        """Return whether a retry after a refusal is due; true once per refusal."""
         if self._retry_due is None or now < self._retry_due:
             return False
         self._retry_due = None
         return True
 
     def wait_with(self, poller: zmq.Poller) -> bool:
-        """Let the probe wake this poller; whether there is one."""
+        """Let the probe wake this poller; return whether there is one."""
         if self._probe is None:
             return False
         poller.register(self._probe.fileno(), zmq.POLLOUT if self._probe.wants_write else zmq.POLLIN)
         return True
 
     def close(self) -> None:
-        """Give up the probe under way."""
+        """Cancel the probe under way."""
         if self._probe is not None:
             self._probe.close()
             self._probe = None
@@ -189,15 +189,15 @@ class Connection:
 
     def _meaning(self, outcome: str) -> str | None:
         if outcome == outcomes.SILENT and self._is_process_gone():
-            # A forked child may hold a dead parent's socket open, which then looks like a stopped process.
+            # A forked child may hold a dead parent's socket open, which looks like a stopped process.
             return outcomes.CLOSED
         was_stopped, self._was_stopped = self._was_stopped, outcome == outcomes.SILENT
         is_hung_up = outcome == outcomes.HUNG_UP
         if outcome != outcomes.GREETS:
             return self._judge(outcomes.CLOSED if is_hung_up else outcome, is_hung_up=is_hung_up)
         if was_stopped:
-            # No handshake works with a stopped process: only one that fails from here on tells of its Python.
+            # No handshake works with a stopped process. Only a later failure says something about its Python.
             self._failure = ""
-        # It runs, so it is our handshake that fails: for want of the key, or because Python does not answer.
+        # The process runs, so the handshake fails: the key is not listed, or Python does not answer.
         found = {changes.OTHER_KEY: "refused", changes.NO_ANSWER: "deaf"}.get(self._failure)
         return self._judge(found, is_hung_up=False) if found else None

@@ -1,4 +1,4 @@
-"""How many file descriptors connections may still take: the rest of the process needs some, too."""
+"""The file descriptors left for connections: the rest of the process needs some, too."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import resource
 import time
 from contextlib import suppress
 
-# Left for files, the terminal and the sockets that every viewer has.
+# Reserved for files, the terminal and the sockets that every viewer has.
 RESERVE = 16
 RECOUNT_AFTER = 0.05
-# Enough for thousands of hosts, and listed in a millisecond.
+# Enough for thousands of hosts, and still listed in a millisecond.
 ENOUGH = 16_384
 
 
 class Descriptors:
-    """Counts what is open; between two counts it remembers what was taken."""
+    """A count of open descriptors, with those taken and given back since the last count."""
 
     def __init__(self) -> None:
         self._left = 0
@@ -23,12 +23,12 @@ class Descriptors:
 
     @property
     def limit(self) -> int:
-        """The most that this process may have open."""
+        """The most descriptors that this process may have open."""
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         return ENOUGH if soft == resource.RLIM_INFINITY else soft
 
     def take(self, count: int) -> bool:
-        """Whether so many more may be opened now."""
+        """Reserve `count` descriptors; return whether they are available."""
         now = time.monotonic()
         if self._left < count and now - self._counted_at >= RECOUNT_AFTER:
             self._counted_at = now
@@ -39,12 +39,12 @@ class Descriptors:
         return True
 
     def give(self, count: int) -> None:
-        """Take in that so many were closed."""
+        """Note that `count` descriptors were closed."""
         self._left += count
 
 
 def raise_limit() -> None:
-    """Allow this process as many descriptors as its user may have, up to what is enough."""
+    """Raise the limit of this process to what its user may have, up to `ENOUGH`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -54,6 +54,6 @@ def raise_limit() -> None:
 
 def _open() -> int:
     try:
-        return len(os.listdir("/dev/fd"))  # noqa: PTH208 - names alone: a Path each would cost ten times as much
+        return len(os.listdir("/dev/fd"))  # noqa: PTH208 - only names: a Path each would cost ten times as much
     except OSError:
-        return 0  # a system that does not list them: the limit alone counts
+        return 0  # some systems do not list them: then only the limit counts

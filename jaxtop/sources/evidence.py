@@ -1,7 +1,7 @@
-"""What an address proves of a process that does not answer there.
+"""What an address proves about a process that does not answer there.
 
-A shut door proves that the process behind it has ended only where the door is its own. Addresses come from
-rosters: they may be another machine's loopback, behind a tunnel, or reused in another network.
+A closed port proves that the process has ended only if the address is its own. Addresses come from rosters:
+they may be another machine's loopback, behind a tunnel, or reused in another network.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOOPBACK = ("127.", "[::1]", "localhost")
 
 @dataclass
 class Door:
-    """Where an agent is looked for, and whether it was ever heard there."""
+    """The address where an agent is expected, and whether it was ever heard there."""
 
     who: wire.Hello | wire.Peer
     endpoint: str
@@ -32,16 +32,16 @@ class Door:
 
     @property
     def is_own(self) -> bool:
-        """Whether the agent serves at this very address: no tunnel, and no other machine's loopback."""
+        """Whether the agent itself listens at this address: no tunnel, and no other machine's loopback."""
         is_loopback = self.host.startswith(_LOOPBACK)
         return self.endpoint == self.who.telemetry and (not is_loopback or _is_this_machine(self.who))
 
     def is_beside(self, other: Door) -> bool:
-        """Whether another agent of the same machine was heard at the same host's address."""
+        """Return whether the other agent, of the same machine, was heard at the same host's address."""
         return other.is_met and other.is_own and other.host == self.host and other.who.boot == self.who.boot
 
     def is_gone(self) -> bool | None:
-        """Whether its process has ended; None where this machine cannot tell."""
+        """Return whether its process has ended; None if this machine cannot tell."""
         place, started = (
             processes.Namespace(self.who.boot, self.who.pid_namespace),
             self.who.process_started_ticks,
@@ -52,12 +52,12 @@ class Door:
 
 
 def judged(door: Door, state: str, *, is_hung_up: bool, has_neighbour: bool) -> str:
-    """The state of a process at whose door this state was found; `unreachable` where that proves nothing.
+    """Return the state of a process whose address is in this state; `unreachable` if that proves nothing.
 
     Args:
-        door: Where it is looked for.
-        state: What was found: closed, silent, deaf, refused or unreachable.
-        is_hung_up: Whether a connection was made and ended at once, as forwarders do when nobody is behind.
+        door: The address where the process is expected.
+        state: The state of the address: closed, silent, deaf, refused or unreachable.
+        is_hung_up: Whether a connection was accepted and closed at once, as forwarders without a target do.
         has_neighbour: Whether another agent of its machine was heard at the same host's address.
     """
     if state == "closed":

@@ -1,4 +1,4 @@
-"""The live cluster: follows every agent of the runs that the seeds lead to."""
+"""The live source: follow every agent of the runs that the seeds lead to."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 QUEUE = 10_000
 BATCH = 2_000
-# While fewer processes are up than the run has: one of its agents is asked again for the others' addresses,
-# ever more rarely while that does not help.
+# While fewer processes are up than the run has, ask one of its agents again for the others' addresses. The
+# interval grows with the time for which processes have been missing.
 ROSTER_AGAIN_AFTER, RAREST_ROSTER, SHARE_OF_LACK = 2.0, 30.0, 0.1
 IDLE_STEP = 0.25
 PROBING_STEP = 0.05
@@ -37,7 +37,7 @@ REST = 0.02
 
 @dataclass
 class _Run:
-    """A run, and when its roster is to be asked for again."""
+    """A run, and the time of its next roster request."""
 
     process_count: int | None = None
     lacks_since: float = 0.0
@@ -45,10 +45,10 @@ class _Run:
 
 
 class LiveSource:
-    """Frames of live agents, and of what becomes of the connections to them.
+    """Frames from live agents, and frames on the state of the connections to them.
 
-    Everything happens on the thread that calls `poll`, which is to be called often: a viewer that does not
-    take its messages loses them.
+    All work happens on the thread that calls `poll`. Call it often: a viewer that does not take its messages
+    loses them.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LiveSource:
         )
         self._seeking = Seeking(self._descriptors, self._questions, partial(self._say, ""), self._found)
         self._peers = Peers(self._telemetry, self._descriptors, self._say)
-        # As many processes were up as each run has, when so many links had been told.
+        # The value of `Peers.changes` at which every run had all its processes up.
         self._rosters_complete: int | None = None
         self._runs: dict[str, _Run] = {}
         self._sequence: dict[tuple[str, str], int] = {}
@@ -83,23 +83,23 @@ class LiveSource:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every address has answered, or has a reason not to."""
+        """Whether every address has answered or has a known reason not to."""
         states = [peer.telemetry.state for peer in self._peers]
         return self._seeking.is_settled and "connecting" not in states
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know of the source itself, a line each."""
+        """Notes on the source itself for the user, one per line."""
         count = self._peers.without_descriptor
         limit = self._descriptors.limit
         who = f"{count} agents are" if count > 1 else "1 agent is"
         return [f"{who} not followed: this process may open only {limit} files (ulimit -n)"] if count else []
 
     def poll(self, timeout: float) -> list[wire.Frame]:
-        """Frames that have arrived, waiting for the first at most so long."""
+        """Return the frames that have arrived; wait for the first for at most `timeout` seconds."""
         if not self._out:
             self._wait(timeout)
-        # One time for all that comes together: frames stand in the order of their times.
+        # Frames of one poll share one time, so that frames are in the order of their times.
         now = self._now = self._clock()
         for parts in self._telemetry.take(BATCH):
             self._take(parts, now)
@@ -113,7 +113,7 @@ class LiveSource:
         return out
 
     def request(self, agent: str, request: wire.Request, done: Callable[[wire.Reply | None], None]) -> None:
-        """Ask an agent for something; `done` hears of it in a later `poll`, or None if no answer came."""
+        """Send a request to an agent; a later `poll` calls `done` with the reply, or None if none came."""
         peer = self._peers.get(agent)
         if peer is None:
             done(None)
@@ -126,7 +126,7 @@ class LiveSource:
         self._questions.ask(peer.requests, request, self._clock(), answered)
 
     def close(self) -> None:
-        """Leave."""
+        """Close all connections."""
         self._peers.close()
         self._seeking.close()
         self._questions.close()
@@ -158,7 +158,7 @@ class LiveSource:
             self._pass_on(frame)
 
     def _see_gap(self, frame: wire.Frame) -> None:
-        """Ask for the whole state where messages of an agent are missing."""
+        """Ask an agent for its full state if messages from it are missing."""
         key = (frame.agent, frame.kind)
         last = self._sequence.get(key)
         self._sequence[key] = frame.sequence
@@ -242,7 +242,7 @@ class LiveSource:
                 )
 
     def _found(self, typed: str, frames: list[wire.Frame]) -> str | None:
-        """Take in the answer of an agent behind a typed address; returns the agent."""
+        """Process the answer of an agent at a typed address; return the agent."""
         for frame in frames:
             if frame.kind == "roster":
                 self._reach_through(typed, frame)
@@ -251,7 +251,7 @@ class LiveSource:
         return None
 
     def _reach_through(self, typed: str, frame: wire.Frame) -> None:
-        """Follow the agent behind a typed address at that address: it may stand behind a tunnel."""
+        """Follow the agent that answered at a typed address at that address: it may be behind a tunnel."""
         try:
             roster = wire.decode("roster", frame.raw)
         except wire.Unreadable:
@@ -262,7 +262,7 @@ class LiveSource:
                 self._peers.follow(listed, f"{host}:{port}", typed)
 
     def _forget(self) -> None:
-        """Keep nothing of agents that are followed no more."""
+        """Discard what is stored about agents that are no longer followed."""
         for peer in self._peers.let_go:
             for kind in wire.KINDS:
                 self._sequence.pop((peer.agent, kind), None)
@@ -271,7 +271,7 @@ class LiveSource:
         self._peers.let_go.clear()
 
     def _say(self, agent: str, message: wire.Message) -> None:
-        """Put a frame of our own into the stream."""
+        """Add a frame made by this viewer to the stream."""
         self._out.append(
             wire.Frame(self._now, agent, wire.kind_of(message), wire.LOCAL_SEQUENCE, wire.encode(message))
         )

@@ -1,4 +1,4 @@
-"""The agents that are followed: the connection to each, and what becomes of it."""
+"""The agents that are followed, and the state of the connection to each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from jaxtop.sources.descriptors import Descriptors
     from jaxtop.transport import Subscriber
 
-# A process that is over is looked for again, because it may only have been cut off; but not for ever, and not
-# where there are many.
+# An ended process is tried again, because it may only have been cut off. At most `MOST_OVER` are followed, and
+# all but the latest `FEWEST_OVER` of them for at most `OVER_KEPT` seconds.
 MOST_OVER, FEWEST_OVER, OVER_KEPT, TIDY_EVERY = 256, 16, 3600.0, 10.0
-# Agents that are looked for no more, by their ids: rosters may list them for as long as the run lasts.
+# The number of dropped agent ids that are remembered: rosters may list these agents until the run ends.
 MOST_DROPPED = 10_000
 
 
@@ -44,12 +44,12 @@ class Peer:
 
 
 class Peers:
-    """Follows agents over one subscription, and tells what becomes of each connection.
+    """Follow agents over one subscription, and report the state of each connection.
 
     Args:
         telemetry: The subscription.
-        descriptors: What connections and probes may open.
-        say: Tells of the link to an agent.
+        descriptors: The file descriptors that connections and probes may use.
+        say: Reports the link to an agent.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Peers:
         self._telemetry, self._descriptors, self._say = telemetry, descriptors, say
         self._peers: dict[str, Peer] = {}
         self._at_endpoint: dict[str, Peer] = {}
-        # Those whose connections have something to be done, and when those that are away are tried again.
+        # Peers whose connections have work to do, and the times at which the others are tried again.
         self._restless: dict[str, Peer] = {}
         self._asleep: list[tuple[float, str]] = []
         self._dropped: dict[str, None] = {}
         self._tidy_due = 0.0
         self._now = 0.0
-        # How many links were told, and who was let go since somebody asked.
+        # The number of links reported, and the peers dropped since the caller last cleared the list.
         self.changes = 0
         self.let_go: list[Peer] = []
 
@@ -76,16 +76,16 @@ class Peers:
 
     @property
     def without_descriptor(self) -> int:
-        """How many are not followed for want of file descriptors."""
+        """The number of agents that are not followed because file descriptors ran out."""
         return sum(
             peer.telemetry.wants_dial and not peer.is_dialled and peer.telemetry.state == "connecting"
             for peer in self._restless.values()
         )
 
-    # Who is followed
+    # Following
 
     def meet(self, who: wire.Hello | wire.Peer) -> Peer | None:
-        """The agent of this hello or listing, followed from now on; None if it is known to be gone."""
+        """Return the agent of this hello or listing and follow it; None if it is known to be gone."""
         return self._peers.get(who.agent) or self.follow(who, *self._way_to(who))
 
     def follow(self, who: wire.Hello | wire.Peer, telemetry: str, requests: str) -> Peer | None:
@@ -96,7 +96,7 @@ class Peers:
         door = Door(who, telemetry, is_met=speaks)
         before = self._at_endpoint.get(telemetry)
         if before is not None and not speaks and before.telemetry.state == "up":
-            # Another agent serves this address. The listing is older, or else its hello is on its way.
+            # Another agent serves this address. The listing is outdated, or the agent's hello is on its way.
             self._drop(who.agent)
             state = judged(door, "closed", is_hung_up=True, has_neighbour=before.door.is_own)
             self._say(who.agent, wire.Link(state, telemetry))
@@ -106,7 +106,7 @@ class Peers:
         connection = Connection(telemetry, self._descriptors, lambda: bool(door.is_gone()), judge)
         peer = self._peers[who.agent] = Peer(who.agent, requests, door, connection)
         self._restless[who.agent] = self._at_endpoint[telemetry] = peer
-        if before is not None:  # it was started again at the address of another, over the same connection
+        if before is not None:  # a new agent at the address of another uses the same connection
             peer.is_dialled = before.is_dialled
             is_proof = before.door.is_met or before.door.is_own
             self._tell(before, before.telemetry.become("closed" if is_proof else "unreachable"))
@@ -115,13 +115,13 @@ class Peers:
         return peer
 
     def is_dead(self, agent: str) -> None:
-        """Take in that the process of this agent has ended, by what its own machine says."""
+        """Note that the process of this agent has ended, according to its own machine."""
         peer = self._peers.get(agent)
         if peer is not None:
             self._tell(peer, peer.telemetry.become("dead"))
 
     def _way_to(self, who: wire.Hello | wire.Peer) -> tuple[str, str]:
-        """Where to follow an agent: at its own address, or behind the tunnel over which it was just heard."""
+        """Return the addresses of an agent: its own, or those of the tunnel over which it was heard."""
         if isinstance(who, wire.Hello) and who.telemetry not in self._at_endpoint:
             port = who.telemetry.rpartition(":")[2]
             for peer in self._peers.values():
@@ -134,7 +134,7 @@ class Peers:
         return judged(door, state, is_hung_up=is_hung_up, has_neighbour=has_neighbour)
 
     def _let_go(self, peer: Peer) -> None:
-        """Look for an agent no more."""
+        """Stop following an agent."""
         peer.telemetry.close()
         self._peers.pop(peer.agent, None)
         self._restless.pop(peer.agent, None)
@@ -150,10 +150,10 @@ class Peers:
         if len(self._dropped) > MOST_DROPPED:
             del self._dropped[next(iter(self._dropped))]
 
-    # What is heard and noticed
+    # Messages and changes
 
     def hear(self, frame: wire.Frame) -> None:
-        """Take in that an agent was heard over its connection."""
+        """Note that an agent was heard over its connection."""
         peer = self._peers.get(frame.agent)
         if peer is None:
             return
@@ -163,7 +163,7 @@ class Peers:
             peer.over_since = peer.over_since or self._now
 
     def take_changes(self, now: float) -> None:
-        """Take in what the transport noticed."""
+        """Process the changes that the transport reported."""
         self._now = now
         for change in self._telemetry.changes():
             peer = self._at_endpoint.get(change.endpoint)
@@ -172,7 +172,7 @@ class Peers:
                 self._tell(peer, peer.telemetry.change(change.what, now))
 
     def advance(self, now: float) -> None:
-        """Move on what is under way, and begin what is due."""
+        """Advance the probes under way, and begin what is due."""
         self._now = now
         while self._asleep and self._asleep[0][0] <= now:
             _, agent = heappop(self._asleep)
@@ -185,12 +185,12 @@ class Peers:
             self._tidy(now)
 
     def wait_with(self, poller: zmq.Poller) -> bool:
-        """Let probes wake this poller; whether there is one."""
+        """Let probes wake this poller; return whether there is one."""
         probing = [peer.telemetry.wait_with(poller) for peer in self._restless.values()]
         return any(probing)
 
     def close(self) -> None:
-        """Give up all."""
+        """Cancel all probes."""
         for peer in self:
             peer.telemetry.close()
 
@@ -208,7 +208,7 @@ class Peers:
             heappush(self._asleep, (until, peer.agent))
 
     def _dial(self, peer: Peer) -> None:
-        """Have ZeroMQ keep the connection up; not where nobody answers, because it would knock for ever."""
+        """Connect or disconnect the peer. ZeroMQ would retry for ever at an address that does not answer."""
         wants = peer.telemetry.wants_dial
         if wants == peer.is_dialled:
             return
@@ -217,11 +217,11 @@ class Peers:
             peer.is_dialled = False
         elif self._descriptors.take(1):
             peer.is_dialled = self._telemetry.connect(peer.endpoint)
-            if not peer.is_dialled:  # that is no address
+            if not peer.is_dialled:  # not a valid address
                 self._tell(peer, peer.telemetry.become("unreachable"))
 
     def _tidy(self, now: float) -> None:
-        """Let go of processes that were over long ago, and of the oldest where there are too many."""
+        """Drop processes that ended long ago, and the oldest if there are too many."""
         over = sorted((peer.over_since, agent) for agent, peer in self._peers.items() if peer.over_since)
         many = len(over) - MOST_OVER
         for i, (since, agent) in enumerate(over[: max(0, len(over) - FEWEST_OVER)]):

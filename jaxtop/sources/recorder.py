@@ -1,4 +1,4 @@
-"""Records what is being folded: frames as they came, and keyframes, so that any moment opens at once."""
+"""Record what is folded: the frames as received, and keyframes, so that any moment opens quickly."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster
     from jaxtop.wire import Frame
 
-# To open a recording somewhere is to fold so much at most; and a keyframe is no larger than what it saves.
+# Opening a moment folds about this much at most, and a keyframe is no larger than the frames it replaces.
 FRAMES_BETWEEN, BYTES_BETWEEN = 1_000, 4 << 20
 SECONDS_BETWEEN = 10.0
-# What a keyframe tells of the time since the one before.
+# The most bins in a keyframe's summary of the time since the previous one.
 MOST_BINS = 64
 
 
 class SessionRecorder:
-    """Puts the frames of one cluster, and that cluster itself now and then, onto a tape."""
+    """Write the frames of one cluster to a recording, and the cluster itself at intervals."""
 
     def __init__(self, tape: RecordingWriter) -> None:
         self.tape = tape
@@ -32,9 +32,9 @@ class SessionRecorder:
         self._at: float | None = None
 
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
-        """Record frames that the cluster has just taken in."""
+        """Record frames that the cluster has just folded."""
         if self._last is None and self._at is None and cluster.changes > len(frames):
-            # It has taken in others before; these are in it, too. What waits to be taken in is later.
+            # The cluster has folded earlier frames. The keyframe covers them and these; queued frames are later.
             self._put_keyframe(cluster, frames[-1].at if frames else now)
         elif frames:
             self.tape.write(frames)
@@ -46,7 +46,7 @@ class SessionRecorder:
             self._put_keyframe(cluster, self._at)
 
     def finish(self, cluster: Cluster) -> None:
-        """End the recording; one more keyframe tells what happened since, in whichever file is the last."""
+        """End the recording. A last keyframe summarises the time since the previous one, in the last file."""
         try:
             if self._at is not None:
                 self._put_keyframe(cluster, self._at)
@@ -63,8 +63,8 @@ class SessionRecorder:
     def _put_keyframe(self, cluster: Cluster, at: float) -> None:
         overview = self._observer.take(cluster).coarser(MOST_BINS)
         happened = {"bins": overview.bins, "events": overview.events}
-        # The first of a file has the windows, too: later ones point to those that the file has by then.
-        # Put into messages on the tape's thread: of a thousand hosts that takes too long for a key to wait.
+        # The first keyframe of a file contains the windows. Later ones point to windows already in the file.
+        # The writing thread makes the messages: for a thousand hosts that would delay keys for too long.
         state = keyframe.messages(cluster.frozen(), at, has_windows=self.tape.wants_keyframe)
         self.tape.write_keyframe(Keyframe(at, state, happened))
         self._last, self._frames, self._bytes = at, 0, 0

@@ -1,4 +1,4 @@
-"""Questions to agents that are under way."""
+"""Requests to agents, sent without waiting for the replies."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from jaxtop.transport.client import LinkChange
 
 ANSWER_WITHIN = 4.0
-# More wait for their turn: each takes a socket with its monitor, and a handshake.
+# Further requests wait in a queue: each needs a socket with its monitor, and a handshake.
 MOST_OPEN, DESCRIPTORS_EACH = 256, 6
 
 
 class Answered(Protocol):
-    """What to do with an answer: the reply, None if none came, and the messages that came with it."""
+    """A callback for an answer: the reply, or None if none came, and the messages that came with it."""
 
     def __call__(self, reply: wire.Reply | None, frames: list[wire.Frame], /) -> None: ...
 
@@ -37,7 +37,7 @@ class _Asked:
     answered: Answered
     noticed: Callable[[LinkChange], None]
     also: list[Answered] = field(default_factory=list)
-    # Once it is its turn.
+    # Set when the request is sent.
     socket: Question | None = None
     until: float = 0.0
 
@@ -47,7 +47,7 @@ def _ignore(_: LinkChange) -> None:
 
 
 class RequestPool:
-    """Asks, waits for none of the answers, and hands over those that have come."""
+    """Requests under way. Nothing waits for replies; `take` passes on those that have arrived."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class RequestPool:
         answered: Answered,
         noticed: Callable[[LinkChange], None] = _ignore,
     ) -> None:
-        """Ask; the same question to the same agent is not asked twice at a time, but all hear the reply."""
+        """Send a request. An equal request to the same agent under way is shared, and both get the reply."""
         for each in (*self._open, *self._waiting):
             if each.endpoint == endpoint and each.request == request:
                 each.also.append(answered)
@@ -82,14 +82,14 @@ class RequestPool:
         self._begin(now)
 
     def wait_with(self, poller: zmq.Poller) -> None:
-        """Let answers wake this poller."""
+        """Let replies wake this poller."""
         for each in self._open:
             if each.socket is not None:
                 poller.register(each.socket.socket, zmq.POLLIN)
                 poller.register(each.socket.monitor, zmq.POLLIN)
 
     def take(self, now: float) -> None:
-        """Hand over what has come, give up what is overdue, and ask what waited for its turn."""
+        """Pass on replies, give up overdue requests, and send requests from the queue."""
         for each in list(self._open):
             if each.socket is None:
                 continue
@@ -103,7 +103,7 @@ class RequestPool:
         self._begin(now)
 
     def close(self) -> None:
-        """Give up all."""
+        """Cancel all requests."""
         for each in self._open:
             if each.socket is not None:
                 each.socket.close()
@@ -116,7 +116,7 @@ class RequestPool:
             raw = wire.encode(asked.request)
             try:
                 asked.socket = Question(self._context, self._keys, self._server, asked.endpoint, raw)
-            except zmq.ZMQError as error:  # that is no address, or others have taken the descriptors
+            except zmq.ZMQError as error:  # not a valid address, or no descriptors are left
                 reply = wire.Reply(asked.request.what, error=f"has no address that can be asked: {error}")
                 for each in (asked.answered, *asked.also):
                     each(reply, [])
@@ -128,11 +128,11 @@ class RequestPool:
         reply, frames = self._read(parts, now)
         asked.answered(reply, frames)
         for also in asked.also:
-            also(reply, [])  # the messages were handed over already
+            also(reply, [])  # the messages were already passed on
 
     def _read(self, parts: list[bytes], now: float) -> tuple[wire.Reply | None, list[wire.Frame]]:
         if parts and (not parts[0] or parts[0].decode("ascii", "replace") in wire.KINDS):
-            return None, []  # figures: that port is not the one for questions, as may be where none was typed
+            return None, []  # figures: without a typed port, this may be the telemetry port
         try:
             reply = wire.decode_as(wire.Reply, parts[0]) if parts else None
             frames = [wire.unpack(parts[i : i + 3], now) for i in range(1, len(parts), 3)]

@@ -1,4 +1,4 @@
-"""Where a live source begins."""
+"""The starting points of a live source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Seed(NamedTuple):
-    """What a person typed, with the addresses it may mean; or an agent that a run file told of."""
+    """A target that a person typed, with the addresses it may mean, or an agent from a run file."""
 
     target: str
     endpoints: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Addresses that a person gave: which of them an agent stands behind, asked a few at a time."""
+"""Find out which of the addresses that a person gave belong to agents, a limited number at a time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from jaxtop.sources.requests import RequestPool
     from jaxtop.transport.client import LinkChange
 
-# So many addresses are probed side by side, at most.
+# The most addresses that are probed at the same time.
 AT_ONCE = 256
-# Of several addresses the one that says most speaks for all.
+# A target with several addresses has the first of these states that one of them is in.
 _MOST_TELLING = ("connecting", "refused", "deaf", "silent", "unreachable", "closed")
 
 
@@ -33,7 +33,7 @@ class _Address:
 
 
 class Seeking:
-    """Probes addresses, asks who is there where somebody speaks ZeroMQ, and tells how each target stands."""
+    """Probe addresses, ask ZeroMQ peers for their roster, and report the state of each target."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class Seeking:
         """Begin with no targets.
 
         Args:
-            descriptors: What probes may open.
-            questions: Where questions are asked.
-            say: Tells of a link.
-            found: Takes an address and what was answered there; returns the agent that did, if one did.
+            descriptors: The file descriptors that probes may use.
+            questions: Sends the requests.
+            say: Reports a link.
+            found: Takes an address and the answer from it; returns the agent that answered, if any.
         """
         self._descriptors, self._questions, self._say, self._found = descriptors, questions, say, found
         self._targets: dict[str, list[_Address]] = {}
@@ -57,7 +57,7 @@ class Seeking:
         self._is_behind = False
 
     def seek(self, target: str, endpoints: Sequence[str]) -> None:
-        """Look for an agent at these addresses."""
+        """Begin to look for an agent at these addresses."""
         addresses = [_Address(Connection(each, self._descriptors, is_of_process=False)) for each in endpoints]
         for address in addresses:
             address.connection.probe_by(0.0)
@@ -66,11 +66,11 @@ class Seeking:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every target has an answer, or a reason to have none."""
+        """Whether every target has an answer, or a known reason for having none."""
         return "connecting" not in self._told.values()
 
     def wait_with(self, poller: zmq.Poller) -> bool:
-        """Let probes wake this poller; whether there is one, or one waits for its turn."""
+        """Let probes wake this poller; return whether a probe is under way or overdue."""
         probing = [each.wait_with(poller) for each in self._connections()]
         return any(probing) or self._is_behind
 
@@ -78,7 +78,7 @@ class Seeking:
         return (each.connection for addresses in self._targets.values() for each in addresses)
 
     def advance(self, now: float) -> None:
-        """Move on what is under way, and begin what is due: what waited longest first."""
+        """Advance the probes under way, and begin those that are due, longest wait first."""
         self._now = now
         asked = [(target, each) for target, addresses in self._targets.items() for each in addresses]
         free = AT_ONCE - sum(each.connection.is_probing for _, each in asked)
@@ -98,7 +98,7 @@ class Seeking:
             self._tell(target)
 
     def close(self) -> None:
-        """Give up all."""
+        """Cancel all probes."""
         for each in self._connections():
             each.close()
         self._targets.clear()
@@ -127,7 +127,7 @@ class Seeking:
 
     def _tell(self, target: str) -> None:
         states = {address.connection.state or "connecting" for address in self._targets[target]}
-        if "up" in states:  # somebody is there, and has yet to say who
+        if "up" in states:  # a peer is there, but has not yet said which agent it is
             states.add("connecting")
         state = next(each for each in _MOST_TELLING if each in states)
         if self._told.get(target) != state:

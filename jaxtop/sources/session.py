@@ -1,4 +1,4 @@
-"""A session in recordings: the cluster at any of its times, folded from the files that hold it."""
+"""A recorded session: the cluster at any time, folded from one or more recordings."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from jaxtop.sources.streams import WriterStream
 
 LOOK_AGAIN_AFTER = 0.5
-# To go on from where one stands may be dearer than to begin at a keyframe, from about so many seconds on.
+# From about this many seconds on, beginning at a keyframe may be quicker than folding forward.
 FARTHEST_ON = 30.0
-# Two viewers receive a message at about the same time, and so far apart at most are their clocks.
+# Two viewers receive a message at about the same time, and their clocks differ by at most these.
 OVERLAP_NS, SAME_WITHIN = 5 * NANOSECONDS, 2.0
-# Who comes later than this after a recording was begun came later, and is not waited for.
+# A host that appears later than this after the start of a recording is not waited for.
 SETTLES_WITHIN_NS = 3 * NANOSECONDS
-# What tells whether a host is connected.
+# The kinds that decide whether a host is connected.
 _OF_STATES = frozenset({"hello", "roster", "link", "pulse", "bye"})
 
 
 class Session:
-    """One recording, or several that belong together. Each place is folded from a keyframe before it."""
+    """One recording, or several of the same session. Each moment is folded from an earlier keyframe."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         recordings: list[Recording] = []
@@ -61,14 +61,14 @@ class Session:
 
     @property
     def span(self) -> tuple[float, float] | None:
-        """The first and the last moment."""
+        """The times of the first and the last moment."""
         self._refresh()
         spans = [span for track in self._tracks if (span := track.span) is not None]
         return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
     @property
     def start(self) -> float | None:
-        """The first moment with something to see: those that spoke at once have spoken."""
+        """The first moment worth showing: each host that appeared at the start is connected."""
         span = self.span
         if span is None:
             return None
@@ -97,7 +97,7 @@ class Session:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of the state of the files, and of how well their clocks agree."""
+        """Notes for the user on the state of the files and on how well their clocks agree."""
         notes = [
             note
             for track in self._tracks
@@ -109,13 +109,13 @@ class Session:
 
     @property
     def overview(self) -> SessionSummary:
-        """The whole session at a glance."""
+        """The summary of the whole session."""
         if self._glance is None:
             self._glance = _Glance(self._tracks)
         return self._glance.overview
 
     def at(self, when: float) -> Cluster:
-        """The cluster as it was then. Going forward, the one of the call before goes on."""
+        """Return the cluster at this time. A later time continues the cluster of the previous call."""
         ns = to_ns(when)
         if self._at is None or ns < self._at or self._is_far(self._at, ns):
             with _no_collection():
@@ -131,17 +131,17 @@ class Session:
         self._at = ns
 
     def frames(self, after: float | None = None, until: float | None = None) -> Iterator[wire.Frame]:
-        """The frames of all files in the order of their times."""
+        """Return the frames of all files in the order of their times."""
         bounds = [None if each is None else to_ns(each) for each in (after, until)]
         return (frame for _, frame in _frames(self._tracks, _Starts(), *bounds))
 
     def following(self, when: float) -> float | None:
-        """A time at which or after which something is told next; None if nothing is."""
+        """Return a lower bound of the time of the next frame after `when`; None if there is none."""
         found = [at for track in self._tracks if (at := track.following(to_ns(when))) is not None]
         return to_seconds(min(found)) if found else None
 
     def _is_far(self, now: int, ns: int) -> bool:
-        """Whether it is quicker to begin at a keyframe than to go on."""
+        """Return whether beginning at a keyframe is quicker than folding forward."""
         if ns - now <= FARTHEST_ON * NANOSECONDS:
             return False
         keyframes = [(track, track.keyframe_before(ns)) for track in self._tracks]
@@ -151,7 +151,7 @@ class Session:
         self._at = None
         cluster, starts = _begun(self._tracks, ns)
         if starts.of_tracks and (len(self._tracks) > 1 or self._tracks[0].is_black_box):
-            # Keyframes of an agent do not tell of the past, and each viewer tells only of what it has seen.
+            # Keyframes of an agent have no past events, and each viewer records only the events it has seen.
             since = min(starts.of_tracks.values())
             past = [
                 wire.PastEvent(*each)
@@ -162,7 +162,7 @@ class Session:
         return cluster, starts
 
     def refresh(self) -> None:
-        """Take in what was written since."""
+        """Read what was written to the files since the last call."""
         self._looked = time.monotonic()
         for track in self._tracks:
             track.refresh()
@@ -173,7 +173,7 @@ class Session:
 
 
 class _Glance:
-    """The overview: what keyframes tell, and from the last of them on what the fold of the frames tells."""
+    """The summary of a session: from its keyframes, and after the last one from the folded frames."""
 
     def __init__(self, found: list[WriterStream]) -> None:
         self._tracks = found
@@ -206,18 +206,18 @@ class _Glance:
 
 @dataclass
 class _Starts:
-    """From when on frames are to be folded: of each track, and of each agent whose state is known."""
+    """The times after which frames are folded: for each track, and for each agent with a state."""
 
     of_tracks: dict[int, int] = field(default_factory=dict)
     of_agents: dict[str, int] = field(default_factory=dict)
 
 
 def _begun(found: list[WriterStream], ns: int) -> tuple[Cluster, _Starts]:
-    """A cluster from the last keyframe of each track, and where these are; without one, from the start."""
+    """Return a cluster from the last keyframe of each track, with their times; an empty one without any."""
     cluster, starts = Cluster(), _Starts()
     states = []
     for number, track in enumerate(found):
-        # The keyframes of an agent have no history: that is folded from frames.
+        # Keyframes of an agent have no history: history is folded from frames.
         keyframe = track.keyframe_before(ns - (HISTORY * NANOSECONDS if track.is_black_box else 0))
         if keyframe is not None:
             starts.of_tracks[number] = track.time_of(keyframe[1])
@@ -225,7 +225,7 @@ def _begun(found: list[WriterStream], ns: int) -> tuple[Cluster, _Starts]:
     owners: dict[str, int] = {}
     for _, number, (recording, keyframe_at) in sorted(states, key=lambda each: each[:2]):
         for frame in found[number].state(recording, keyframe_at):
-            # Of an agent that several have seen, who has seen it for longest knows its past.
+            # If several tracks have the same agent, the track that began first knows most of its past.
             if not frame.agent or owners.setdefault(frame.agent, number) == number:
                 cluster.feed(frame)
     starts.of_agents = {agent: starts.of_tracks[number] for agent, number in owners.items()}
@@ -234,7 +234,7 @@ def _begun(found: list[WriterStream], ns: int) -> tuple[Cluster, _Starts]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """All that a state consists of stays: to look through it for garbage would take a quarter of the time."""
+    """Disable garbage collection: a state has no garbage, and the search would take a quarter of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -250,7 +250,7 @@ def _frames(
     bounds = [_latest(after, starts.of_tracks.get(number)) for number in range(len(found))]
     if len(found) < 2:
         return found[0].frames(bounds[0], until) if found else iter(())
-    # What two tracks hold is told once, also where their clocks differ: so what was told before is looked at.
+    # A frame in two tracks is yielded once, even if their clocks differ. So earlier frames are read, too.
     streams = [
         track.frames(None if bound is None else bound - OVERLAP_NS, until)
         for track, bound in zip(found, bounds, strict=True)
@@ -268,14 +268,14 @@ def _latest(*times: int | None) -> int | None:
 
 
 class _Happened(msgspec.Struct):
-    """What a keyframe tells of the time since the one before."""
+    """A keyframe's summary of the time since the previous one."""
 
     bins: list[Bin] = []
     events: list[LoggedEvent] = []
 
 
 def _joined(happened: list[dict[str, Any]]) -> SessionSummary:
-    """All that happened, in order; what two have seen at about the same time is one event."""
+    """Join summaries in order; equal events that two writers saw at about the same time become one."""
     bins: list[Bin] = []
     events: list[LoggedEvent] = []
     for told in happened:

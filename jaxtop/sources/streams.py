@@ -1,4 +1,4 @@
-"""Files of one writer, one after the other, as one track; and tracks of several writers side by side."""
+"""The files of one writer as one track, and the tracks of several writers merged by time."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
     from jaxtop.recording import KeyframeAt, Recording
 
-# A file that nobody has written to for so long does not grow any more.
+# A file that was not written to for this many seconds counts as no longer growing.
 STILL_AFTER = 10.0
-# An agent that was killed is told to be dead so long after its last words.
+# A killed agent is reported dead this long after its last frame.
 DEAD_AFTER_NS = 1_000_000
-# Of what came together at the end of a file that grows, some may not be written yet: it ends before that.
+# Frames with the last time of a growing file may not all be written yet: the span ends before that time.
 NOT_ALL_THERE_NS = 1_000
-# A file in which nothing stands yet is the newest.
+# The span of a file without frames: it sorts as the newest.
 NOT_YET = (math.inf, math.inf)
-# Of frames that two tracks may both hold, so many are remembered.
+# The number of frames remembered to detect those that are in two tracks.
 REMEMBERED = 4096
 
 
 class WriterStream:
-    """The recordings of one writer. Times are those of process 0 of the run, as far as these are known."""
+    """The recordings of one writer. Times are those of process 0 of the run if the clock offset is known."""
 
     def __init__(self, recordings: Sequence[Recording]) -> None:
         self.recordings = sorted(recordings, key=lambda each: each.span or NOT_YET)
@@ -40,7 +40,7 @@ class WriterStream:
 
     @property
     def is_black_box(self) -> bool:
-        """Whether an agent wrote it, of itself alone."""
+        """Whether an agent wrote it, about itself only."""
         return "agent" in self.about
 
     @property
@@ -58,7 +58,7 @@ class WriterStream:
 
     @property
     def is_growing(self) -> bool:
-        """Whether somebody may still be writing."""
+        """Whether its writer may still be writing."""
         last = self.recordings[-1]
         lives = self._is_writer_alive()
         if last.index.is_finished or lives is not None:
@@ -70,11 +70,11 @@ class WriterStream:
 
     @property
     def has_died(self) -> bool:
-        """Whether it is that of an agent which was killed while it wrote."""
+        """Whether it is from an agent that was killed while it wrote."""
         return self.is_black_box and not self.recordings[-1].index.is_finished and not self.is_growing
 
     def _is_writer_alive(self) -> bool | None:
-        """Whether the process that wrote it is there, also if it stands still; None where nobody can tell."""
+        """Return whether the writing process exists, even if stopped; None if this machine cannot tell."""
         about = self.about
         place = processes.Namespace(about.get("boot", ""), about.get("pid_namespace", ""))
         pid, ticks = about.get("pid", ""), about.get("process_started_ticks", "")
@@ -83,12 +83,12 @@ class WriterStream:
         return not processes.is_gone(place, int(pid), int(ticks))
 
     def refresh(self) -> bool:
-        """Take in what was written since."""
+        """Read what was written since the last call; return whether there was something."""
         last = self.recordings[-1]
         return not last.index.is_finished and last.refresh()
 
     def keyframe_before(self, ns: int) -> tuple[Recording, KeyframeAt] | None:
-        """The last keyframe at that time or before, and the file that has it."""
+        """Return the last keyframe at or before this time, with its file."""
         for recording in reversed(self.recordings):
             found = recording.keyframe_before(ns - self._ahead)
             if found is not None:
@@ -105,16 +105,16 @@ class WriterStream:
         return keyframe.at + self._ahead
 
     def state(self, recording: Recording, keyframe: KeyframeAt) -> list[wire.Frame]:
-        """The state at a keyframe."""
+        """Return the state at a keyframe."""
         return [self._moved(frame) for frame in recording.state(keyframe)]
 
     def frames(self, after: int | None, until: int | None) -> Iterator[tuple[int, wire.Frame]]:
-        """Frames with their times, of those after a time and until another."""
+        """Yield the frames after one time and up to another, with their times."""
         since = None if after is None else after - self._ahead
         to = None if until is None else until - self._ahead
         begin = self._first_keyframe if self.is_black_box else None
         if begin is not None and (after is None or after < self.time_of(begin[1])):
-            # Older files are gone: what was told in them, and only once, stands in the first keyframe.
+            # Older files were deleted: the first keyframe has the messages that were sent only once, in them.
             at = self.time_of(begin[1])
             since = begin[1].at
             if until is None or at <= until:
@@ -129,7 +129,7 @@ class WriterStream:
                 yield at, wire.Frame(span[1], self.about["agent"], "link", 0, wire.encode(link))
 
     def following(self, ns: int) -> int | None:
-        """A time at which or after which the next frame is."""
+        """Return a lower bound of the time of the next frame; None if there is none."""
         found = [each.following(ns - self._ahead) for each in self.recordings]
         return min((at + self._ahead for at in found if at is not None), default=None)
 
@@ -138,7 +138,7 @@ class WriterStream:
 
 
 def tracks(recordings: Sequence[Recording]) -> list[WriterStream]:
-    """The recordings by their writers."""
+    """Return the recordings grouped by writer."""
     named = [(each.about.get("tape") or str(each.path), i, each) for i, each in enumerate(recordings)]
     by_writer = groupby(sorted(named, key=lambda each: each[:2]), key=lambda each: each[0])
     return [WriterStream([each for *_, each in members]) for _, members in by_writer]
@@ -148,11 +148,11 @@ def side_by_side(
     streams: Sequence[Iterator[tuple[int, wire.Frame]]],
     is_known: Callable[[int, int, wire.Frame], bool],
 ) -> Iterator[tuple[int, wire.Frame]]:
-    """Frames of several tracks in the order of their times; of those that two tracks hold only the first.
+    """Yield the frames of several tracks in the order of their times; frames in two tracks only once.
 
     Args:
-        streams: Their frames.
-        is_known: Whether a frame of a track, which is given by its number, was told before.
+        streams: The frames of each track.
+        is_known: Takes a time, a track number and a frame; returns whether the frame is already folded.
     """
     order: deque[tuple[Any, ...]] = deque()
     seen: dict[tuple[Any, ...], int] = {}
@@ -173,7 +173,7 @@ def _numbered(stream: Iterator[tuple[int, wire.Frame]], number: int) -> Iterator
 
 
 def clock_notes(found: Sequence[WriterStream]) -> list[str]:
-    """How well the times of several tracks agree."""
+    """Return notes on how well the times of several tracks agree."""
     boxes = [track for track in found if track.is_black_box]
     if len(boxes) < 2 or len({track.about.get("boot") for track in boxes}) == 1:
         return []
