@@ -1,4 +1,4 @@
-"""Recordings for tests: written, read, and set beside what was folded without them."""
+"""Recordings for tests: write them, read them, and compare them with a direct fold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_LIMITS = Limits()
 
 
 def written(path, frames, keyframe_every=0, *, is_indexed=False):
-    """A file with these frames, a chunk for every few of them, as a writer that was killed leaves it."""
+    """Write a file with these frames and a chunk for every few of them, as a killed writer leaves it."""
     writer = Writer(path, ABOUT, is_indexed=is_indexed)
     cluster = Cluster()
     for i, frame in enumerate(frames):
@@ -40,7 +40,7 @@ def read(path):
 
 @contextmanager
 def taped(path, limits=NO_LIMITS, about=ABOUT, **more):
-    """A tape that is running."""
+    """Start a recording writer, and finish it afterwards."""
     tape = RecordingWriter(path, about, limits, **more)
     tape.start()
     try:
@@ -50,7 +50,7 @@ def taped(path, limits=NO_LIMITS, about=ABOUT, **more):
 
 
 def record(path, made, flush_every=1.5, **more):
-    """A session through the real tape; flushed as often as a live one, by the time of the session."""
+    """Record a session with the real writer, flushed as often as a live one in the session's time."""
     cluster = Cluster()
     with taped(path, **more) as tape:
         taping, due = SessionRecorder(tape), 0.0
@@ -67,7 +67,7 @@ def record(path, made, flush_every=1.5, **more):
 
 
 def folded(frames, until):
-    """What a viewer knows that has watched from the beginning to this moment."""
+    """Return the cluster of a viewer that has followed the run from the start to this moment."""
     cluster = Cluster()
     for frame in frames:
         if frame.at > until:
@@ -90,7 +90,7 @@ def views(cluster, now):
 
 
 def assert_equal(one, other, at):
-    """Field by field: the first that differs is named."""
+    """Compare two clusters field by field; the failure names the first difference."""
     for name in ("unmet", "events", "episodes"):
         assert getattr(one, name) == getattr(other, name), name
     assert one.hosts.keys() == other.hosts.keys()

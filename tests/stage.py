@@ -1,4 +1,4 @@
-"""The app on a stage: small clusters told as frames, a clock that stands still, and a pilot."""
+"""Run the app in tests: small clusters as frames, a fixed clock, and a pilot."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def arrays(processes: int = PROCESSES, devices: int = DEVICES) -> wire.Arrays:
     return wire.Arrays(int(NOW * 1000), meshes=(mesh,), shardings=(sharding,), groups=(group,), counts=(1,))
 
 
-# What the arrays of a small training run are called, made of, and cut by: shape, dtype, sharding, role.
+# The arrays of a small training run by name: shape, dtype, sharding, role.
 STATE = {
     **{
         f"state.params['Dense_{i}']['{name}']": (shape, "float32", sharding, "parameters")
@@ -98,7 +98,7 @@ WIDTHS = {"float32": 4, "bfloat16": 2, "int32": 4}
 
 
 def census(at: float = NOW, leaked: int = 0) -> wire.Arrays:
-    """The arrays of a training run on a mesh of 2 × 4: its state, a batch, some without names, a tail."""
+    """Return the arrays of a training run on a 2 × 4 mesh: its state, a batch, some unnamed ones, a tail."""
     mesh = wire.Mesh((("data", 2), ("model", 4)), wire.pack_ids(tuple(range(8))))
     named = ("named", "P('data', 'model')", (("data",), ("model",))), ("named", "P()", ())
     shardings = (
@@ -130,7 +130,7 @@ def census(at: float = NOW, leaked: int = 0) -> wire.Arrays:
 
 
 def training(at: float = NOW) -> list[wire.Frame]:
-    """As `well`, with such arrays; it has kept more and more of them for half a minute."""
+    """Return the frames of `well` with these arrays; their number has grown for half a minute."""
     told = [each for each in well(at) if each.kind != "arrays"]
     for index in range(PROCESSES):
         for seconds, leaked in ((30, 0), (0, 40)):
@@ -139,7 +139,7 @@ def training(at: float = NOW) -> list[wire.Frame]:
 
 
 def well(at: float = NOW, processes: int = PROCESSES, devices: int = DEVICES) -> list[wire.Frame]:
-    """A run in which all is well, a moment after the viewer came."""
+    """Return the frames of a healthy run, shortly after the viewer has connected."""
     told: list[wire.Frame] = []
     for index in range(processes):
         agent = agent_id(index)
@@ -158,7 +158,7 @@ def trouble(index: int, state: str) -> wire.Frame:
 
 
 class Feed:
-    """What the app takes frames from; a test puts them in."""
+    """A source for the app, filled by a test."""
 
     def __init__(self, *frames: wire.Frame) -> None:
         self.frames = list(frames)
@@ -170,7 +170,7 @@ class Feed:
         return taken
 
     def folded(self, frames: Sequence[wire.Frame], cluster: Cluster) -> None:
-        """Nobody keeps them."""
+        """Ignore the frames."""
 
     def failure(self) -> str | None:
         return self.reason
@@ -215,7 +215,7 @@ class Stage:
 
     @property
     def text(self) -> str:
-        """All that is on the screen."""
+        """The text of the whole screen."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
@@ -226,7 +226,7 @@ def play(
     size: tuple[int, int] = (120, 40),
     **more: Any,
 ) -> None:
-    """Run the app on these frames, and act on it; on nothing but a reel, where a replay is asked for."""
+    """Run the app on these frames, or on a replay if one is given, and act on it."""
 
     async def run() -> None:
         feed, clock = Feed(*frames), Clock()
@@ -240,7 +240,7 @@ def play(
 
 
 def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int]) -> str:
-    """The screen as text, once these keys were pressed."""
+    """Return the screen as text after these keys were pressed."""
     shown: list[str] = []
 
     async def act(stage: Stage) -> None:
@@ -254,5 +254,5 @@ def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int])
 
 
 def line(word: str, shown: str) -> str:
-    """The first line of a screen with this in it."""
+    """Return the first line of a screen that contains this word."""
     return next(each for each in shown.splitlines() if word in each)

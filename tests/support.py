@@ -1,4 +1,4 @@
-"""Real processes for tests: scripts with and without jaxtop, JAX runs of several processes, snapshots."""
+"""Helpers that run real processes: scripts with and without jaxtop, multi-process JAX runs, snapshots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtop.model import Host
     from jaxtop.wire import Hello
 
-# Long repetitions and loads instead of a sample of each: `make soak`.
+# Set by `make soak`: run long repetitions and loads instead of a sample of each.
 SOAK = bool(os.environ.get("JAXTOP_SOAK"))
 PYTHON = sys.executable
 JAXTOP = [PYTHON, "-m", "jaxtop"]
@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def environment(devices: int = 4, **more: str) -> dict[str, str]:
-    """The environment of a JAX process on the CPU with this many devices; HOME is the test's own."""
+    """Return the environment of a JAX process with this many CPU devices; HOME is the test's own."""
     return {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
@@ -45,7 +45,7 @@ def environment(devices: int = 4, **more: str) -> dict[str, str]:
 
 
 def script(folder: Path, text: str, name: str = "script.py") -> Path:
-    """A script file with this text."""
+    """Write a script file with this text and return its path."""
     path = folder / name
     path.write_text(textwrap.dedent(text))
     return path
@@ -65,7 +65,7 @@ def jaxtop(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def snapshot(*words: object, **options: Any) -> tuple[int, dict[str, Any]]:
-    """The exit status and the document of `jaxtop snapshot`."""
+    """Return the exit status and the document of `jaxtop snapshot`."""
     done = jaxtop("snapshot", *words, **options)
     return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}
 
@@ -77,12 +77,12 @@ def free_port() -> int:
 
 
 def loopback_address() -> str:
-    """An address of this machine that nobody else uses now: its ports are free, and stay so."""
+    """Return a loopback address that nothing else uses, so that its ports are free and remain so."""
     return f"127.{os.getpid() % 250 + 1}.{time.time_ns() // 1_000_000 % 250 + 1}.1"
 
 
 def eventually(check: Any, timeout: float = 60, every: float = 0.2) -> Any:
-    """Call until it returns something true; the last answer is in the failure."""
+    """Call `check` until its result is true; a timeout reports the last result."""
     end = time.monotonic() + timeout
     while True:
         answer = check()
@@ -99,7 +99,7 @@ def _die_with_tests() -> None:
 
 @contextmanager
 def processes(*commands: list[object], **options: Any):
-    """Start commands side by side; all are gone afterwards, also when the tests themselves are killed."""
+    """Start commands in parallel. All are ended afterwards, even if the tests themselves are killed."""
     options.setdefault("env", environment())
     options.setdefault("preexec_fn", _die_with_tests)
     started = [
@@ -121,9 +121,9 @@ def processes(*commands: list[object], **options: Any):
 
 @contextmanager
 def in_a_group(folder: Path, *words: object, devices: int = 4):
-    """A command of jaxtop as a shell starts it, in a group of its own; nothing of it is left afterwards.
+    """Start a jaxtop command in a process group of its own, as a shell does; end the group afterwards.
 
-    What it says is in the files `out` and `err` of this folder.
+    Its output is in the files `out` and `err` of this folder.
     """
     with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
         process = subprocess.Popen(
@@ -143,7 +143,7 @@ def in_a_group(folder: Path, *words: object, devices: int = 4):
 
 
 def group(leader: subprocess.Popen[Any]) -> list[psutil.Process]:
-    """The processes of a group that are still there."""
+    """Return the processes of a group that still exist."""
     found = []
     for each in psutil.process_iter():
         try:
@@ -156,7 +156,7 @@ def group(leader: subprocess.Popen[Any]) -> list[psutil.Process]:
 
 @contextmanager
 def jax_run(script_path: Path, hosts: int = 2, devices: int = 4, **options: Any):
-    """A multi-process JAX run of a script that is given: coordinator, number of processes, index."""
+    """Start a multi-process JAX run. The script receives the coordinator, number of processes and index."""
     coordinator = f"127.0.0.1:{free_port()}"
     options.setdefault("env", environment(devices))
     commands = [[PYTHON, script_path, coordinator, hosts, index] for index in range(hosts)]
@@ -165,7 +165,7 @@ def jax_run(script_path: Path, hosts: int = 2, devices: int = 4, **options: Any)
 
 
 class Viewer:
-    """A viewer that stays attached, as the app does; it sees what happens while a check is waited for."""
+    """A viewer that remains attached, like the app, and receives frames while a test waits for a check."""
 
     def __init__(self, *targets: str) -> None:
         if not targets:  # an agent loads on a thread of its own: its run file may be a moment away
@@ -174,21 +174,21 @@ class Viewer:
         self.cluster = Cluster()
 
     def look(self, seconds: float = 0.1) -> None:
-        """Take in what arrives within this time."""
+        """Fold the frames that arrive within this time."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             for frame in self.source.poll(left):
                 self.cluster.feed(frame)
 
     def host(self, index: int) -> Host:
-        """What is known of the process with this index; an empty host before it was met."""
+        """Return the host with this process index; an empty host before it is met."""
         return next((host for host in hosts(self.cluster) if host.process_index == index), EMPTY_HOST)
 
     def state(self, index: int) -> str:
         return str(state_of(self.host(index), time.time()))
 
     def until(self, check: Callable[[], Any], timeout: float = 60) -> float:
-        """Look until the check is true; returns how many seconds that took."""
+        """Follow the run until the check is true; return the seconds that this took."""
         start = time.monotonic()
         while not check():
             taken = time.monotonic() - start
@@ -198,13 +198,13 @@ class Viewer:
         return time.monotonic() - start
 
     def until_state(self, states: dict[int, str], timeout: float = 60) -> float:
-        """Look until the processes are in these states."""
+        """Follow the run until the processes are in these states."""
         return self.until(lambda: all(self.state(i) == state for i, state in states.items()), timeout)
 
 
 @contextmanager
 def viewer(*targets: str):
-    """An attached viewer of these targets, or of the newest run."""
+    """Attach a viewer to these targets, or to the newest run."""
     attached = Viewer(*targets)
     try:
         yield attached
@@ -213,22 +213,22 @@ def viewer(*targets: str):
 
 
 class Training:
-    """Processes that train together (programs/train.py), as a test meets them."""
+    """The processes of one training run (programs/train.py), and the files that control them."""
 
     def __init__(self, folder: Path, home: Path) -> None:
-        self.folder = folder  # what steers it
+        self.folder = folder  # the files here control the run
         self.home = home
         self.processes: list[subprocess.Popen[str]] = []
 
     def hellos(self) -> list[Hello]:
-        """What the processes wrote into their run files, in order; empty until all of them know their run."""
+        """Return the hellos in the run files, in process order; empty until all processes know their run."""
         written = [runfiles.read(path) for path in (self.home / ".local/state/jaxtop/runs").glob("*.json")]
         known = {each.hello.pid: each.hello for each in written if each is not None and each.hello.run}
         pids = [process.pid for process in self.processes]
         return [known[pid] for pid in pids] if known.keys() >= set(pids) else []
 
     def steps(self, index: int = 0) -> int:
-        """How many steps this process says it took: the truth that figures are held against."""
+        """Return the number of steps that this process reports: the reference for its figures."""
         with suppress(OSError, ValueError):
             return int((self.folder / f"steps-{index}").read_text())
         return 0
@@ -246,7 +246,7 @@ class Training:
 
     @contextmanager
     def paused(self):
-        """All processes stand between the same two steps; nothing is launched meanwhile."""
+        """Pause all processes between the same two steps, so that nothing is launched."""
         marks = [self.folder / f"paused-{i}" for i in range(len(self.processes))]
         self.ask("pause")
         try:
@@ -269,9 +269,9 @@ def training(
     within: Sequence[Sequence[str]] = (),
     **more: str,
 ):
-    """A run that trains until it is asked to stop, steered by files in this folder, which is HOME, too.
+    """Start a run that trains until asked to stop. Files in this folder control it; the folder is also HOME.
 
-    `within` has the words that go before the command of each process.
+    `within` has the words to put before the command of each process.
     """
     folder.mkdir(exist_ok=True)
     inherited = {name: value for name, value in environment(devices).items() if not name.startswith("XDG_")}

@@ -33,7 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
                 return 0
             arguments.target = [chosen]
     rewind = arguments.rewind
-    source = targets.open_source(arguments)  # before the app starts, so that a wrong target is an error message
+    source = targets.open_source(arguments)  # opened here, so that a wrong target is an error
     watch(lambda: source, rewind)
     return 0
 

@@ -40,7 +40,7 @@ class CostReport:
         return None if self.costs is None else sum(self._shares(self.costs.threads_us).values())
 
     def words(self) -> str:
-        """Return the costs of the threads, highest first, with those of the sampler's collectors in brackets."""
+        """Return the costs of the threads, highest first, and of the sampler's collectors in brackets."""
         if self.costs is None:
             return self.why_not
         within = _listed(self._shares(self.costs.collectors_us))

@@ -69,7 +69,7 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
     """Show the processes in the app as they start; leaving the app ends them."""
     output = hosts[0].stdout
     assert output is not None
-    threading.Thread(target=output.read, daemon=True).start()  # otherwise the training would block on a full pipe
+    threading.Thread(target=output.read, daemon=True).start()  # a full pipe would block the training
 
     def open_source() -> LiveSource | None:
         ended = [(i, host.returncode) for i, host in enumerate(hosts) if host.poll()]

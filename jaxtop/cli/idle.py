@@ -31,7 +31,7 @@ def in_use(*, is_cpu: bool) -> str | None:
 
 
 def _visible(pynvml: Any) -> list[Any]:
-    """Return the GPUs that JAX will see here, without those whose names jaxtop cannot interpret."""
+    """Return the GPUs that JAX will see, without names in CUDA_VISIBLE_DEVICES that NVML does not find."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]

@@ -33,8 +33,8 @@ FATAL = re.compile(r"F\d{4} ")
 SILENCE = 30.0
 LEAVE_WITHIN = 5.0
 LOOK_EVERY = 0.1
-# Makes the allocator reuse memory. Otherwise its history decides whether a copy goes to fresh pages, which the
-# kernel must clear first: a copy to fresh pages was measured to take twenty times as long.
+# Makes the allocator reuse memory. Otherwise its history decides whether a copy goes to fresh pages, which
+# the kernel must clear first: a copy to fresh pages was measured to take twenty times as long.
 STEADY_MEMORY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 
@@ -109,7 +109,7 @@ def _start(team: Team, asked: Asked, errors: list[IO[str]], pipe: int) -> list[s
                 stdout=subprocess.DEVNULL,  # JAX's transport reports its connections there
                 stderr=errors[index],
                 pass_fds=(pipe,) if index == 0 else (),
-                # JAX treats SIGTERM as a preemption notice and continues.
+                # JAX treats SIGTERM only as a hint and continues.
                 preexec_fn=partial(processes.die_with_parent, signal.SIGKILL),  # noqa: PLW1509 - this process has one thread
             )
         )

@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Block Ctrl-C and SIGTERM until the processes exist; they unblock the signals when they are ready."""
+    """Block Ctrl-C and SIGTERM until all processes are started; they unblock the signals when ready."""
     signals = (signal.SIGINT, signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:

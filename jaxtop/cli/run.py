@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     program = _program(arguments)
     if sys.flags.ignore_environment:
-        # The environment tells the agent where to start. Nothing would start it or remove the variables.
+        # The environment starts the agent. It would be ignored, and the script would inherit the variables.
         raise UserError("with -E or -I Python reads no environment; run it without, or call agent.start()")
     sys.stdout.flush()
     os.execve(  # noqa: S606 - the same process, so that signals and exit status are the script's
@@ -79,7 +79,7 @@ def interpreter_flags(words: list[str]) -> list[str]:
 
 
 def boot_environment(pid: int, settings: dict[str, object]) -> dict[str, str]:
-    """Return an environment in which the interpreter with this pid, but none of its children, starts the agent."""
+    """Return an environment that starts the agent in the interpreter with this pid, not in its children."""
     import jaxtop_agent.boot  # only its folder is needed
 
     given = {name: value for name, value in settings.items() if value is not None}

@@ -65,7 +65,7 @@ class SourceThread:
             keeper.take(frames, cluster, now)
 
     def failure(self) -> str | None:
-        """Return why there will be no more frames; empty if there may be."""
+        """Return why there will be no more frames; None if there may be."""
         return self._failure
 
     def rejected(self) -> dict[str, int]:
@@ -80,7 +80,7 @@ class SourceThread:
         return self._source.notes if self._source else []
 
     def ask(self, what: str, agents: Sequence[str], interval_ms: int | None = None) -> Broadcast:
-        """Send a request to these agents. Their answers arrive as frames, and the result counts the replies."""
+        """Send a request to these agents. Their answers arrive as frames; the result counts the replies."""
         asking = Broadcast(wire.Request(what, interval_ms), agents)
         self._asked.append(asking)
         return asking

@@ -40,7 +40,7 @@ def _why_not() -> str | None:
 
 
 def show(app: App[Result]) -> Result | None:
-    """Run an app until the user leaves it and return its result. A crash raises an error with its own status."""
+    """Run an app until the user leaves it; return its result. A crash raises an error with its own status."""
     result = app.run()
     if app.return_code:
         raise UserError("the app failed; what is above says where", CRASHED)

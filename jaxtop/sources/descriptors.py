@@ -54,6 +54,6 @@ def raise_limit() -> None:
 
 def _open() -> int:
     try:
-        return len(os.listdir("/dev/fd"))  # noqa: PTH208 - only names: a Path each would cost ten times as much
+        return len(os.listdir("/dev/fd"))  # noqa: PTH208 - only names: Paths would cost ten times as much
     except OSError:
         return 0  # some systems do not list them: then only the limit counts

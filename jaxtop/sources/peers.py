@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from jaxtop.sources.descriptors import Descriptors
     from jaxtop.transport import Subscriber
 
-# An ended process is tried again, because it may only have been cut off. At most `MOST_OVER` are followed, and
-# all but the latest `FEWEST_OVER` of them for at most `OVER_KEPT` seconds.
+# An ended process is tried again, because it may only have been cut off. At most `MOST_OVER` are followed,
+# and all but the latest `FEWEST_OVER` of them for at most `OVER_KEPT` seconds.
 MOST_OVER, FEWEST_OVER, OVER_KEPT, TIDY_EVERY = 256, 16, 3600.0, 10.0
 # The number of dropped agent ids that are remembered: rosters may list these agents until the run ends.
 MOST_DROPPED = 10_000

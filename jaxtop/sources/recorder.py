@@ -34,7 +34,7 @@ class SessionRecorder:
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
         """Record frames that the cluster has just folded."""
         if self._last is None and self._at is None and cluster.changes > len(frames):
-            # The cluster has folded earlier frames. The keyframe covers them and these; queued frames are later.
+            # The cluster has folded earlier frames. The keyframe has them and these; queued ones are later.
             self._put_keyframe(cluster, frames[-1].at if frames else now)
         elif frames:
             self.tape.write(frames)

@@ -1,1 +1,1 @@
-"""What jaxtop costs, measured with `python -m tests.bench`. Nothing is asserted: these are no tests."""
+"""Measure the costs of jaxtop: `python -m tests.bench`. These are not tests: nothing is asserted."""

@@ -37,7 +37,7 @@ def main() -> int:
             figures: list[frame.Figure] = []
             try:
                 figures.extend(row.measure(setting))
-            except Exception as error:  # one row that cannot be had must not cost the others
+            except Exception as error:  # a failed row must not stop the others
                 failures += 1
                 print(f"  FAILED: {type(error).__name__}: {error}")
             if figures:

@@ -1,4 +1,4 @@
-"""The frame of the measurements: rows, their figures, the statistics of these, and how they are printed."""
+"""The framework of the measurements: rows, their figures, statistics, and the printed table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RATIO = "x"
 
 
 class Estimate(NamedTuple):
-    """A value and its spread; what kind of spread it is, the row says."""
+    """A value and its spread; the row says which kind of spread it is."""
 
     value: float
     low: float
@@ -25,37 +25,37 @@ class Estimate(NamedTuple):
 
 
 def median(samples: Sequence[float]) -> Estimate:
-    """The median, with its bootstrap confidence interval."""
+    """Return the median, with its bootstrap confidence interval."""
     return _bootstrapped(statistics.median, samples)
 
 
 def mean(samples: Sequence[float]) -> Estimate:
-    """The mean, likewise: of a cost that comes in lumps."""
+    """Return the mean, with its bootstrap confidence interval, for costs that occur in bursts."""
     return _bootstrapped(statistics.fmean, samples)
 
 
 def ratio(pairs: Iterable[tuple[float, float]]) -> Estimate:
-    """The median of paired ratios, first ÷ second, with its bootstrap confidence interval."""
+    """Return the median of paired ratios, first ÷ second, with its bootstrap confidence interval."""
     return median([first / second for first, second in pairs])
 
 
 def difference(pairs: Iterable[tuple[float, float]]) -> Estimate:
-    """The median of paired differences, first - second, with its bootstrap confidence interval."""
+    """Return the median of paired differences, first - second, with its bootstrap confidence interval."""
     return median([first - second for first, second in pairs])
 
 
 def whole(samples: Sequence[float]) -> Estimate:
-    """The median, with the smallest and the largest: where repetitions are too few for anything better."""
+    """Return the median, with minimum and maximum, if there are too few repetitions for an interval."""
     return Estimate(statistics.median(samples), min(samples), max(samples))
 
 
 def one(value: float) -> Estimate:
-    """A count, or a single long reading: it has no spread."""
+    """Return a count or a single long measurement, which has no spread."""
     return Estimate(value, value, value)
 
 
 def _bootstrapped(of: Callable[[Sequence[float]], float], samples: Sequence[float]) -> Estimate:
-    # Seeded: the same samples have the same interval.
+    # Seeded, so that equal samples have equal intervals.
     dice = random.Random(0)
     again = sorted(of(dice.choices(samples, k=len(samples))) for _ in range(RESAMPLES))
     tail = int(len(again) * (1 - CONFIDENCE) / 2)
@@ -64,14 +64,14 @@ def _bootstrapped(of: Callable[[Sequence[float]], float], samples: Sequence[floa
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table: a figure, its control, and what it may be at most."""
+    """One line of the table: a figure, its control and its budget."""
 
     what: str
     measured: Estimate
     unit: str
     control: Estimate | None = None
     budget: float | str | None = None
-    # Only where the budget is no number.
+    # Set only if the budget is not a number.
     holds: bool | None = None
 
     @property
@@ -82,19 +82,19 @@ class Figure:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a row is given: how thorough to be, and a home where nothing of the user's is met."""
+    """The input of a row: how thorough to be, and a home folder without the user's files."""
 
     quick: bool
     home: Path
 
     def pick(self, full: Any, quick: Any) -> Any:
-        """One of two, by how thorough this run is."""
+        """Return one of the two values, depending on how thorough this run is."""
         return quick if self.quick else full
 
 
 @dataclass(frozen=True)
 class Row:
-    """A measurement: a name to ask for it, what it measures, beside which control, with what spread."""
+    """A measurement: its name, what it measures, its control and its kind of spread."""
 
     name: str
     what: str
@@ -107,7 +107,7 @@ HEADINGS = ("", "measured", "spread", "control", "spread", "at most", "within")
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """The figures of a row as text."""
+    """Return the figures of a row as text."""
     lines = [HEADINGS, *(_cells(figure) for figure in figures)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEADINGS))]
     return "\n".join(
@@ -141,7 +141,7 @@ def _spread(estimate: Estimate, unit: str) -> str:
 
 
 def _text(value: float, unit: str = "") -> str:
-    """Three digits that count; ratios, which lie around 1, have four."""
+    """Format a number with three significant digits; ratios, which are near 1, have four."""
     if unit == RATIO or 0.9 < abs(value) < 1.1:
         number = f"{value:.4f}".rstrip("0").rstrip(".")
     else:
@@ -150,7 +150,7 @@ def _text(value: float, unit: str = "") -> str:
 
 
 def as_json(row: Row, figures: Sequence[Figure]) -> dict[str, Any]:
-    """A row and its figures as plain values."""
+    """Return a row and its figures as plain values."""
     return {
         "name": row.name,
         "what": row.what,

@@ -1,4 +1,4 @@
-"""What is measured from inside a training process."""
+"""Measurements from inside a training process."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# A gap below this is the loop itself, or an interrupt; above it the reason is looked up.
+# A shorter gap is the loop itself or an interrupt. The cause of a longer one is determined.
 GAP_S = 50e-6
 LOOK_AGAIN_S = 1e-3
 KNOWN_HOLD_S = 1e-3
 
 
 def gaps(seconds: float, others: frozenset[int]) -> list[float]:
-    """Spin, and look at each gap: only one in which this thread slept can have been a wait for the GIL."""
+    """Spin and examine each gap. Only a gap in which this thread slept can be a wait for the GIL."""
     clock, usage = time.perf_counter, resource.getrusage
     found: list[float] = []
     with ExitStack() as stack:
-        # Of the agent's threads those that run Python: ZeroMQ's own know nothing of the GIL.
+        # Only the agent's threads that run Python: ZeroMQ's own threads never take the GIL.
         others = frozenset(task for task in others if not _name(task).startswith("ZMQ"))
         files = [
             stack.enter_context(open(f"/proc/self/task/{task}/schedstat"))
@@ -37,12 +37,12 @@ def gaps(seconds: float, others: frozenset[int]) -> list[float]:
         sleeps, queued = usage(resource.RUSAGE_THREAD).ru_nvcsw, _queued(files)
         while last < end:
             now = clock()
-            # Also now and then without a gap, so that what came before one is not taken off it.
+            # Also at intervals without a gap, so that earlier queue time is not subtracted from a gap.
             if now - last > GAP_S or now - looked > LOOK_AGAIN_S:
                 before = sleeps, queued
                 sleeps, queued = usage(resource.RUSAGE_THREAD).ru_nvcsw, _queued(files)
                 looked = now
-                # Time on the run queue, ours or that of the one that held the GIL, is other processes' doing.
+                # Other processes cause the time on the run queue, both ours and that of the GIL's holder.
                 own, *theirs = (after - until for after, until in zip(queued, before[1], strict=True))
                 if sleeps > before[0]:
                     found.append(max(0.0, now - last - own - max(theirs, default=0.0)))
@@ -52,7 +52,7 @@ def gaps(seconds: float, others: frozenset[int]) -> list[float]:
 
 @contextmanager
 def a_known_holder() -> Iterator[int]:
-    """A thread that holds the GIL for a known time again and again; what is seen of it is our error."""
+    """Run a thread that repeatedly holds the GIL for a known time, which shows the error of the probe."""
     over = threading.Event()
 
     def hold() -> None:
@@ -72,7 +72,7 @@ def a_known_holder() -> Iterator[int]:
 
 
 def drops(seconds: float, make: Callable[[], Any]) -> list[float]:
-    """Let go of an array every half millisecond, and have it tell when it is really gone."""
+    """Drop an array every half millisecond, and measure when each is really freed."""
     kept = deque(make() for _ in range(100))
     outlived: list[float] = []
     watched: list[Any] = []
@@ -81,7 +81,7 @@ def drops(seconds: float, make: Callable[[], Any]) -> list[float]:
         dropped_at = [0.0]
         watched.append(weakref.ref(kept[0], lambda _, at=dropped_at: outlived.append(_since(at[0]))))
         kept.append(make())
-        # Only now, with nothing in between: a garbage collection would count as ours.
+        # Directly before the drop: a garbage collection in between would be counted.
         dropped_at[0] = time.perf_counter()
         kept.popleft()
         time.sleep(5e-4)
@@ -97,12 +97,12 @@ def _queued(files: list[TextIO]) -> list[float]:
 
 
 def tasks() -> frozenset[int]:
-    """The threads of this process, Python's and others."""
+    """Return the threads of this process, Python's and others."""
     return frozenset(int(name) for name in os.listdir("/proc/self/task"))
 
 
 def cpu(tasks: frozenset[int]) -> dict[int, float]:
-    """Seconds of CPU that these threads have used, as the scheduler counts them."""
+    """Return the CPU seconds that these threads have used, as the scheduler counts them."""
     return {t: int(Path(f"/proc/self/task/{t}/schedstat").read_text().split()[0]) / 1e9 for t in tasks}
 
 
@@ -111,9 +111,10 @@ def _name(task: int) -> str:
 
 
 def memory() -> dict[str, float]:
-    """Resident memory of this process, and what it has written of it and shares with nobody, in MB.
+    """Return the resident memory of this process, and its private dirty part, in MB.
 
-    Without what it only reads: of two processes with a library, it is all the second's once the first ended.
+    Pages that it only reads are left out: if one of two processes with a library ends, they become private to
+    the other.
     """
     sizes = {}
     for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:

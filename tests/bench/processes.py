@@ -1,4 +1,4 @@
-"""The processes that rows measure, from the measuring side."""
+"""The processes that rows measure, seen from the measuring process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 class _Commanded:
-    """A process that answers lines of JSON; gone at the end of the block."""
+    """A process that answers lines of JSON; it is ended at the end of the block."""
 
     def __init__(self, module: str, *words: object, **environment: str) -> None:
         self._process = subprocess.Popen(
@@ -37,13 +37,13 @@ class _Commanded:
     ) -> None:
         self._process.send_signal(signal.SIGCONT)
         try:
-            self._process.communicate(timeout=20)  # the end of its input is its sign to leave
+            self._process.communicate(timeout=20)  # it exits at the end of its input
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
 
     def stop(self) -> None:
-        """As Ctrl-Z does: its connections stay, and it takes nothing any more."""
+        """Stop the process as Ctrl-Z does: its connections remain, but it reads nothing."""
         self._process.send_signal(signal.SIGSTOP)
 
     def _say(self, line: str) -> Any:
@@ -61,7 +61,7 @@ class _Commanded:
 
 
 class Trainer(_Commanded):
-    """A JAX process that trains on command, see `tests.bench.trainer`."""
+    """A JAX process that trains on command; see `tests.bench.trainer`."""
 
     def __init__(self, arrays: int = 100, devices: int = 8, **environment: str) -> None:
         super().__init__(
@@ -74,17 +74,17 @@ class Trainer(_Commanded):
         self._answer()  # warm now
 
     def do(self, command: str, **arguments: object) -> Any:
-        """Give a command and wait for its answer."""
+        """Send a command and return its answer."""
         return self._say(json.dumps([command, arguments]))
 
 
 class Viewer(_Commanded):
-    """A live source in a process of its own, on the newest run."""
+    """A live source of the newest run, in a process of its own."""
 
     def __init__(self) -> None:
         super().__init__("viewer")
 
     def tally(self) -> dict[str, Any]:
-        """What it received since it was last asked."""
+        """Return what it received since the last call."""
         taken: dict[str, Any] = self._say("")
         return taken

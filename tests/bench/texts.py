@@ -1,4 +1,4 @@
-"""Texts of programs as a compiler might write them, of any size."""
+"""Program texts of any size, as a compiler might write them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MB = 1_000_000
-# What a layer does besides: instructions with the path, the file and the configuration that real ones have.
+# Other instructions of a layer, with the paths, files and configuration that real ones have.
 OTHERS = 120
 
 
 def program(size: int, partitions: int = 256) -> str:
-    """The text of a module of about this many bytes: loops over layers that add up, gather and scatter."""
+    """Return a module of about this many bytes: loops over layers that reduce, gather and scatter."""
     blocks: list[str] = []
     written = 0
     for layer in range(size):

@@ -1,6 +1,6 @@
-"""A JAX process under measurement: a real training loop, commanded by JSON lines.
+"""A JAX process under measurement: a real training loop, controlled by JSON lines.
 
-It imports nothing of jaxtop until it is told to start the agent, so that it can be its own control.
+It imports nothing of jaxtop until it is asked to start the agent, so that it can be its own control.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tests.bench import probes, windowing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BATCH = 50  # arrays that one launch renews
+BATCH = 50  # arrays that one launch replaces
 
 
 class Training:
-    """A small perceptron on a mesh, and as many more arrays as wanted, renewed as a real state would be."""
+    """A small perceptron on a mesh, and a number of further arrays, renewed as a real state is."""
 
     def __init__(self, arrays: int, width: int = 256) -> None:
         devices = np.array(jax.devices())
@@ -59,7 +59,7 @@ class Training:
         ]
 
     def step(self) -> Any:
-        """One step of training, from data on the host to the loss on the devices."""
+        """Run one training step, from data on the host to the loss on the devices."""
         inputs = jax.device_put(self._inputs, self._on[P("data")])
         targets = jax.device_put(self._targets, self._on[P("data")])
         self._params, self._momentum, loss = _train(self._params, self._momentum, inputs, targets)
@@ -67,7 +67,7 @@ class Training:
         return loss
 
     def renew(self, batches: int | None = None) -> None:
-        """New array objects for this many batches of the others, or for all."""
+        """Replace this many batches of the other arrays, or all, with new array objects."""
         for _ in range(len(self._others) if batches is None else min(batches, len(self._others))):
             self._others[self._next] = self._renew(self._others[self._next])
             self._next = (self._next + 1) % len(self._others)
@@ -93,7 +93,7 @@ def _trivial(x: Any) -> Any:
 
 
 class Commands:
-    """What the measuring process may ask for; each method is a command, its result the answer."""
+    """The commands of the measuring process: each method is one, and its result is the answer."""
 
     def __init__(self, arrays: int) -> None:
         self._training = Training(arrays)
@@ -108,13 +108,13 @@ class Commands:
     def start(self) -> None:
         from jaxtop import agent
 
-        self._before = probes.tasks()  # what comes on top of these is the agent's
+        self._before = probes.tasks()  # further threads are the agent's
         agent.start("bench")
         agent._agent._loader.join(60)  # what is measured is the agent at work
         self._agent = agent
 
     def await_viewers(self, viewers: int) -> None:
-        """Wait until exactly so many watch."""
+        """Wait until there are exactly this many viewers."""
         end = time.monotonic() + 30
         while self._agent._agent._board.viewers != viewers:
             if time.monotonic() > end:
@@ -129,7 +129,7 @@ class Commands:
         return probes.tasks() - self._before if self._agent is not None else frozenset()
 
     def train(self, seconds: float, pause: float = 0.02, metric_bytes: int = 0) -> dict[str, float]:
-        """Train for so long, with a rest after each step; what the threads of the agent used meanwhile."""
+        """Train for this long, with a rest after each step; return the CPU time of the agent's threads."""
         metrics = {f"metric {i} {'x' * (metric_bytes // 10)}": 0.5 for i in range(10 if metric_bytes else 0)}
         started, before = time.monotonic(), probes.cpu(self._agents_threads())
         while time.monotonic() < started + seconds:
@@ -141,7 +141,7 @@ class Commands:
         return {"elapsed": elapsed, "cpu": sum(now[task] - before.get(task, 0.0) for task in now)}
 
     def costs(self) -> dict[str, Any]:
-        """What the agent says of its parts, in microseconds since it began."""
+        """Return the costs that the agent reports for its parts, in microseconds since it started."""
         import msgspec
 
         from jaxtop_agent.core import costs
@@ -157,7 +157,7 @@ class Commands:
         jax.block_until_ready(loss)
 
     def step_time(self, seconds: float) -> float:
-        """Mean seconds a step, over a block of so long; every stall is in it."""
+        """Return the mean seconds per step over a block of this length, including every stall."""
         self._training.settle()
         count, started = 0, time.perf_counter()
         while (elapsed := time.perf_counter() - started) < seconds:
@@ -166,9 +166,9 @@ class Commands:
         return elapsed / count
 
     def gaps(self, start: bool) -> list[float]:
-        """The longest times, in seconds, in which this thread wanted to run Python and could not.
+        """Return the longest times, in seconds, for which this thread waited to run Python.
 
-        Without an agent a thread of known habits takes its place, or there would be nothing to see.
+        Without an agent, a thread with known holds replaces it, because there would be nothing to measure.
         """
         if start:
             return self._on_fresh_arrays(lambda: probes.gaps(1.0, self._agents_threads()), start)
@@ -176,12 +176,12 @@ class Commands:
             return self._on_fresh_arrays(lambda: probes.gaps(1.0, frozenset({holder})), start)
 
     def drops(self, start: bool) -> list[float]:
-        """The longest times, in seconds, for which arrays outlived their last reference of ours."""
+        """Return the longest times, in seconds, for which arrays outlived our last reference."""
         argument = jnp.zeros(())
         return self._on_fresh_arrays(lambda: probes.drops(1.0, lambda: _trivial(argument)), start)
 
     def _on_fresh_arrays(self, probe: Callable[[], list[float]], start: bool) -> list[float]:
-        """With `start`, from the start of the agent until it has looked at the arrays for a viewer."""
+        """Run a probe; with `start`, from the agent's start until it has counted the arrays for a viewer."""
         self._training.renew()
         self._training.settle()
         if start:
@@ -194,7 +194,7 @@ class Commands:
         return sorted(found + probe(), reverse=True)
 
     def loop(self, seconds: float, start: bool) -> dict[str, float]:
-        """Launch a trivial function for so long; with `start`, from when a viewer has come to a new agent."""
+        """Launch a trivial function for this long; with `start`, after a viewer has joined a new agent."""
         argument = jnp.zeros(())
         if start:
             self.start()
@@ -209,7 +209,7 @@ class Commands:
         return {"mean": (now - began) / len(batches) / 200, "slowest": max(batches)}
 
     def launches(self, count: int, hook: str) -> float:
-        """Seconds a launch of a trivial function, with no hook, an empty one, or ours."""
+        """Return the seconds per launch of a trivial function, with no hook, an empty one, or ours."""
         argument = jnp.zeros(())
         _trivial(argument)
         undo = _install(hook)
@@ -221,7 +221,7 @@ class Commands:
         return elapsed / count
 
     def census(self, rounds: int) -> dict[str, Any]:
-        """Count the arrays so often: seconds of CPU each, growth in MB, bytes of what would be sent."""
+        """Count the arrays `rounds` times; return the CPU seconds of each, growth in MB, and bytes to send."""
         from types import SimpleNamespace
 
         from jaxtop import wire
@@ -248,7 +248,7 @@ class Commands:
             return time.thread_time() - before, sum(len(wire.encode(message)) for message in told)
 
         def without(share: float) -> int:
-            """What is sent when this share of the arrays goes, and comes back."""
+            """Return the bytes sent when this share of the arrays disappears and returns."""
             others = self._training._others
             keep = round(len(others) * (1 - share))
             self._training._others, gone = others[:keep], others[keep:]
@@ -266,7 +266,7 @@ class Commands:
         first = count()
         taken = [count()[0] for _ in range(rounds)]
         grown = probes.memory()["uss"] - before
-        for _ in range(2):  # the first time, the line that makes them changes
+        for _ in range(2):  # the first time also changes the line that creates them
             self._training.renew()
             renewed = count()[1]
         return {
@@ -276,7 +276,7 @@ class Commands:
         }
 
     def beside_windows(self, seconds: float) -> dict[str, Any]:
-        """Steps, and the windows that were taken meanwhile."""
+        """Return the steps, and the windows taken meanwhile."""
         windows = windowing.Windows(self._agent)
         try:
             return windows.beside(lambda: self._step({}), seconds)
@@ -284,7 +284,7 @@ class Commands:
             windows.close()
 
     def window_gaps(self, count: int) -> list[list[float]]:
-        """The longest wait for the GIL around each of so many windows, and without one."""
+        """Return the longest wait for the GIL around each of this many windows, and without one."""
         windows = windowing.Windows(self._agent)
         try:
             return windows.gaps(lambda: self._step({}), self._agents_threads(), count)
@@ -316,9 +316,9 @@ def _install(hook: str) -> Any:
 
 
 def main() -> None:
-    """Answer commands until there are no more."""
+    """Answer commands until the input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever prints must not be taken for an answer
+    os.dup2(2, 1)  # other output must not be mistaken for an answer
     commands = Commands(int(sys.argv[1]))
     print(json.dumps({"answer": None}), file=answers, flush=True)
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""A viewer under measurement: follows the newest live run and drains it; answers with what came."""
+"""A viewer under measurement: follow the newest live run, and report what was received."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from typing import Any
 from jaxtop import discovery, keys, runfiles, wire
 from jaxtop.sources import LiveSource
 
-# Where Linux keeps the bytes received, in its struct tcp_info.
+# The offset of the received bytes in Linux' struct tcp_info.
 TCP_BYTES_RECEIVED = 128
 
 
 class Tally:
-    """What came since the last reading."""
+    """The messages and bytes received since the last reading."""
 
     def __init__(self) -> None:
         self._bytes: Counter[str] = Counter()
@@ -54,7 +54,7 @@ class Tally:
 
 
 def _received_by_tcp() -> int:
-    """Bytes that came through this process's open connections: encrypted, with everything around them."""
+    """Return the bytes received on this process's open connections, with encryption and framing."""
     total = 0
     for name in os.listdir("/proc/self/fd"):
         with suppress(OSError), socket.socket(fileno=os.dup(int(name))) as twin:
@@ -65,13 +65,13 @@ def _received_by_tcp() -> int:
 
 
 def _newest() -> str | None:
-    """Where the newest live run is to be found: an agent that starts again may have another port."""
+    """Return the address of the newest live run: a restarted agent may have another port."""
     living = [each.hello for each in runfiles.find() if not each.is_stale]
     return living[0].telemetry if living else None
 
 
 def main() -> None:
-    """Drain; a line on standard input asks for the tally."""
+    """Read all frames; answer each line on standard input with the tally."""
     source, at = LiveSource(discovery.seeds([]), keys.load()), _newest()
     tally, look_at = Tally(), 0.0
     while True:

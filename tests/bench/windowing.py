@@ -1,4 +1,4 @@
-"""What windows of the profiler cost, measured from inside the process that they are taken in."""
+"""The costs of profiler windows, measured from inside the profiled process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Windows:
         self._board.tell = self._tell
 
     def beside(self, step: Callable[[], None], seconds: float) -> dict[str, list[list[float]]]:
-        """Steps and windows of so long, each as when it began and how long it took, in seconds."""
+        """Return the steps and windows of this many seconds, each as its start and duration in seconds."""
         steps = []
         end = time.time() + seconds
         while (began := time.time()) < end:
@@ -46,9 +46,9 @@ class Windows:
         return {"steps": steps, "windows": windows}
 
     def gaps(self, step: Callable[[], None], threads: frozenset[int], windows: int) -> list[list[float]]:
-        """The longest waits for the GIL while a window is taken and read, each beside one without a window.
+        """Return the longest waits for the GIL around each window, each with one without a window.
 
-        Another thread trains meanwhile, and holds it now and then, too.
+        Another thread trains meanwhile and at times holds the GIL, too.
         """
         over = threading.Event()
 
@@ -77,7 +77,7 @@ class Windows:
 
 
 def cost(collectives: int, windows: int) -> list[dict[str, float]]:
-    """What each of so many windows around one launch of a program with so many collectives costs."""
+    """Return the cost of each of `windows` windows around one launch of a program with these collectives."""
     launch = _program(collectives)
     return [_window(launch) for _ in range(windows)]
 
@@ -89,7 +89,7 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     from jaxtop_agent.profiler.session import Sessions
 
     def is_over() -> bool:
-        """Not over before the launch was made."""
+        """Return true after making the launch."""
         if not launched:
             launch()
             launched.append(True)

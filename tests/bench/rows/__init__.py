@@ -1,4 +1,4 @@
-"""All rows: a new one is a function in a file here, and an entry below."""
+"""All rows. A new row needs a function in a file here and an entry below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the app takes on a real pseudo-terminal: CPU, memory, and how long a key waits for its paint."""
+"""The costs of the app on a pseudo-terminal: CPU, memory, and the time from a key to its paint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PEERS = ("htop", "glances")
 
 
 class Terminal:
-    """A program on a pseudo-terminal of 200×50, whose output is taken as fast as it comes."""
+    """A program on a 200×50 pseudo-terminal, whose output is read as fast as it arrives."""
 
     def __init__(self, *words: str) -> None:
         self._master, slave = pty.openpty()
@@ -60,7 +60,7 @@ class Terminal:
                 self.output_bytes += len(taken)
 
     def key_to_paint(self, key: bytes, patience: float = 2.0) -> float:
-        """Seconds from a key to the output that follows it."""
+        """Return the seconds from a key to the output that follows it."""
         pressed = time.perf_counter()
         os.write(self._master, key)
         while self.output_at < pressed and time.perf_counter() - pressed < patience:
@@ -68,7 +68,7 @@ class Terminal:
         return time.perf_counter() - pressed
 
     def cpu_percent(self, seconds: float) -> float:
-        """Of one core, of the program and its threads."""
+        """Return the percentage of one core that the program and its threads use."""
         process = psutil.Process(self.process.pid)
         before, started = process.cpu_times(), time.monotonic()
         time.sleep(seconds)
@@ -96,7 +96,7 @@ def on_terminal(*words: str) -> Iterator[Terminal]:
 
 
 def measure(setting: Setting) -> Iterator[Figure]:
-    """One real host, beside the peers that are installed; then generated hosts."""
+    """Measure one real host, compared with the installed peers, and then generated hosts."""
     seconds = float(setting.pick(10, 4))
     yield from _one_host(seconds)
     yield from _many_arrays(setting, seconds)
@@ -111,7 +111,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 
 def _many_arrays(setting: Setting, seconds: float) -> Iterator[Figure]:
-    """The screens that derive most, on hosts that hold many arrays."""
+    """Measure the screens with the most derivation, on hosts with many arrays."""
     with _load(64, 10_000) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
         time.sleep(8)
         for key, screen in (("4", "Arrays"), ("5", "Memory")):

@@ -1,4 +1,4 @@
-"""What one look at all arrays costs, how often it may be taken, and what is sent of it."""
+"""The cost of one census of the arrays, the interval between two, and the bytes sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
         what = f"{arrays:,} arrays"
         seconds = told["seconds"]
         yield Figure(f"{what}: CPU of a census", median([1000 * each for each in seconds]), "ms")
-        # The sampler leaves so much time between two that they take this share of a core.
+        # The sampler spaces censuses so that they take this share of a core.
         pace = max(1.0, statistics.median(seconds) / budget.CENSUS.of_core)
         yield Figure(f"{what}: seconds from one to the next", one(pace), "s")
         yield Figure(f"{what}: memory", one(told["grown_mb"]), "MB", budget=MEMORY_BUDGET_MB)

@@ -1,4 +1,4 @@
-"""How long commands take, from the shell and back."""
+"""The time that commands take, from the shell and back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def snapshot(setting: Setting) -> Iterator[Figure]:
 
 
 def _interleaved(commands: dict[str, list[str | Path]], rounds: int) -> dict[str, list[float]]:
-    """Wall times in milliseconds; the first round only warms the disk's cache."""
+    """Return wall times in milliseconds; the first round only warms the disk cache."""
     taken: dict[str, list[float]] = {name: [] for name in commands}
     for i in range(rounds + 1):
         for name, words in commands.items():

@@ -1,4 +1,4 @@
-"""What each part of the agent takes, with everything on: a viewer, sampled windows, a black box."""
+"""The cost of each part of the agent with everything on: a viewer, sampled windows, a black box."""
 
 from __future__ import annotations
 

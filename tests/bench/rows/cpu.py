@@ -1,4 +1,4 @@
-"""The CPU that the agent's threads take."""
+"""The CPU time of the agent's threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
             trainer.do("start")
             with Viewer() as viewer:
                 trainer.do("await_viewers", viewers=1)
-                # Who has just come is shown all there is, soon: that is not what it costs to stay.
+                # A new viewer first receives the full state, which is not part of the running cost.
                 trainer.do("train", seconds=setting.pick(60, 1))
                 viewer.tally()
                 watched = trainer.do("train", seconds=seconds)
@@ -45,5 +45,5 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 
 def share(trained: dict[str, float]) -> float:
-    """What the agent's threads took meanwhile, in % of a core."""
+    """Return the CPU time of the agent's threads, in % of a core."""
     return trained["cpu"] / trained["elapsed"] * 100

@@ -1,4 +1,4 @@
-"""What a script with very many arrays and small launches feels of a viewer in its first half minute."""
+"""The effect of a viewer's first half minute on a script with very many arrays and small launches."""
 
 from __future__ import annotations
 

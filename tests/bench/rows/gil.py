@@ -1,9 +1,9 @@
-"""What the script may feel of the agent's look at its arrays: holds of the GIL, and arrays kept alive.
+"""The effects of the agent's census on the script: holds of the GIL, and arrays kept alive.
 
-A thread that spins in Python sees a hold of the GIL as a gap; below 50 µs it does not look. A thread that
-waits for the GIL asks for it after 5 ms (`sys.getswitchinterval`), so that Python code never holds it longer
-at a stretch: gaps beyond that are single calls into C. The probe counts only gaps in which it slept, and
-takes off what it and the holder queued for a core. What is left of the error, a known holder shows.
+A thread that spins in Python sees a hold of the GIL as a gap; gaps below 50 µs are ignored. A thread that
+waits for the GIL requests it after 5 ms (`sys.getswitchinterval`), so that Python code never holds it longer
+at a stretch: longer gaps are single calls into C. The probe counts only gaps in which it slept, and subtracts
+the time that it and the holder queued for a core. A known holder shows the remaining error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HOLD_BUDGET_MS = 5.0
 KEEP_BUDGET_MS = 20.0
-# With several devices an array is several buffers: the call into JAX that lists arrays takes the longer.
+# With several devices an array has several buffers, so the JAX call that lists arrays takes longer.
 SIZES = ((100, 8), (10_000, 1), (10_000, 8), (20_000, 1), (100_000, 1), (300_000, 1))
 
 

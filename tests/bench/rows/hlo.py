@@ -1,4 +1,4 @@
-"""Reading the collectives out of the text of a very large program."""
+"""The cost of reading the collectives from the text of a very large program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 
 class _Timed(ReadingBudget):
-    """Notes the longest time between two pauses, of which the machine's other work is no part."""
+    """A budget that records the longest time between two pauses, without the machine's other work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ def _count_until(over: threading.Event) -> None:
 
 
 def _hold(work: Callable[[threading.Event], None]) -> float:
-    """The longest gap that a spinning thread sees while another does this."""
+    """Return the longest gap that a spinning thread sees while another does this work."""
     over = threading.Event()
     reader = threading.Thread(target=work, args=(over,))
     reader.start()

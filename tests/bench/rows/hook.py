@@ -1,4 +1,4 @@
-"""What the launch hook adds to a launch."""
+"""The time that the launch hook adds to a launch."""
 
 from __future__ import annotations
 

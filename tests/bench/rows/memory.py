@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BUDGET_MB = 30.0
 ARRAYS = 1000
-# Ten times as often as by default, pulses of 200 kB: unbounded, a stalled viewer would cost 2 MB a second.
+# Ten times the default rate, with pulses of 200 kB: a stalled viewer without a bound would cost 2 MB/s.
 OFTEN = {"JAXTOP_INTERVAL": "0.1"}
 PULSE_BYTES = 200_000
 PHASES = ("no viewer", "two viewers", "two viewers and a stopped one")
@@ -28,7 +28,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
     seconds = setting.pick(5.0, 1.0)
     kept: tuple[list[Phases], ...] = ([], [], [])
     for _ in range(setting.pick(3, 1)):
-        with ThreadPoolExecutor() as pool:  # side by side: memory does not mind
+        with ThreadPoolExecutor() as pool:  # parallel runs do not disturb memory figures
             jobs: tuple[Callable[[float], Phases], ...] = (_watched, _plain, _plain)
             for phases, grown in zip(kept, pool.map(lambda job: job(seconds), jobs), strict=True):
                 phases.append(grown)
@@ -67,7 +67,7 @@ def _watched(seconds: float) -> Phases:
 
 
 def _growth(trainer: Trainer, seconds: float, before: dict[str, float]) -> dict[str, float]:
-    """Since before the agent: processes of JAX differ among themselves by more than it takes."""
+    """Return the growth since before the agent: JAX processes differ by more than the agent takes."""
     return {kind: size - before[kind] for kind, size in _phase(trainer, seconds).items()}
 
 

@@ -1,4 +1,4 @@
-"""A long recording of many hosts, through the real tape: its size, its cost, how fast it opens anywhere."""
+"""A long recording of many hosts by the real writer: its size, its cost, and the time to open any moment."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 DEVICES = 8
 FLUSH_EVERY = 1.5
 SEEKS = 100
-# Published for the same kind of figures, times included: bytes a sample.
+# Published bytes per sample for the same kind of figures, times included.
 GORILLA, PROMETHEUS = 1.37, 1.3
 BUDGET_FINISHED_MB, BUDGET_OPEN_MB = 1.0, 2.0
 BUDGET_OPEN_S, BUDGET_SEEK_MS = 1.0, 100.0
 
 
 class _Written(NamedTuple):
-    """A recording, and what it took to write it."""
+    """A recording, and the cost of writing it."""
 
     frames: int
     figures: int
@@ -85,7 +85,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 
 def _write(path: Path, made: Made) -> _Written:
-    """The session on a tape that flushes as often as a live one, by the session's own time."""
+    """Record the session, flushed as often as a live one in the session's own time."""
     written = RecordingWriter(path, {"tape": "bench"}, flush_every=3600.0)
     written.start()
     cluster, taping = Cluster(), SessionRecorder(written)
@@ -123,7 +123,7 @@ def _write(path: Path, made: Made) -> _Written:
 
 
 def _pulses_alone(path: Path, made: Made) -> float:
-    """Bytes a figure of a recording that has nothing but pulses, and no keyframes."""
+    """Return the bytes per figure of a recording that has only pulses, and no keyframes."""
     written = RecordingWriter(path, {"tape": "bench"})
     written.start()
     figures = count = 0
@@ -139,7 +139,7 @@ def _pulses_alone(path: Path, made: Made) -> float:
 
 
 def _view(path: Path, seed: int) -> dict[str, Any]:
-    """What a fresh process sees that opens it and goes anywhere."""
+    """Return what a new process measures that opens the recording and seeks in it."""
     words = [sys.executable, "-m", "tests.bench.rows.recordings", path, str(seed)]
     done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
@@ -158,7 +158,7 @@ def _look(path: Path, seed: int) -> dict[str, float]:
     assert span is not None
     session.at(span[0])
     opened = time.perf_counter()
-    session.overview  # noqa: B018 - it is made as it is asked for
+    session.overview  # noqa: B018 - access computes it
     seen = time.perf_counter()
     dice = random.Random(seed)
     walls, cpus = [], []

@@ -1,4 +1,4 @@
-"""How long `agent.start()` keeps the script's thread once JAX is up."""
+"""The time for which `agent.start()` blocks the script's thread once JAX has started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.bench.frame import Setting
 
 BUDGET_MS = 30.0
-# As much work as a small script does meanwhile: what it takes longer than its CPU time, the machine takes.
+# The work of a small script for comparison: wall time beyond its CPU time is due to the machine.
 STARTING = """
 import json, time
 import jax

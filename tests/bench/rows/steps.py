@@ -1,4 +1,4 @@
-"""Whether training takes longer under observation."""
+"""The effect of the agent on the step time of a training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
                 blocks.append({arm: _block(trainer, arm, seconds) for arm in arms})
     observed = ratio([(each["agent"], each["plain"]) for each in blocks])
     control = ratio([(each["control"], each["plain"]) for each in blocks])
-    # Each round's two ratios share their denominator: what tells them apart is agent against control.
+    # Both ratios of a round share their denominator, so agent ÷ control shows the difference.
     apart = ratio([(each["agent"], each["control"]) for each in blocks])
     yield Figure(
         f"{rounds} rounds of {seconds:g} s blocks",
@@ -47,7 +47,7 @@ def _block(trainer: Trainer, arm: str, seconds: float) -> float:
     if arm == "agent":
         trainer.do("start")
         trainer.do("await_viewers", viewers=1)
-    trainer.do("train", seconds=0.3)  # not the greeting is measured, nor the goodbye
+    trainer.do("train", seconds=0.3)  # the start and the end of a session are not measured
     step: float = trainer.do("step_time", seconds=seconds)
     if arm == "agent":
         trainer.do("stop")

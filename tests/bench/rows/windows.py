@@ -1,4 +1,4 @@
-"""What the sampled windows of the profiler cost a training process."""
+"""The cost of sampled profiler windows in a training process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
         trainer.do("start")
         with Viewer():
             trainer.do("await_viewers", viewers=1)
-            trainer.do("beside_windows", seconds=12)  # the first ones follow each other closely
+            trainer.do("beside_windows", seconds=12)  # the first windows are close together
             seen = trainer.do("beside_windows", seconds=seconds)
             gaps = trainer.do("window_gaps", count=setting.pick(8, 2))
         trainer.do("stop")
@@ -51,7 +51,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 
 def _steps(steps: Steps, windows: Steps) -> Figure:
-    """Medians inside ÷ outside; the control takes as many steps outside, at random, for the inside."""
+    """Compare medians inside ÷ outside; the control uses as many random outside steps as the inside."""
     within = [took for began, took in steps if any(at <= began <= at + length for at, length in windows)]
     without = [
         took for began, took in steps if all(not at - 1 <= began <= at + length + 1 for at, length in windows)

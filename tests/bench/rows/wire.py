@@ -1,4 +1,4 @@
-"""What an agent sends to one viewer."""
+"""The traffic from an agent to one viewer."""
 
 from __future__ import annotations
 
