@@ -1,4 +1,4 @@
-"""Requests from the app to many agents, a few at a time: all at once would mean as many handshakes."""
+"""Requests from the app to many agents, some at a time: a thousand at once would be a thousand handshakes."""
 
 from __future__ import annotations
 

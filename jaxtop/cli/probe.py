@@ -21,7 +21,7 @@ from jaxtop.wire.probing import BENCHES, COLLECTIVES, Asked, Stage
 NONE_SLOW, SOME_SLOW, COULD_NOT = 0, 1, probe_processes.COULD_NOT
 SECONDS = 30.0
 WAIT = 60.0
-SMALLEST = 4  # bytes: a number
+SMALLEST = 4  # bytes: one number
 WHAT = (*BENCHES, COLLECTIVES)
 
 

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     program = _program(arguments)
     if sys.flags.ignore_environment:
-        # The environment starts the agent. It would be ignored, and the script would inherit the variables.
+        # The environment starts the agent. Python would ignore it and leave its variables to the script.
         raise UserError("with -E or -I Python reads no environment; run it without, or call agent.start()")
     sys.stdout.flush()
     os.execve(  # noqa: S606 - the same process, so that signals and exit status are the script's

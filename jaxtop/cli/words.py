@@ -1,4 +1,4 @@
-"""Print text from elsewhere on a terminal, and format and parse sizes and times."""
+"""Make foreign text legible on a terminal; format and parse sizes and times."""
 
 from __future__ import annotations
 

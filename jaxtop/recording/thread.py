@@ -74,7 +74,7 @@ class RecordingWriter:
         self._path, self._about, self._limits = path, dict(about), limits
         self._flush_every, self._compacts, self._is_unnamed = flush_every, compacts, is_unnamed
         self._queue: deque[Frame | Keyframe] = deque()
-        # Bytes. Only one thread changes each counter: otherwise updates would get lost.
+        # Bytes. Only one thread changes each counter; otherwise updates would be lost.
         self._given = self._taken = 0
         self._clock: tuple[float, float | None] | None = None
         self._bell = threading.Event()

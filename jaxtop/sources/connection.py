@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jaxtop.sources.descriptors import Descriptors
 
 FIRST_PROBE_AFTER = 1.0
-# An address that does not answer is probed again after a tenth of the time since it stopped answering.
+# An address that does not answer is probed at intervals of a tenth of the time for which it has been absent.
 SOONEST_PROBE, RAREST_PROBE, SHARE_OF_ABSENCE = 1.0, 60.0, 0.1
 # ZeroMQ never retries a peer that refused the key, but the peer may admit the key later.
 RETRY_REFUSED_AFTER = 5.0

@@ -89,7 +89,7 @@ class Peers:
         return self._peers.get(who.agent) or self.follow(who, *self._way_to(who))
 
     def follow(self, who: wire.Hello | wire.Peer, telemetry: str, requests: str) -> Peer | None:
-        """Follow an agent at this address; None if it is known to be gone."""
+        """Follow an agent at this address and return it; None if it is known to be gone."""
         speaks = isinstance(who, wire.Hello)
         if who.agent in self._dropped and not speaks:
             return None

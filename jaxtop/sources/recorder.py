@@ -64,7 +64,7 @@ class SessionRecorder:
         overview = self._observer.take(cluster).coarser(MOST_BINS)
         happened = {"bins": overview.bins, "events": overview.events}
         # The first keyframe of a file contains the windows. Later ones point to windows already in the file.
-        # The writing thread makes the messages: for a thousand hosts that would delay keys for too long.
+        # The writing thread makes the messages: doing so here would delay keys if there are a thousand hosts.
         state = keyframe.messages(cluster.frozen(), at, has_windows=self.tape.wants_keyframe)
         self.tape.write_keyframe(Keyframe(at, state, happened))
         self._last, self._frames, self._bytes = at, 0, 0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.sources.streams import WriterStream
 
 LOOK_AGAIN_AFTER = 0.5
-# From about this many seconds on, beginning at a keyframe may be quicker than folding forward.
+# To go forward by more than about this many seconds, beginning at a keyframe may be quicker than folding on.
 FARTHEST_ON = 30.0
 # Two viewers receive a message at about the same time, and their clocks differ by at most these.
 OVERLAP_NS, SAME_WITHIN = 5 * NANOSECONDS, 2.0

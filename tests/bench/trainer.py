@@ -22,7 +22,7 @@ from tests.bench import probes, windowing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BATCH = 50  # arrays that one launch replaces
+BATCH = 50  # arrays that one launch renews
 
 
 class Training:
@@ -221,7 +221,7 @@ class Commands:
         return elapsed / count
 
     def census(self, rounds: int) -> dict[str, Any]:
-        """Count the arrays `rounds` times; return the CPU seconds of each, growth in MB, and bytes to send."""
+        """Count the arrays `rounds` times; return CPU seconds of each, growth in MB, and bytes to send."""
         from types import SimpleNamespace
 
         from jaxtop import wire

@@ -16,7 +16,7 @@ from typing import Any
 from jaxtop import discovery, keys, runfiles, wire
 from jaxtop.sources import LiveSource
 
-# The offset of the received bytes in Linux' struct tcp_info.
+# The offset of the received bytes in Linux's struct tcp_info.
 TCP_BYTES_RECEIVED = 128
 
 

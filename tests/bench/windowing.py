@@ -89,7 +89,7 @@ def _window(launch: Callable[[], None]) -> dict[str, float]:
     from jaxtop_agent.profiler.session import Sessions
 
     def is_over() -> bool:
-        """Return true after making the launch."""
+        """Make the launch if it was not made yet, then return true."""
         if not launched:
             launch()
             launched.append(True)

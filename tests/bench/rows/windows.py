@@ -51,7 +51,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 
 def _steps(steps: Steps, windows: Steps) -> Figure:
-    """Compare medians inside ÷ outside; the control uses as many random outside steps as the inside."""
+    """Compare medians inside ÷ outside; for the control, random outside steps replace those inside."""
     within = [took for began, took in steps if any(at <= began <= at + length for at, length in windows)]
     without = [
         took for began, took in steps if all(not at - 1 <= began <= at + length + 1 for at, length in windows)
