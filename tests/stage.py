@@ -130,7 +130,7 @@ def census(at: float = NOW, leaked: int = 0) -> wire.Arrays:
 
 
 def training(at: float = NOW) -> list[wire.Frame]:
-    """Return the frames of `well` with these arrays; their number has grown for half a minute."""
+    """Return the frames of `well` with the arrays of `census`, which have grown for half a minute."""
     told = [each for each in well(at) if each.kind != "arrays"]
     for index in range(PROCESSES):
         for seconds, leaked in ((30, 0), (0, 40)):

@@ -129,7 +129,7 @@ class Commands:
         return probes.tasks() - self._before if self._agent is not None else frozenset()
 
     def train(self, seconds: float, pause: float = 0.02, metric_bytes: int = 0) -> dict[str, float]:
-        """Train for this long, with a rest after each step; return the CPU time of the agent's threads."""
+        """Train for this long, with a rest after each step; return the CPU time of the agent."""
         metrics = {f"metric {i} {'x' * (metric_bytes // 10)}": 0.5 for i in range(10 if metric_bytes else 0)}
         started, before = time.monotonic(), probes.cpu(self._agents_threads())
         while time.monotonic() < started + seconds:

@@ -46,7 +46,7 @@ class Windows:
         return {"steps": steps, "windows": windows}
 
     def gaps(self, step: Callable[[], None], threads: frozenset[int], windows: int) -> list[list[float]]:
-        """Return the longest waits for the GIL around each window, each with one without a window.
+        """Return the longest waits for the GIL while each window is taken and read, and without a window.
 
         Another thread trains meanwhile and at times holds the GIL, too.
         """
