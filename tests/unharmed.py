@@ -39,8 +39,8 @@ PLAIN = "plain"
 WAYS = ("run", "start", "hot")
 
 
-# In the line that imports JAX, as an expression: the script goes on once this file is there. The agent loads on a
-# thread of its own, and a script of a second would be over before anybody could see it.
+# Added to the line that imports JAX: the script continues once this file exists. The agent loads on its own
+# thread, and a script of one second would end before a viewer could see it.
 WAIT = "[*iter(lambda: __import__('time').sleep(0.01) or __import__('os').path.exists('go'), True)]"
 
 
