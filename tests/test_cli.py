@@ -118,7 +118,8 @@ def test_the_installed_command_and_the_module_are_the_same():
     ("words", "mend"),
     [
         (["bogus"], "invalid choice: 'bogus'"),
-        (["--bogus"], "--help"),
+        (["--bogus"], "unrecognized arguments: --bogus; see jaxtop --help"),
+        (["--"], "see jaxtop --help"),
         (["ls", "--bogus"], "unrecognized arguments: --bogus"),
         (["ls", "extra"], "unrecognized arguments: extra"),
         (["snapshot", "--format", "xml"], "invalid choice: 'xml'"),

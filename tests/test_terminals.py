@@ -24,6 +24,7 @@ from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.colours256 import Colours256, nearest
 from jaxtop.tui.palette import PALETTES
 from jaxtop.tui.picker import Picker
+from jaxtop.tui.widgets.key_bar import KeyBar
 from tests import stage as staging
 from tests.stage import Stage, play
 from tests.support import JAXTOP, environment, jaxtop
@@ -138,6 +139,16 @@ class TestSeveralRuns:
         assert asyncio.run(chosen("enter")) == 0
         assert asyncio.run(chosen("j", "enter")) == 1
         assert asyncio.run(chosen("j", "q")) is None
+        assert asyncio.run(chosen("escape")) is None
+
+    def test_the_last_line_names_each_key_once(self):
+        async def last_line() -> str:
+            app = Picker(("NAME", "ID"), [("train", "r0"), ("evaluate", "r1")])
+            async with app.run_test(size=(40, 10)) as pilot:
+                await pilot.pause()
+                return str(app.query_one(KeyBar).render())
+
+        assert asyncio.run(last_line()).split() == ["⏎", "Open", "q", "Quit"]
 
 
 class TestFewColours:

@@ -52,9 +52,12 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     name = next((word for word in words if not word.startswith("-")), None)
-    if not words:  # `jaxtop` alone is `jaxtop attach`: the newest live run
+    if not words:  # `jaxtop` alone is `jaxtop attach`
         name, words = "attach", ["attach"]
-    arguments = _parser(name).parse_args(words)
+    parser = _parser(name)
+    arguments = parser.parse_args(words)
+    if arguments.command is None:
+        parser.error("no COMMAND is given")
     return int(_command(arguments.command).main(arguments))
 
 
@@ -73,7 +76,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser(wanted: str | None) -> argparse.ArgumentParser:
     parser = _Parser(prog="jaxtop", description="top for a JAX cluster: a whole run, live, in one terminal")
     parser.add_argument("--version", action="version", version=f"jaxtop {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name, summary in COMMANDS.items():
         one = commands.add_parser(name, help=summary, description=summary)
         if name == wanted:  # only this command's module is imported: --help stays fast

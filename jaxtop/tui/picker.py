@@ -28,7 +28,10 @@ class Picker(App[int]):
 
     CSS = "#title { height: 1; background: $panel; } Screen { layout: vertical; }"
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape", "quit", "Quit", key_display="q")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        Binding("escape", "quit", "Quit", show=False),
+    ]
 
     def __init__(self, titles: Cells, runs: Sequence[Cells]) -> None:
         super().__init__()
