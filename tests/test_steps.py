@@ -215,6 +215,28 @@ def test_launches_that_run_ahead_of_the_device_do_not_make_steps_shorter(read_ev
     assert told.per_second == pytest.approx(100, rel=0.1)
 
 
+@pytest.mark.parametrize("read_every", [10, 20])
+@pytest.mark.parametrize("launched_since", [0, 7, -1], ids=["after a wait", "between", "before a wait"])
+def test_the_pace_of_launches_ahead_does_not_depend_on_when_it_is_looked_at(read_every, launched_since):
+    """More steps are launched than are remembered: the first wait is for some that are forgotten."""
+    script = Script()
+    for i in range(1, 400 + launched_since % read_every + 1):
+        script.launch(TRAIN, 0.5)
+        if i % read_every == 0:
+            script.wait(9.5 * read_every)
+    told = script.look()
+    assert told.per_second == near(100)
+    assert told.mean_ns == near(10 * MS)
+
+
+def test_two_pauses_in_a_row_are_not_taken_for_the_pace():
+    script = Script()
+    for i in range(30):
+        script.launch(TRAIN, 5_000 if i in (20, 21) else 500)
+    told = script.look()
+    assert told.per_second == near(20 / (18 * 0.5 + 2 * 5))
+
+
 def test_what_the_script_tells_goes_before_what_its_launches_show():
     """Also in strides of ten steps, and after a rhythm was found without it."""
     script = Script(flops={TRAIN: 100})

@@ -74,8 +74,25 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
     if _is_hidden(gaps, alike, cut, usual, device_ns):
         return _by_the_device(gaps, device_ns)
     if _runs_ahead(cut, usual, device_ns):
-        return list(_shared(cut, max(usual * WAITED, _typical_wait(cut) / WAITS_DIFFER)))
+        longer_than = max(usual * WAITED, _typical_wait(cut) / WAITS_DIFFER)
+        return list(_shared(_after_first_wait(cut, longer_than), longer_than))
     return list(_one_by_one(gaps, cut, usual))
+
+
+def from_wait_to_wait(gaps: Sequence[Gap]) -> tuple[Sequence[Gap], Sequence[Gap]]:
+    """Return the gaps whose work is paid for among them, and those after them whose wait is still to come.
+
+    A wait pays for launches of up to AHEAD gaps before it. Of the first wait these may be older than all gaps
+    here, so up to it gaps are left out. All gaps are returned where no two waits are that close to the ends,
+    or less than half of the gaps lie between them.
+    """
+    usual = sum(gap.duration for gap in gaps) / sum(gap.steps for gap in gaps)
+    waits = [i for i, gap in enumerate(gaps) if gap.duration > WAITED * usual * gap.steps]
+    if not waits or waits[0] >= AHEAD or len(gaps) - 1 - waits[-1] > AHEAD:
+        return gaps, ()
+    if (waits[-1] - waits[0]) * 2 < len(gaps):
+        return gaps, ()
+    return gaps[waits[0] + 1 : waits[-1] + 1], gaps[waits[-1] + 1 :]
 
 
 def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterable[tuple[int, float]]:
@@ -152,6 +169,12 @@ def _by_the_device(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int
     """Give each step the profiler's duration, else an equal share of all the time: no more is known."""
     share = device_ns or sum(gap.duration for gap in gaps) / sum(gap.steps for gap in gaps)
     return [(gap.end, share) for gap in gaps]
+
+
+def _after_first_wait(gaps: Sequence[Gap], longer_than: float) -> Sequence[Gap]:
+    """Leave out a stretch whose first launches may be forgotten, unless it is the only one."""
+    waits = [i for i, gap in enumerate(gaps) if gap.duration >= longer_than * gap.steps]
+    return gaps[waits[0] + 1 :] if len(waits) > 1 else gaps
 
 
 def _shared(gaps: Iterable[Gap], longer_than: float) -> Iterable[tuple[int, float]]:

@@ -9,7 +9,7 @@ from heapq import merge
 from statistics import fmean, quantiles
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from jaxtop_agent.steps.durations import Gap, launches_a_step, step_times
+from jaxtop_agent.steps.durations import Gap, from_wait_to_wait, launches_a_step, step_times
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, is_still, makers
 
 if TYPE_CHECKING:
@@ -256,7 +256,9 @@ def _pace(gaps: Sequence[Gap], now: int) -> float | None:
     latest = [gap for gap in gaps if gap.end > now - RECENT_NS]
     latest = latest if len(latest) >= FEWEST else list(gaps[-FEWEST:])
     longest = max(gap.duration for gap in latest)
-    # The unfinished step counts once it takes longer than all of these.
     waited = now - latest[-1].end
-    span = sum(gap.duration for gap in latest) + (waited if waited > longest else 0)
-    return sum(gap.steps for gap in latest) * 1e9 / span if span > 0 else None
+    paid, unpaid = from_wait_to_wait(latest)
+    counted, span = list(paid), sum(gap.duration for gap in paid)
+    if waited > longest:  # the unfinished step counts once it takes longer than all others
+        counted, span = [*paid, *unpaid], span + sum(gap.duration for gap in unpaid) + waited
+    return sum(gap.steps for gap in counted) * 1e9 / span if span > 0 else None
