@@ -47,5 +47,11 @@ def test_every_environment_variable_is_documented():
     assert {name for name in used if name not in written} == set()
 
 
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_developer_page_names_exists(name):
+    named = re.findall(r"`((?:jaxtop|agent|tests|docs)/[\w/.]+)`", (ROOT / name).read_text())
+    assert named and [path for path in named if not (ROOT / path).exists()] == []
+
+
 def test_the_readme_is_one_page():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
