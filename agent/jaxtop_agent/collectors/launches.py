@@ -56,6 +56,8 @@ class Launches:
         self.is_blind = False
         # Floats instead of pairs: pairs would make Python's garbage collector run more often.
         self._recent: deque[float] = deque(maxlen=REMEMBERED)
+        # The first launch of each function outside the fast path. It is no step: others compile around it.
+        self._firsts: dict[int, float] = {}
         self._began = monotonic()
         self._slot = jaxprivate.LaunchHook()
         self._hook = self._make_hook()
@@ -87,7 +89,9 @@ class Launches:
         if number is None:
             number = self._number(unwrapped(name))
         self._counts[number] += 1
-        self._recent.append(monotonic() + number * SPAN - self._began)
+        noted = monotonic() + number * SPAN - self._began
+        self._firsts.setdefault(number, noted)
+        self._recent.append(noted)
 
     def _number(self, name: str) -> int:
         new = next(self._next)
@@ -166,11 +170,16 @@ class Launches:
         """Compare with a window of the profiler, which shows programs whether or not the hook saw them."""
         if window.launches:
             began = monotonic() - (now_ms() - window.at_ms) / 1000 - AHEAD
-            self.is_blind = not self.since(round(began * 1e9))
+            self.is_blind = self.last()[0] < began
 
     def since(self, at: int) -> list[Launch]:
-        """Return the remembered launches after a time, in nanoseconds of the monotonic clock."""
-        newest_first = map(self._launch, reversed(self._recent.copy()))
+        """Return the remembered launches after a time, in nanoseconds of the monotonic clock.
+
+        First calls are left out: until the next launch, the script may compile another function.
+        """
+        firsts = frozenset(self._firsts.copy().values())
+        later = [noted for noted in self._recent.copy() if noted not in firsts]
+        newest_first = map(self._launch, reversed(later))
         return list(takewhile(lambda launch: launch.at > at, newest_first))[::-1]
 
     def _launch(self, noted: float) -> Launch:
