@@ -220,6 +220,10 @@ class Stage:
         return "\n".join("".join(segment.text for segment in strip) for strip in strips)
 
 
+# A scene that hangs fails by the clock of its own event loop, whatever becomes of other timeouts.
+LONGEST_PLAY = 120
+
+
 def play(
     act: Callable[[Stage], Awaitable[None]],
     *frames: wire.Frame,
@@ -236,7 +240,7 @@ def play(
             await stage.paint()
             await act(stage)
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), LONGEST_PLAY))
 
 
 def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int]) -> str:
