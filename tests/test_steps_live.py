@@ -110,14 +110,14 @@ MATMULS = f"""
     rows = NamedSharding(mesh, P("data"))
 
     @jax.jit
-    def multiply(x, y):
+    def product(x, y):
         return jax.lax.with_sharding_constraint(x @ y, rows)
 
     x = jax.device_put(jnp.ones(({4 * SIDE}, {SIDE})), rows)
     y = jax.device_put(jnp.eye({SIDE}), NamedSharding(mesh, P()))
     began, i = time.perf_counter(), 0
     while True:
-        x = multiply(x, y)
+        x = product(x, y)
         x.block_until_ready()
         i += 1
         time.sleep(max(0, began + i / {PACE} - time.perf_counter()))
@@ -133,7 +133,7 @@ def test_operations_and_utilisation_of_known_matmuls_are_those_reckoned_by_hand(
             attached.until(lambda: (step := step_of(attached.host(0))) and step.steps > 12 * PACE)
             step = step_of(attached.host(0))
     by_hand = 4 * 2 * SIDE**3
-    assert step.functions == ("multiply",)
+    assert step.functions == ("product",)
     assert step.flops == pytest.approx(by_hand, rel=0.02)
     assert step.flops_per_second == pytest.approx(by_hand * PACE, rel=0.02)
     assert step.utilization == pytest.approx(by_hand * PACE / (4 * PEAK), rel=0.02)
