@@ -178,8 +178,8 @@ class Launches:
         First calls are left out: until the next launch, the script may compile another function.
         """
         firsts = frozenset(self._firsts.copy().values())
-        later = [noted for noted in self._recent.copy() if noted not in firsts]
-        newest_first = map(self._launch, reversed(later))
+        repeated = (noted for noted in reversed(self._recent.copy()) if noted not in firsts)
+        newest_first = map(self._launch, repeated)
         return list(takewhile(lambda launch: launch.at > at, newest_first))[::-1]
 
     def _launch(self, noted: float) -> Launch:
