@@ -11,6 +11,7 @@ from jaxtop.cli import targets
 from jaxtop.cli.words import legible
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, State, hosts, runs, state_of
+from jaxtop.model.host import NO_ARRAYS
 from jaxtop.model.liveness import was_never_reached
 
 if TYPE_CHECKING:
@@ -135,7 +136,10 @@ def _has_spoken(host: Host) -> bool:
     if host.pulse_at is None or host.hello is None:
         return False
     # The first pulse may be from before a viewer came. It has figures only once they were sampled.
-    return host.pulse.sampled_ms is not None
+    if host.pulse.sampled_ms is None:
+        return False
+    # Nobody counts the arrays until a viewer comes. A document without them would show a run without meshes.
+    return host.arrays is not NO_ARRAYS or host.hello.sources.get("arrays") != "on"
 
 
 def _seconds(text: str) -> float:

@@ -26,8 +26,7 @@ def gaps(seconds: float, others: frozenset[int]) -> list[float]:
     clock, usage = time.perf_counter, resource.getrusage
     found: list[float] = []
     with ExitStack() as stack:
-        # Only the agent's threads that run Python: ZeroMQ's own threads never take the GIL.
-        others = frozenset(task for task in others if not _name(task).startswith("ZMQ"))
+        others = frozenset(filter(_runs_python, others))
         files = [
             stack.enter_context(open(f"/proc/self/task/{task}/schedstat"))
             for task in (threading.get_native_id(), *others)
@@ -106,8 +105,12 @@ def cpu(tasks: frozenset[int]) -> dict[int, float]:
     return {t: int(Path(f"/proc/self/task/{t}/schedstat").read_text().split()[0]) / 1e9 for t in tasks}
 
 
-def _name(task: int) -> str:
-    return Path(f"/proc/self/task/{task}/comm").read_text().strip()
+def _runs_python(task: int) -> bool:
+    """Whether this thread of ours is alive and may take the GIL: ZeroMQ's own threads never do."""
+    try:
+        return not Path(f"/proc/self/task/{task}/comm").read_text().startswith("ZMQ")
+    except FileNotFoundError:
+        return False
 
 
 def memory() -> dict[str, float]:
