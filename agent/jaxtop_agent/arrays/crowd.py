@@ -12,7 +12,7 @@ FEWER = 0.8
 # Listing may have been slow because the machine was busy. It is tried again after this many refusals, which
 # are at least several seconds apart.
 RETRY_AFTER = 50
-# The fastest of this many listings counts, because other work may have slowed the rest.
+# The fastest of the last listings counts, because other work may have slowed the rest.
 LISTINGS = 4
 
 
@@ -52,7 +52,7 @@ class Crowd:
         """Record how long a listing of `count` arrays took."""
         if count >= LEAST:
             self._times = [*self._times, seconds / count][-LISTINGS:]
-        if len(self._times) == LISTINGS:
+        if self._times:
             self.limit = max(LEAST, min(MOST, int(LONGEST_S / min(self._times))))
         self.is_too_large = count > self.limit
         self._listed, self._blocks = count, sys.getallocatedblocks()
