@@ -18,11 +18,12 @@ demo: $(VENV)/.ready                 ## a real multi-process JAX run on this mac
 
 test: check test-newest test-oldest  ## everything CI runs
 
-check: $(VENV)/.ready                ## lint, types, floors
+check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_imports.py
 
 test-newest: $(VENV)/.ready          ## on the newest JAX, those without it first
 	$(BIN)/python -m pytest -m 'not jax' $(SIDE_BY_SIDE) $$((2 * $(JOBS))) $(ONCE_MORE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop import __version__, wire
+from jaxtop import wire
+from jaxtop._version import __version__
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.threads import cpu_seconds
