@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model.collectives import (
-    KnownCollectives,
     axis_traffic,
     collectives,
     lateness_of_hosts,
@@ -18,6 +17,7 @@ from jaxtop.model.collectives import (
 )
 from jaxtop.model.collectives.instances import MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
 from jaxtop.model.collectives.views import busbw, kind_of
+from jaxtop.model.derived import Derived
 from tests.made_runs import beginning, run_of, told
 from tests.made_windows import OPS, Made
 from tests.stories import census, cluster_of, hello, pulse, tell
@@ -103,7 +103,7 @@ def test_who_waits_is_told_from_durations_alone():
     assert dict(psum.waits_us) == {0: 1000, 2: 0, 1: 750, 3: 0}
     assert psum.busbw_bytes_per_s == round(4000 * 2 * (1 / 2) / 125e-6)
     assert psum.us_per_second == 1800
-    assert waits([psum]) == {("r1", 0): 1000, ("r1", 1): 750, ("r1", 2): 0, ("r1", 3): 0}
+    assert waits(cluster) == {("r1", 0): 1000, ("r1", 1): 750, ("r1", 2): 0, ("r1", 3): 0}
     late, early = lateness_of_hosts(cluster)
     assert (late.process_index, late.last, late.instances, late.late_us) == (1, 1, 1, 750)
     assert (early.last, early.instances, early.late_us) == (0, 1, None)
@@ -248,28 +248,29 @@ def test_a_paused_picture_does_not_move():
     made = Made(hosts=3, devices=2, late=1)
     cluster = run_of(made, 5)
     tell(cluster, *told(made, [5])[:1])  # a launch is under way
-    known = KnownCollectives()
-    paused, before = cluster.frozen(), [each.samples for each in collectives(cluster, known)]
+    paused, before = cluster.frozen(), [each.samples for each in collectives(cluster)]
     tell(cluster, *told(made, range(5, 8)))
-    assert [each.samples for each in collectives(paused, known)] == before
-    assert [each.samples for each in collectives(cluster, known)] != before
+    assert [each.samples for each in collectives(paused)] == before
+    assert [each.samples for each in collectives(cluster)] != before
     tell(paused, *told(made, range(5, 8)))
     assert collectives(paused) == collectives(cluster)
 
 
 def test_what_did_not_change_is_not_worked_out_again():
     made = Made(hosts=3, devices=2, late=1)
-    cluster, known = run_of(made, 5), KnownCollectives()
-    views = collectives(cluster, known)
-    waited = waits(views, known)
-    assert collectives(cluster, known) is views
+    cluster = run_of(made, 5)
+    views = collectives(cluster)
+    waited = waits(cluster)
+    assert collectives(cluster) is views
     tell(cluster, (20, "r1-0", pulse(at_ms=21_000, launches={"train_step": 70})))
-    again = collectives(cluster, known)  # the rate is another one, and nothing else
+    again = collectives(cluster)  # the rate is another one, and nothing else
     assert (again[0].per_second, views[0].per_second) == (5.0, 1.0)
-    assert waits(again, known) is waited
-    assert waits(again) == waited
+    assert waits(cluster) is waited
+    afresh = cluster.frozen()
+    afresh.derived = Derived()
+    assert waits(afresh) == waited
     tell(cluster, *told(made, [5]))
-    assert waits(collectives(cluster, known), known) is not waited
+    assert waits(cluster) is not waited
 
 
 def test_memory_is_bounded_however_long_a_run_is_watched():

@@ -10,7 +10,7 @@ import pytest
 
 from jaxtop import keys, wire
 from jaxtop.model import hosts
-from jaxtop.model.collectives import KnownCollectives, collectives
+from jaxtop.model.collectives import collectives
 from jaxtop.model.collectives.instances import arrivals_of
 from jaxtop.model.collectives.verdict import lateness
 from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
@@ -30,11 +30,10 @@ class Watched(Viewer):
     def __init__(self, home, count):
         super().__init__()
         self.home, self.count = home, count
-        self.known = KnownCollectives()
         self.until(lambda: all(self.state(i) == "live" for i in range(count)), timeout=120)
 
     def views(self):
-        return collectives(self.cluster, self.known)
+        return collectives(self.cluster)
 
     def all_know_the_step(self):
         """Whether each process has told what its step contains: windows taken before cannot be joined."""

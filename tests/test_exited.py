@@ -131,11 +131,10 @@ def test_the_app_says_how_many_were_dropped():
 
 
 def test_what_views_derived_of_the_dropped_is_dropped_with_them():
-    known = {}
     cluster = restarted(3, of_one_run=False)
-    devices(cluster, 300, known)
-    assert known.keys() == cluster.hosts.keys()
+    devices(cluster, 300)
+    assert cluster.derived.members("devices") == cluster.hosts.keys()
     cluster.hosts.pop("a0")
     cluster.changes += 1
-    devices(cluster, 300, known)
-    assert known.keys() == cluster.hosts.keys()
+    devices(cluster, 300)
+    assert cluster.derived.members("devices") == cluster.hosts.keys()

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import KnownMemory, Part, devices, growers, memory, memory_total
+from jaxtop.model import Part, devices, growers, memory, memory_total
 from jaxtop_agent.collectors.memory import AllocatorMemory
 from tests.stories import cluster_of, hello, link, pulse, tell
 
@@ -159,16 +159,16 @@ def test_the_cluster_is_the_sum_of_its_devices():
 
 
 def test_only_what_changed_is_derived_again():
-    known, seen = KnownMemory(), {}
     cluster = machine(STATE, used_bytes=1000, limit_bytes=5000)
-    before = memory(cluster, devices(cluster, 10, seen), known)
-    after = memory(cluster, devices(cluster, 10, seen), known)
+    before = memory(cluster, devices(cluster, 10))
+    after = memory(cluster, devices(cluster, 10))
     assert all(a is b for a, b in zip(before, after, strict=True))
-    plan = known.plans["r1-0"][1]
+    plan = cluster.derived.last("plan of arrays", "r1-0")
+    assert plan is not None
     change = wire.ArraysChange(2000, serial=7, number=1, counts=((5, 10),))
     tell(cluster, (11, "r1-0", change))
-    view = memory(cluster, devices(cluster, 11, seen), known)[0]
-    assert view.of(Part.UNNAMED) == 20 and known.plans["r1-0"][1] is plan
+    view = memory(cluster, devices(cluster, 11))[0]
+    assert view.of(Part.UNNAMED) == 20 and cluster.derived.last("plan of arrays", "r1-0") is plan
 
 
 class TestGrowers:

@@ -8,7 +8,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.export.openmetrics import to_openmetrics
-from jaxtop.model import KnownPrograms, differences, programs
+from jaxtop.model import differences, programs
 from jaxtop.names import function_of, program_of
 from jaxtop_agent.programs.compilations import Compiled
 from tests.stories import cluster_of, hello, pulse, running, tell
@@ -69,15 +69,14 @@ def test_a_program_that_vanished_is_not_shown():
 
 
 def test_what_was_merged_is_merged_again_only_when_somebody_tells_news():
-    known = KnownPrograms()
     cluster = pair(told(STEP), told(STEP))
-    programs(cluster, known)
-    merged = known.merged
+    programs(cluster)
+    merged = cluster.derived.last("programs")
     tell(cluster, (13, "r1-0", pulse(at_ms=61_000)))
-    programs(cluster, known)
-    assert known.merged is merged
+    programs(cluster)
+    assert merged is not None and cluster.derived.last("programs") is merged
     tell(cluster, (13, "r1-0", told(STEP, LOCAL)))
-    assert [view.agents for view in programs(cluster, known)] == [("r1-0", "r1-1"), ("r1-0",)]
+    assert [view.agents for view in programs(cluster)] == [("r1-0", "r1-1"), ("r1-0",)]
 
 
 class TestLaunches:

@@ -50,7 +50,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     all_collectives = collectives(cluster)
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     late = {each.agent: each for each in lateness_of_hosts(cluster)}
-    waited = waits(all_collectives)
+    waited = waits(cluster)
     by_agent: dict[str, list[MemoryView]] = {}
     past = {run.id for run in all_runs if all(is_over(view.host) for view in run.hosts)}
     as_they_are = [present(device, is_past=device.run in past) for device in devices(cluster, now)]

@@ -12,7 +12,6 @@ import csv
 import io
 import math
 import sqlite3
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -21,15 +20,13 @@ from jaxtop.export.csv import cell
 from jaxtop.export.json import timestamp
 from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, by_name, slowed, told
 from jaxtop.export.openmetrics import escaped
-from jaxtop.model import KnownMemory, Part, State, arrays, devices, memory, runs, state_of, step_of, steps_of
-from jaxtop.model.arrays.groups import Merged
-from jaxtop.model.collectives import KnownCollectives, collectives
+from jaxtop.model import Part, State, arrays, devices, memory, runs, state_of, step_of, steps_of
+from jaxtop.model.collectives import collectives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from jaxtop.model import Cluster, Host, MemoryView
-    from jaxtop.model.views import Known
 
     Moments = Iterable[tuple[float, Cluster]]
 
@@ -91,16 +88,6 @@ class Row(NamedTuple):
     value: float
 
 
-@dataclass
-class _Known:
-    """Results derived for the previous moment, most of which are still valid."""
-
-    devices: Known = field(default_factory=dict)
-    memory: KnownMemory = field(default_factory=KnownMemory)
-    arrays: Merged = field(default_factory=Merged)
-    collectives: KnownCollectives = field(default_factory=KnownCollectives)
-
-
 COLUMNS = ("time", "run", "process", "device", "metric", "name", "value", "unit")
 
 
@@ -109,10 +96,9 @@ def to_csv_series(moments: Moments) -> Iterator[str]:
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(COLUMNS)
-    known = _Known()
     for at, cluster in moments:
         time = timestamp(at)
-        for row in _rows(cluster, at, known):
+        for row in _rows(cluster, at):
             name = " ".join(row.names)
             unit = METRICS[row.metric].unit
             told = (time, row.run, row.process, row.device, row.metric, name, row.value, unit)
@@ -125,10 +111,9 @@ def to_csv_series(moments: Moments) -> Iterator[str]:
 
 def to_json_series(moments: Moments) -> Iterator[str]:
     """Yield one object per line, each with all columns; null for an empty column and for NaN or infinity."""
-    known = _Known()
     for at, cluster in moments:
         time = timestamp(at)
-        for row in _rows(cluster, at, known):
+        for row in _rows(cluster, at):
             name, unit = " ".join(row.names) or None, METRICS[row.metric].unit or None
             values = (time, row.run, row.process, row.device, row.metric, name, row.value, unit)
             yield msgspec.json.encode(dict(zip(COLUMNS, values, strict=True))).decode() + "\n"
@@ -139,7 +124,6 @@ def to_openmetrics_series(moments: Moments) -> Iterator[str]:
 
     The format requires all samples of a series to be contiguous, so we sort them in a temporary file.
     """
-    known = _Known()
     series: dict[tuple[str, str], int] = {}
     latest: dict[int, float] = {}
     # Without a name, the database is a private temporary file that is deleted when the connection closes.
@@ -148,7 +132,7 @@ def to_openmetrics_series(moments: Moments) -> Iterator[str]:
         database.execute("create table sample (series integer, at text, value text)")
         for at, cluster in moments:
             told = []
-            for row in _rows(cluster, at, known):
+            for row in _rows(cluster, at):
                 number = series.setdefault((row.metric, _labels(row)), len(series))
                 if latest.get(number, -math.inf) < at:  # a series has one value at a time
                     latest[number] = at
@@ -206,9 +190,9 @@ def _number(value: float) -> str:
 # Rows
 
 
-def _rows(cluster: Cluster, at: float, known: _Known) -> Iterator[Row]:
+def _rows(cluster: Cluster, at: float) -> Iterator[Row]:
     held: dict[str, list[MemoryView]] = {}
-    for view in memory(cluster, devices(cluster, at, known.devices), known.memory):
+    for view in memory(cluster, devices(cluster, at)):
         held.setdefault(view.device.agent, []).append(view)
     live = set()
     for run in runs(cluster):
@@ -221,8 +205,8 @@ def _rows(cluster: Cluster, at: float, known: _Known) -> Iterator[Row]:
                 yield from _of_host(run.id, each.host)
                 for view in held.get(each.host.agent, ()):
                     yield from _of_device(run.id, process, view)
-    yield from _of_arrays(cluster, live, known)
-    yield from _of_collectives(cluster, live, known)
+    yield from _of_arrays(cluster, live)
+    yield from _of_collectives(cluster, live)
 
 
 def _of_host(run: str, host: Host) -> Iterator[Row]:
@@ -265,9 +249,9 @@ def _of_device(run: str, process: int | None, view: MemoryView) -> Iterator[Row]
             yield Row(run, process, device.id, metric, names, value)
 
 
-def _of_arrays(cluster: Cluster, live: set[str], known: _Known) -> Iterator[Row]:
+def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[Row]:
     counts: dict[tuple[str, str], tuple[int, int]] = {}
-    for view in arrays(cluster, known.arrays):
+    for view in arrays(cluster):
         if view.run in live:
             key = view.run, view.role or ("other" if view.name else "unnamed")
             count, size = counts.get(key, (0, 0))
@@ -277,8 +261,8 @@ def _of_arrays(cluster: Cluster, live: set[str], known: _Known) -> Iterator[Row]
         yield Row(run, None, None, "arrays_bytes", (role,), size)
 
 
-def _of_collectives(cluster: Cluster, live: set[str], known: _Known) -> Iterator[Row]:
-    for view in collectives(cluster, known.collectives):
+def _of_collectives(cluster: Cluster, live: set[str]) -> Iterator[Row]:
+    for view in collectives(cluster):
         if view.run not in live:
             continue
         names = view.program, view.op, "unknown" if view.axes is None else ",".join(view.axes)

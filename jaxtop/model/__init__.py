@@ -9,7 +9,6 @@ from jaxtop.model.arrays.groups import ArrayView, Span, arrays, distinct, slices
 from jaxtop.model.arrays.memory import (
     PARTS,
     Grower,
-    KnownMemory,
     MemoryView,
     Part,
     growers,
@@ -20,7 +19,7 @@ from jaxtop.model.figures import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit
 from jaxtop.model.fold import Cluster
 from jaxtop.model.host import EMPTY_HOST, Host, Unmet
 from jaxtop.model.liveness import State, state_of
-from jaxtop.model.programs import Difference, KnownPrograms, ProgramView, differences, programs
+from jaxtop.model.programs import Difference, ProgramView, differences, programs
 from jaxtop.model.series import STEP_FIGURES, STEP_TIME, recent, reported, series
 from jaxtop.model.stalls.diagnosis import Diagnosis, diagnose
 from jaxtop.model.stalls.stacks import StackGroup, stack_groups
@@ -60,8 +59,6 @@ __all__ = [
     "Grower",
     "Host",
     "HostView",
-    "KnownMemory",
-    "KnownPrograms",
     "MemoryView",
     "MeshView",
     "Part",

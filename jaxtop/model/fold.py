@@ -12,6 +12,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop.model import exited, keyframe, rates
 from jaxtop.model.collectives import instances, layout, words
+from jaxtop.model.derived import Derived
 from jaxtop.model.host import Host, Launches, Rate, Unmet
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.series import kept
@@ -22,8 +23,6 @@ from jaxtop.model.views import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from jaxtop.model.views import Run
 
 # Link states that mean trouble: severity, event kind and text. A return from one of them is an event, too.
 _TROUBLE = {
@@ -83,8 +82,8 @@ class Cluster:
     dropped: exited.Dropped = field(default_factory=exited.Dropped)
     tidied: float = field(default=0.0, repr=False, compare=False)
     changes: int = 0
-    # The runs that the views derived last, with the value of `changes` at that time. The views set it.
-    known_runs: tuple[int, list[Run]] | None = field(default=None, repr=False, compare=False)
+    # What the views derived. The fold does not use it.
+    derived: Derived = field(default_factory=Derived, repr=False, compare=False)
 
     def feed(self, frame: wire.Frame) -> None:
         """Decode a frame and apply it. Unreadable frames are counted and skipped."""
@@ -233,6 +232,7 @@ class Cluster:
             episodes=dict(self.episodes),
             joining=self.joining.frozen(),
             dropped=self.dropped.copy(),
+            derived=self.derived.copy(),
         )
 
     def _pulse(self, host: Host, pulse: wire.Pulse, at: float) -> Host:

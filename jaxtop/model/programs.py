@@ -115,22 +115,19 @@ class _Merged:
         return tuple(host.agent for host in self.members)
 
 
-@dataclass(slots=True)
-class KnownPrograms:
-    """The merged programs and what they were derived from. Frequent callers keep it between calls."""
+class _Programs(NamedTuple):
+    """All programs, and those of one name that may differ where they must be the same."""
 
-    told: list[tuple[str, wire.Programs]] = field(default_factory=list)
-    merged: list[_Merged] = field(default_factory=list)
-    suspects: list[list[_Merged]] = field(default_factory=list)
+    merged: list[_Merged]
+    suspects: list[list[_Merged]]
 
 
-def programs(cluster: Cluster, known: KnownPrograms | None = None) -> list[ProgramView]:
+def programs(cluster: Cluster) -> list[ProgramView]:
     """Return the programs of all runs, those that need most memory first."""
-    known = known or KnownPrograms()
     by_agent = {host.agent: host for host in hosts(cluster)}
-    merged = _merge(list(by_agent.values()), known).merged
+    merged = _merged(cluster).merged
     differing: dict[tuple[str, Any], tuple[str, ...]] = {}
-    for parts in _differing(cluster, known):
+    for parts in _differing(cluster):
         for one in parts:
             others = [host.agent for other in parts if other is not one for host in other.members]
             differing[one.run, _identity(one.program)] = tuple(others)
@@ -168,17 +165,15 @@ def programs(cluster: Cluster, known: KnownPrograms | None = None) -> list[Progr
     return views
 
 
-def differences(cluster: Cluster, known: KnownPrograms | None = None) -> list[Difference]:
+def differences(cluster: Cluster) -> list[Difference]:
     """Return where processes of a run differ in a program that must be the same on all of them."""
-    known = known or KnownPrograms()
-    _merge(hosts(cluster), known)
     return [
         Difference(
             parts[0].run,
             parts[0].program.name,
             tuple(tuple(host.agent for host in each.members) for each in parts),
         )
-        for parts in _differing(cluster, known)
+        for parts in _differing(cluster)
     ]
 
 
@@ -190,10 +185,13 @@ def launched_lately(host: Host) -> set[str]:
     }
 
 
-def _merge(members: Sequence[Host], known: KnownPrograms) -> KnownPrograms:
-    told = [(host.agent, host.programs) for host in members]
-    if len(told) == len(known.told) and all(map(_is_same, told, known.told)):
-        return known
+def _merged(cluster: Cluster) -> _Programs:
+    members = hosts(cluster)
+    inputs = [each for host in members for each in (host.agent, host.programs)]
+    return cluster.derived.get("programs", inputs, lambda: _merge(members))
+
+
+def _merge(members: Sequence[Host]) -> _Programs:
     merged: dict[tuple[str, Any], _Merged] = {}
     for group in _groups(members):
         for i, program in enumerate(group.programs):
@@ -205,13 +203,8 @@ def _merge(members: Sequence[Host], known: KnownPrograms) -> KnownPrograms:
                 each.groups.append(group)
                 each.held_by += (program.local_devices or 0) * len(group.members)
             each.compile_ms = _most((each.compile_ms, _slowest(group, i)))
-    known.told, known.merged = told, list(merged.values())
-    known.suspects = _suspects(members, known.merged)
-    return known
-
-
-def _is_same(one: tuple[str, wire.Programs], other: tuple[str, wire.Programs]) -> bool:
-    return one[0] == other[0] and one[1] is other[1]
+    found = list(merged.values())
+    return _Programs(found, _suspects(members, found))
 
 
 def _groups(members: Iterable[Host]) -> list[_Group]:
@@ -262,8 +255,8 @@ def _unknown_devices(members: Sequence[Host], each: _Merged) -> int:
     return (silent + max(0, expected - len(of_run))) * (each.program.local_devices or 0)
 
 
-def _differing(cluster: Cluster, known: KnownPrograms) -> list[list[_Merged]]:
-    return [parts for parts in known.suspects if _lasts(cluster, parts)]
+def _differing(cluster: Cluster) -> list[list[_Merged]]:
+    return [parts for parts in _merged(cluster).suspects if _lasts(cluster, parts)]
 
 
 def _lasts(cluster: Cluster, parts: list[_Merged]) -> bool:

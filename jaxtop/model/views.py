@@ -122,11 +122,8 @@ class MeshView:
 
 
 def runs(cluster: Cluster) -> list[Run]:
-    """Return all runs by name and id, with processes in order. They are cached until the model changes."""
-    known = cluster.known_runs
-    if known is None or known[0] != cluster.changes:
-        known = cluster.known_runs = cluster.changes, _runs(cluster)
-    return known[1]
+    """Return all runs by name and id, with processes in order."""
+    return cluster.derived.get("runs", (cluster.changes,), lambda: _runs(cluster))
 
 
 def _runs(cluster: Cluster) -> list[Run]:
@@ -169,27 +166,11 @@ def hosts(cluster: Cluster) -> list[Host]:
     return [view.host for run in runs(cluster) for view in run.hosts]
 
 
-# The derived devices of each host, with the inputs of the derivation.
-Known = dict[str, tuple["Host", "State", list["DeviceView"]]]
-
-
-def devices(cluster: Cluster, now: float, known: Known | None = None) -> list[DeviceView]:
-    """Return the devices of all runs, by process and in the order of JAX.
-
-    Frequent callers pass the same `known` each time: only what changed is derived again.
-    """
-    known = {} if known is None else known
+def devices(cluster: Cluster, now: float) -> list[DeviceView]:
+    """Return the devices of all runs, by process and in the order of JAX."""
     found: list[DeviceView] = []
-    there = hosts(cluster)
-    for host in there:
-        state = state_of(host, now)
-        entry = known.get(host.agent)
-        if entry is None or entry[0] is not host or entry[1] is not state:
-            entry = known[host.agent] = host, state, list(_devices_of(cluster, host, state))
-        found += entry[2]
-    if len(known) > len(there):  # some were dropped
-        for agent in known.keys() - {host.agent for host in there}:
-            del known[agent]
+    for host in hosts(cluster):
+        found += _devices_of(cluster, host, state_of(host, now))
     return found
 
 
@@ -282,7 +263,13 @@ def _newest_of_each_process(members: list[Host], dropped: Mapping[Any, int]) -> 
         yield HostView(host, 1)
 
 
-def _devices_of(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceView]:
+def _devices_of(cluster: Cluster, host: Host, state: State) -> list[DeviceView]:
+    return cluster.derived.of(
+        "devices", host.agent, cluster.hosts, (host, state), lambda: list(_device_views(cluster, host, state))
+    )
+
+
+def _device_views(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceView]:
     # The last figures of an exited process stay: `present` blanks them.
     pulse = host.pulse if state in OVER else pulse_of(host, state)
     sample = pulse.devices

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import model
 from jaxtop.model import collectives as of_collectives
-from jaxtop.model.arrays.groups import Merged
-from jaxtop.model.collectives import KnownCollectives
 from jaxtop.model.liveness import OVER, State
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
         Difference,
         Host,
         HostView,
-        KnownPrograms,
         MeshView,
         Probe,
         ProbedDevice,
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
         Run,
     )
     from jaxtop.model.collectives import CollectiveView
-    from jaxtop.model.views import Known
 
 # A census is current for this many seconds.
 COUNTED_NOW = 10.0
@@ -43,10 +39,6 @@ class Moment:
 
     cluster: Cluster
     now: float
-    known: Known = field(default_factory=dict, repr=False)
-    merged: Merged = field(default_factory=Merged, repr=False)
-    known_programs: KnownPrograms = field(default_factory=model.KnownPrograms, repr=False)
-    known_collectives: KnownCollectives = field(default_factory=KnownCollectives, repr=False)
     # The measured performance of this user's devices, if a probe was run.
     probe: Probe | None = field(default=None, repr=False)
 
@@ -97,7 +89,7 @@ class Moment:
 
     @cached_property
     def devices(self) -> list[DeviceView]:
-        return model.devices(self.cluster, self.now, self.known)
+        return model.devices(self.cluster, self.now)
 
     def probed(self, device: DeviceView) -> ProbedDevice | None:
         """Return the probe's result for a device; None if it was not probed."""
@@ -122,26 +114,26 @@ class Moment:
     @cached_property
     def arrays(self) -> list[ArrayView]:
         """The arrays of all hosts. It is the same list until a census differs."""
-        return model.arrays(self.cluster, self.merged)
+        return model.arrays(self.cluster)
 
     @cached_property
     def programs(self) -> list[ProgramView]:
-        return model.programs(self.cluster, self.known_programs)
+        return model.programs(self.cluster)
 
     @cached_property
     def differences(self) -> list[Difference]:
         """Programs that differ between processes that must have the same program."""
-        return model.differences(self.cluster, self.known_programs)
+        return model.differences(self.cluster)
 
     @cached_property
     def collectives(self) -> list[CollectiveView]:
         """The collectives of all runs. It is the same list until new data arrives."""
-        return of_collectives.collectives(self.cluster, self.known_collectives)
+        return of_collectives.collectives(self.cluster)
 
     @cached_property
     def waits(self) -> Mapping[tuple[str, int], int]:
         """The wait of each device in a launch, by run and device id."""
-        return of_collectives.waits(self.collectives, self.known_collectives)
+        return of_collectives.waits(self.cluster)
 
     def not_on(self, source: str) -> list[str]:
         """Return why a source does not work on hosts that have not exited, each reason once."""

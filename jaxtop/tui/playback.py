@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from jaxtop.model import Cluster, KnownPrograms
-from jaxtop.model.arrays.groups import Merged
-from jaxtop.model.collectives import KnownCollectives
+from jaxtop.model import Cluster
 from jaxtop.model.session.difference import Then
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.model.views import interval
@@ -18,7 +16,6 @@ from jaxtop.tui.moment import Moment
 if TYPE_CHECKING:
     from jaxtop.model import Probe
     from jaxtop.model.fold import LoggedEvent
-    from jaxtop.model.views import Known
     from jaxtop.tui.history import History
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -48,29 +45,6 @@ class Start:
     is_playing: bool = True
 
 
-class _Kept:
-    """The caches of data derived from one cluster object."""
-
-    def __init__(self, cluster: Cluster, probe: Probe | None) -> None:
-        self.cluster = cluster
-        self._probe = probe
-        self._known: Known = {}
-        self._merged = Merged()
-        self._programs = KnownPrograms()
-        self._collectives = KnownCollectives()
-
-    def moment(self, now: float) -> Moment:
-        return Moment(
-            self.cluster,
-            now,
-            self._known,
-            self._merged,
-            self._programs,
-            self._collectives,
-            probe=self._probe,
-        )
-
-
 class Playback:
     """Plays a history, or follows a live cluster. No other part depends on which of the two it is."""
 
@@ -91,7 +65,7 @@ class Playback:
         """
         start = start or Start()
         self._probe = probe
-        self._live = None if live is None else _Kept(live, probe)
+        self._live = live
         self._reel = reel
         self._now = 0.0
         self._is_begun = False
@@ -103,7 +77,7 @@ class Playback:
         self.is_playing = live is None and start.is_playing
         self.speed = start.speed
         self.is_looped = start.loop
-        self._kept = _Kept(Cluster(), probe)
+        self._cluster = Cluster()
         self._moment: Moment | None = None
         # The marked time, to compare others with.
         self.mark: Then | None = None
@@ -165,7 +139,7 @@ class Playback:
     def moment(self) -> Moment:
         """The moment that is shown: the same object until the position changes, except at the present."""
         if self._live is not None and self._at is None:
-            return self._live.moment(self._now)
+            return Moment(self._live, self._now, self._probe)
         if self._moment is None:
             self._moment = self._look()
         return self._moment
@@ -174,8 +148,8 @@ class Playback:
     def sample(self) -> float:
         """The seconds between two samples of the host that reports most often."""
         # Use the cluster that was loaded last: loading one for each step would slow down fast stepping.
-        kept = self._live or self._kept
-        cluster = kept.cluster if kept.cluster.hosts else self.moment.cluster
+        loaded = self._cluster if self._live is None else self._live
+        cluster = loaded if loaded.hosts else self.moment.cluster
         return max(SHORTEST_SAMPLE, interval(cluster))
 
     @property
@@ -187,12 +161,9 @@ class Playback:
         return self._reel is not None and self._reel.is_growing
 
     def _look(self) -> Moment:
-        if self._reel is None or self._reel.span is None:
-            return self._kept.moment(self.position)
-        cluster = self._reel.at(self.position)
-        if cluster is not self._kept.cluster:
-            self._kept = _Kept(cluster, self._probe)
-        return self._kept.moment(self.position)
+        if self._reel is not None and self._reel.span is not None:
+            self._cluster = self._reel.at(self.position)
+        return Moment(self._cluster, self.position, self._probe)
 
     # Playing
 
@@ -234,8 +205,8 @@ class Playback:
         """Pause or resume. A replay that is at its end restarts from its start."""
         if self._at is None and self._live is not None:
             self._at, self._is_held = self._now, True
-            self._kept = _Kept(self._live.cluster.frozen(), self._probe)
-            self._moment = self._kept.moment(self._now)
+            self._cluster = self._live.frozen()
+            self._moment = Moment(self._cluster, self._now, self._probe)
         elif self._is_held:
             self.to_end()
         elif self.is_playing:
@@ -292,7 +263,7 @@ class Playback:
         else:
             self._at, self._moment = None, None
             self._is_held = self.is_playing = False
-            self._kept = _Kept(Cluster(), self._probe)
+            self._cluster = Cluster()
 
     def faster(self, by: int) -> None:
         """Switch to the next higher or lower speed."""

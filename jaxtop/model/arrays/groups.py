@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -116,30 +116,21 @@ class _Alike(NamedTuple):
 Signature = tuple[Any, ...]
 
 
-@dataclass
-class Merged:
-    """The merged arrays and what they were derived from. Frequent callers keep it between calls."""
-
-    of_host: dict[str, tuple[wire.Arrays, dict[Signature, _Alike]]] = field(default_factory=dict)
-    reported: list[wire.Arrays] = field(default_factory=list)
-    views: list[ArrayView] = field(default_factory=list)
-
-
-def arrays(cluster: Cluster, known: Merged | None = None) -> list[ArrayView]:
+def arrays(cluster: Cluster) -> list[ArrayView]:
     """Return the arrays of all runs, largest on a device first. An array that spans processes appears once.
 
     For arrays that are alike, one process supplies the names. Processes are read at slightly different
     moments, so it is the process that knows most arrays, and then has most names for them.
     """
-    known = Merged() if known is None else known
     members = _holders(hosts(cluster))
-    reported = [host.arrays for host in members]
-    if len(known.reported) == len(reported) and all(map(_is, known.reported, reported)):
-        return known.views
+    return cluster.derived.get("arrays", [host.arrays for host in members], lambda: _arrays(cluster, members))
+
+
+def _arrays(cluster: Cluster, members: list[Host]) -> list[ArrayView]:
     best: dict[tuple[str, Signature], tuple[_Alike, Host]] = {}
     for host in members:
         run = run_of(host)
-        for signature, alike in _summary(host, known).items():
+        for signature, alike in _summary(cluster, host).items():
             found = best.get((run, signature))
             if found is None or found[0][:2] < alike[:2]:
                 best[run, signature] = alike, host
@@ -149,7 +140,6 @@ def arrays(cluster: Cluster, known: Merged | None = None) -> list[ArrayView]:
         for place in alike.places
     ]
     views.sort(key=lambda view: (-view.bytes_per_device, view.name or "", view.shape, view.dtype))
-    known.reported, known.views = reported, views
     return views
 
 
@@ -159,18 +149,22 @@ def _holders(members: list[Host]) -> list[Host]:
     return [host for host in members if not is_over(host) or run_of(host) not in going_on]
 
 
-def _summary(host: Host, known: Merged) -> dict[Signature, _Alike]:
-    """Return the groups of a host, keyed by everything that distinguishes arrays except their names."""
-    before = known.of_host.get(host.agent)
-    if before is not None and before[0] is host.arrays:
-        return before[1]
-    census, places = host.arrays, [_place_of(sharding, host.arrays) for sharding in host.arrays.shardings]
+def _summary(cluster: Cluster, host: Host) -> dict[Signature, _Alike]:
+    census = host.arrays
+    return cluster.derived.of(
+        "array summary", host.agent, cluster.hosts, (census,), lambda: _summarized(census)
+    )
+
+
+def _summarized(census: wire.Arrays) -> dict[Signature, _Alike]:
+    """Return the groups of a census, keyed by everything that distinguishes arrays except their names."""
+    places = [_place_of(sharding, census) for sharding in census.shardings]
     found: dict[Signature, list[int]] = {}
     for place, (group, count) in enumerate(zip(census.groups, census.counts, strict=True)):
         if count:
             signature = (group.shape, group.dtype, places[group.sharding], group.bytes_per_device == 0)
             found.setdefault(signature, []).append(place)
-    summary = {
+    return {
         signature: _Alike(
             sum(census.counts[i] for i in members),
             sum(census.counts[i] for i in members if census.groups[i].name is not None),
@@ -178,18 +172,12 @@ def _summary(host: Host, known: Merged) -> dict[Signature, _Alike]:
         )
         for signature, members in found.items()
     }
-    known.of_host[host.agent] = census, summary
-    return summary
 
 
 def _place_of(sharding: wire.Sharding, census: wire.Arrays) -> tuple[Any, ...]:
     # Meshes are compared by identity, because the fold shares equal ones.
     place = sharding.device_ids if sharding.mesh is None else id(census.meshes[sharding.mesh])
     return sharding.kind, sharding.spec, sharding.memory_kind, place
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
 
 
 def total(figure: int, group: wire.ArrayGroup, count: int) -> int:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
-from operator import itemgetter
+from itertools import groupby, pairwise
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.model.programs import launched_lately
-from jaxtop.model.views import figure, hosts, run_of
+from jaxtop.model.views import figure, hosts, mesh_view, run_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
@@ -94,54 +94,37 @@ class Grower(NamedTuple):
 class _Plan(NamedTuple):
     """How the groups of a census add up: a slot for each sharding and part, and each sharding's devices."""
 
-    groups: tuple[wire.ArrayGroup, ...]
-    shardings: tuple[wire.Sharding, ...]
     slots: list[int]
     positions: list[tuple[int, ...]]
-
-
-@dataclass(slots=True)
-class KnownMemory:
-    """Earlier results with their inputs, so that only what changed is derived again."""
-
-    plans: dict[str, tuple[wire.Hello | None, _Plan]] = field(default_factory=dict)
-    sums: dict[str, tuple[wire.Arrays, list[tuple[int, ...]]]] = field(default_factory=dict)
-    views: dict[tuple[str, int], tuple[DeviceView, wire.Arrays, MemoryView]] = field(default_factory=dict)
-    places: dict[int, tuple[wire.Mesh, frozenset[int]]] = field(default_factory=dict)
-    stems: dict[str, list[tuple[wire.Arrays, dict[_Stem, int]]]] = field(default_factory=dict)
 
 
 # The name of arrays without its indices; for unnamed arrays, None and the line that created them.
 _Stem = tuple[str | None, str | None]
 
 
-def memory(
-    cluster: Cluster, devices: Iterable[DeviceView], known: KnownMemory | None = None
-) -> list[MemoryView]:
+def memory(cluster: Cluster, devices: Iterable[DeviceView]) -> list[MemoryView]:
     """Return the memory of these devices."""
-    known = KnownMemory() if known is None else known
-    temporaries: dict[str, int] = {}
-    found = []
-    for device in devices:
-        host = cluster.hosts.get(device.agent)
-        if host is None:
-            continue
-        entry = known.views.get(device.key)
-        if entry is None or entry[0] is not device or entry[1] is not host.arrays:
-            if device.agent not in temporaries:
-                temporaries[device.agent] = _temporaries(host)
-            view = _view(host, device, _sums(host, known), temporaries[device.agent])
-            entry = known.views[device.key] = device, host.arrays, view
-        found.append(entry[2])
+    found: list[MemoryView] = []
+    for agent, of_host in groupby(devices, key=attrgetter("agent")):
+        host = cluster.hosts.get(agent)
+        if host is not None:
+            found += _of_host(cluster, host, list(of_host))
     return found
 
 
-def growers(cluster: Cluster, known: KnownMemory | None = None) -> list[Grower]:
+def _of_host(cluster: Cluster, host: Host, devices: Sequence[DeviceView]) -> list[MemoryView]:
+    def derive() -> list[MemoryView]:
+        sums, temporaries = _sums(cluster, host), _temporaries(host)
+        return [_view(host, device, sums, temporaries) for device in devices]
+
+    return cluster.derived.of("memory", host.agent, cluster.hosts, (host.arrays, *devices), derive)
+
+
+def growers(cluster: Cluster) -> list[Grower]:
     """Return what grew over the last two minutes, fastest first; of several processes, the fastest counts."""
-    known = KnownMemory() if known is None else known
     found: dict[tuple[str, _Stem], Grower] = {}
     for host in hosts(cluster):
-        run, past = run_of(host), _past(cluster, host, known)
+        run, past = run_of(host), _past(cluster, host)
         if len(past) <= STEPS_UP:
             continue
         minutes = (past[-1][0].at_ms - past[0][0].at_ms) / 60_000
@@ -157,17 +140,16 @@ def growers(cluster: Cluster, known: KnownMemory | None = None) -> list[Grower]:
     return sorted(found.values(), key=lambda each: -each.bytes_per_minute)
 
 
-def _past(cluster: Cluster, host: Host, known: KnownMemory) -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
+def _past(cluster: Cluster, host: Host) -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
     """Return the remembered censuses, each summed up by stem only once."""
-    remembered, positions = cluster.past_arrays.get(host.agent, ()), _plan(host, known).positions
-    summed = {id(census): sums for census, sums in known.stems.get(host.agent, ())}
-    past = [
-        (census, summed[id(census)] if id(census) in summed else _by_stem(census, positions))
-        for census in remembered
-        if census.serial == host.arrays.serial
-    ]
-    known.stems[host.agent] = past
-    return past
+    past = [each for each in cluster.past_arrays.get(host.agent, ()) if each.serial == host.arrays.serial]
+
+    def derive() -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
+        summed = {id(census): sums for census, sums in cluster.derived.last("past arrays", host.agent) or ()}
+        positions = _plan(cluster, host).positions
+        return [(each, summed.get(id(each)) or _by_stem(each, positions)) for each in past]
+
+    return cluster.derived.of("past arrays", host.agent, cluster.hosts, past, derive)
 
 
 def _stem(group: wire.ArrayGroup) -> _Stem:
@@ -239,12 +221,16 @@ def _temporaries(host: Host) -> int:
     return max((size for size in sizes if size is not None), default=0)
 
 
-def _sums(host: Host, known: KnownMemory) -> list[tuple[int, ...]]:
+def _sums(cluster: Cluster, host: Host) -> list[tuple[int, ...]]:
     """Return the bytes of arrays by part, for each device of a process."""
-    entry = known.sums.get(host.agent)
-    if entry is not None and entry[0] is host.arrays:
-        return entry[1]
-    plan, census = _plan(host, known), host.arrays
+    inputs = host.hello, host.arrays
+    return cluster.derived.of(
+        "memory of arrays", host.agent, cluster.hosts, inputs, lambda: _summed(host, _plan(cluster, host))
+    )
+
+
+def _summed(host: Host, plan: _Plan) -> list[tuple[int, ...]]:
+    census = host.arrays
     slots = [0] * (len(plan.positions) * _ARRAYS)
     for group, count, slot in zip(census.groups, census.counts, plan.slots, strict=True):
         if count:
@@ -254,42 +240,34 @@ def _sums(host: Host, known: KnownMemory) -> list[tuple[int, ...]]:
         for position in positions:
             for part in range(_ARRAYS):
                 held[position][part] += slots[i * _ARRAYS + part]
-    sums = [tuple(each) for each in held]
-    known.sums[host.agent] = census, sums
-    return sums
+    return [tuple(each) for each in held]
 
 
-def _plan(host: Host, known: KnownMemory) -> _Plan:
+def _plan(cluster: Cluster, host: Host) -> _Plan:
     census = host.arrays
-    entry = known.plans.get(host.agent)
-    if entry is not None and entry[0] is host.hello:
-        plan = entry[1]
-        if plan.groups is census.groups and plan.shardings is census.shardings:
-            return plan
-    slots = [group.sharding * _ARRAYS + _part(group) for group in census.groups]
-    positions = [_positions(host, sharding, known) for sharding in census.shardings]
-    plan = _Plan(census.groups, census.shardings, slots, positions)
-    known.plans[host.agent] = host.hello, plan
-    return plan
+    inputs = host.hello, census.groups, census.shardings
+    return cluster.derived.of("plan of arrays", host.agent, cluster.hosts, inputs, lambda: _planned(host))
+
+
+def _planned(host: Host) -> _Plan:
+    slots = [group.sharding * _ARRAYS + _part(group) for group in host.arrays.groups]
+    return _Plan(slots, [_positions(host, sharding) for sharding in host.arrays.shardings])
 
 
 def _part(group: wire.ArrayGroup) -> int:
     return _ROLES.get(group.role or "", _OTHER if group.name or group.role else _UNNAMED)
 
 
-def _positions(host: Host, sharding: wire.Sharding, known: KnownMemory) -> tuple[int, ...]:
+def _positions(host: Host, sharding: wire.Sharding) -> tuple[int, ...]:
     """Return the positions of the devices that hold such arrays; none if they are in host memory."""
     devices = host.hello.devices if host.hello else ()
     kind = sharding.memory_kind or ""
     is_cpu = not devices or devices[0].platform == "cpu"
     if kind.startswith("pinned") or (kind.startswith("unpinned") and not is_cpu):
         return ()
+    ids: Collection[int]
     if sharding.mesh is None:
         ids = frozenset(wire.unpack_ids(sharding.device_ids))
-    else:
-        # By identity: the fold shares equal meshes, and a thousand hosts report the same few.
-        mesh = host.arrays.meshes[sharding.mesh]
-        if id(mesh) not in known.places:
-            known.places[id(mesh)] = mesh, frozenset(wire.unpack_ids(mesh.device_ids))
-        ids = known.places[id(mesh)][1]
+    else:  # a thousand hosts report the same few meshes
+        ids = mesh_view(run_of(host), host.arrays.meshes[sharding.mesh]).positions
     return tuple(i for i, device in enumerate(devices) if device.id in ids)

@@ -11,12 +11,11 @@ from jaxtop.model.collectives.sums import (
     step_shares,
     waits,
 )
-from jaxtop.model.collectives.views import CollectiveView, KnownCollectives, Straggler, collectives
+from jaxtop.model.collectives.views import CollectiveView, Straggler, collectives
 
 __all__ = [
     "AxisTraffic",
     "CollectiveView",
-    "KnownCollectives",
     "Latecomer",
     "Lateness",
     "StepShare",

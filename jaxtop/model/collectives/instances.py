@@ -117,9 +117,6 @@ class Instances:
     changes: int = 0
     facts: int = 0
     inventories: dict[tuple[str, str | None], wire.Inventory] = field(default_factory=dict)
-    layouts: tuple[int, dict[ProgramKey, Layout]] | None = field(default=None, repr=False, compare=False)
-    # The number of known devices of each run, with the value of `facts` for which it was counted.
-    devices_met: tuple[int, dict[str, int]] | None = field(default=None, repr=False, compare=False)
 
     def frozen(self) -> Instances:
         """Return a copy of the current state."""

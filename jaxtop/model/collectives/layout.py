@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -77,30 +78,32 @@ class Layout:
 
 
 def layouts(cluster: Cluster) -> dict[ProgramKey, Layout]:
-    """Return all programs with an inventory. They are derived again when `facts` changes."""
-    known = cluster.joining.layouts
-    if known is None or known[0] != cluster.joining.facts:
-        before = known[1] if known is not None else {}
-        known = cluster.joining.layouts = cluster.joining.facts, _layouts(cluster, before)
-    return known[1]
+    """Return all programs with an inventory."""
+    return cluster.derived.get(
+        "layouts",
+        (cluster.joining.facts,),
+        lambda: _layouts(cluster, cluster.derived.last("layouts") or {}),
+    )
 
 
 def may_be_met(cluster: Cluster, host: Host, key: ProgramKey) -> bool:
     """Return whether the known devices of the run are at least as many as the program needs."""
     inventory = host.inventories.get(key[1:])
-    return inventory is None or inventory.devices <= _devices_met(cluster).get(key[0], 0)
+    if inventory is None:
+        return True
+    devices = cluster.derived.get(
+        "devices of runs", (cluster.joining.facts,), lambda: _devices_of_runs(cluster)
+    )
+    return inventory.devices <= devices[key[0]]
 
 
-def _devices_met(cluster: Cluster) -> dict[str, int]:
-    known = cluster.joining.devices_met
-    if known is None or known[0] != cluster.joining.facts:
-        met: dict[str, int] = {}
-        for host in cluster.hosts.values():
-            if host.hello is not None:
-                run = run_of(host)
-                met[run] = met.get(run, 0) + len(host.hello.devices)
-        known = cluster.joining.devices_met = cluster.joining.facts, met
-    return known[1]
+def _devices_of_runs(cluster: Cluster) -> Counter[str]:
+    """Return the number of devices of each run, as far as hosts have said hello."""
+    found: Counter[str] = Counter()
+    for host in cluster.hosts.values():
+        if host.hello is not None:
+            found[run_of(host)] += len(host.hello.devices)
+    return found
 
 
 def _layouts(cluster: Cluster, before: Mapping[ProgramKey, Layout]) -> dict[ProgramKey, Layout]:
@@ -115,11 +118,11 @@ def _layouts(cluster: Cluster, before: Mapping[ProgramKey, Layout]) -> dict[Prog
     found = {}
     for key, members in told.items():
         layout = _layout(key, members, of_run[key[0]], meshes[key[0]])
-        found[key] = _kept(layout, before.get(key))
+        found[key] = _with_same_groups(layout, before.get(key))
     return found
 
 
-def _kept(layout: Layout, before: Layout | None) -> Layout:
+def _with_same_groups(layout: Layout, before: Layout | None) -> Layout:
     """Return the layout with unchanged groups as the same objects, because measurements refer to them."""
     if before is None:
         return layout

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from operator import is_
 from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.collectives.instances import arrivals_of
 from jaxtop.model.collectives.verdict import last_of, lateness
+from jaxtop.model.collectives.views import collectives
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from jaxtop.model.collectives.views import CollectiveView, KnownCollectives
+    from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.fold import Cluster
     from jaxtop.model.rates import Unsplit
 
@@ -179,18 +179,17 @@ def latecomers(cluster: Cluster) -> list[Latecomer]:
     return list(longest.values())
 
 
-def waits(
-    views: Sequence[CollectiveView], known: KnownCollectives | None = None
-) -> Mapping[tuple[str, int], int]:
+def waits(cluster: Cluster) -> Mapping[tuple[str, int], int]:
     """Return how long each device waits in a launch, by run and id: the sum of its median waits.
 
     The sum is taken over the collectives of a program. If a device takes part in several programs, the one in
-    which it waits longest counts. Frequent callers pass the same `known` each time: the result is then
-    derived once for each window.
+    which it waits longest counts.
     """
-    told = [view.waits_us for view in views]
-    if known is not None and len(told) == len(known.waited) and all(map(is_, told, known.waited)):
-        return known.waits
+    views = collectives(cluster)
+    return cluster.derived.get("waits", [view.waits_us for view in views], lambda: _waits(views))
+
+
+def _waits(views: Iterable[CollectiveView]) -> dict[tuple[str, int], int]:
     of_program: dict[tuple[str, str, str | None], dict[int, int]] = defaultdict(dict)
     for view in views:
         total = of_program[view.run, view.program, view.fingerprint]
@@ -200,6 +199,4 @@ def waits(
     for (run, *_), total in of_program.items():
         for device_id, wait in total.items():
             found[run, device_id] = max(wait, found.get((run, device_id), 0))
-    if known is not None:
-        known.waited, known.waits = told, found
     return found

@@ -14,10 +14,10 @@ from jaxtop.model.collectives.verdict import MISSING, is_enough
 from jaxtop.model.rates import NO_RATES, Rates, Unsplit, rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from jaxtop import wire
-    from jaxtop.model.collectives.instances import Instances, Named
+    from jaxtop.model.collectives.instances import Named
     from jaxtop.model.collectives.layout import Grouped, Layout, ProgramKey
     from jaxtop.model.collectives.timing import Timing
     from jaxtop.model.fold import Cluster
@@ -107,7 +107,6 @@ class CollectiveView:
 class _Measured(NamedTuple):
     """The measurements of a collective, derived from its timings."""
 
-    timings: tuple[Timing, ...]
     named: tuple[Named, ...]
     samples: int
     p50: int | None
@@ -118,21 +117,8 @@ class _Measured(NamedTuple):
     waits: Mapping[int, int]
 
 
-@dataclass(slots=True)
-class KnownCollectives:
-    """Results of an earlier derivation, which a caller keeps between calls."""
-
-    joining: Instances | None = None
-    told: tuple[Any, ...] = ()
-    measured: dict[tuple[Any, ...], _Measured] = field(default_factory=dict)
-    views: list[CollectiveView] = field(default_factory=list)
-    waited: list[Mapping[int, int]] = field(default_factory=list)
-    waits: Mapping[tuple[str, int], int] = field(default_factory=dict)
-
-
-def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list[CollectiveView]:
+def collectives(cluster: Cluster) -> list[CollectiveView]:
     """Return the collectives of all runs, by time spent. Those without timings follow, by bytes."""
-    known = KnownCollectives() if known is None else known
     joining, of_programs = cluster.joining, layouts(cluster)
     names = {key[:2] for key in of_programs}
     keys = [*of_programs]
@@ -143,28 +129,28 @@ def collectives(cluster: Cluster, known: KnownCollectives | None = None) -> list
     ]
     asked: dict[str, Rates] = {}
     launched = {key: _rate_of(cluster, key, asked) for key in keys}
-    told = (joining.changes, joining.facts, launched)
-    # A paused copy of the cluster has other `Instances` than the live cluster.
-    if joining is known.joining and told == known.told:
-        return known.views
-    measured: dict[tuple[Any, ...], _Measured] = {}
+    inputs = joining.changes, joining.facts, cluster.derived.same("launch rates", launched)
+    return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched))
+
+
+def _collectives(cluster: Cluster, launched: Mapping[ProgramKey, _Rate]) -> list[CollectiveView]:
+    of_programs = layouts(cluster)
+    ops = {key: _ops(cluster, key) for key in launched}
+    members = {(*key, op) for key, of_key in ops.items() for op in of_key}
     views = []
-    for key in keys:
-        seen = joining.seen.get(key)
-        layout = of_programs.get(key)
-        timings = seen.timings if seen else {}
-        for op in {**(layout.of_op if layout else {}), **timings}:
-            of_op = timings.get(op, ())
-            named = seen.named.get(op, ()) if seen else ()
-            found = known.measured.get((*key, op))
-            if found is None or found.timings is not of_op or found.named is not named:
-                found = _measured(of_op, named)
-            measured[*key, op] = found
-            known_by = layout or _common(of_programs, key, op)
-            views.append(_view(cluster, known_by, (*key, op), found, launched[key]))
+    for key, of_key in ops.items():
+        for op in of_key:
+            layout = of_programs.get(key) or _common(of_programs, key, op)
+            found = _measured(cluster, key, op, members)
+            views.append(_view(cluster, layout, (*key, op), found, launched[key]))
     views.sort(key=_order)
-    known.joining, known.told, known.measured, known.views = joining, told, measured, views
     return views
+
+
+def _ops(cluster: Cluster, key: ProgramKey) -> Iterable[str]:
+    """Return the ops of a program that its inventory lists or that windows timed."""
+    layout, seen = layouts(cluster).get(key), cluster.joining.seen.get(key)
+    return {**(layout.of_op if layout else {}), **(seen.timings if seen else {})}
 
 
 def _order(view: CollectiveView) -> tuple[float, float, int, str, str, str]:
@@ -302,12 +288,20 @@ def _size(layout: Layout | None, told: wire.Collective | None) -> int | None:
     return max(layout.inventory.groups[told.groups].sizes, default=None)
 
 
-def _measured(timings: tuple[Timing, ...], named: tuple[Named, ...]) -> _Measured:
+def _measured(cluster: Cluster, key: ProgramKey, op: str, members: Collection[Any]) -> _Measured:
+    seen = cluster.joining.seen.get(key)
+    timings = seen.timings.get(op, ()) if seen else ()
+    named = seen.named.get(op, ()) if seen else ()
+    return cluster.derived.of(
+        "measured", (*key, op), members, (timings, named), lambda: _measure(timings, named)
+    )
+
+
+def _measure(timings: tuple[Timing, ...], named: tuple[Named, ...]) -> _Measured:
     longest = sorted(chain.from_iterable(each.longest for each in timings))
     shortest = [each for timing in timings for each in timing.shortest]
     teams = timings[-1].grouped.teams if timings and timings[-1].grouped else ()
     return _Measured(
-        timings,
         named,
         sum(each.instances for each in timings),
         longest[(len(longest) - 1) // 2] if longest else None,

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from jaxtop.model import PARTS, KnownMemory, MemoryView, Part, growers, memory, memory_total, present
+from jaxtop.model import PARTS, MemoryView, Part, growers, memory, memory_total, present
 from jaxtop.tui import text
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty
 from jaxtop.tui.columns.figures import curve
@@ -219,7 +219,6 @@ class MemoryScreenView(DeviceTableView[Row]):
 
     def __init__(self) -> None:
         super().__init__(columns_for(Scene(EMPTY, []), 0), self._understand)
-        self._known = KnownMemory()
         self._shape: tuple[object, ...] = ()
         self._summary = Static(id="summary")
         self._growing = Static(id="growing")
@@ -240,7 +239,7 @@ class MemoryScreenView(DeviceTableView[Row]):
     def show(self, moment: Moment) -> None:
         super().show(moment)
         devices = map(present, moment.devices)
-        scene = self._scene = Scene(moment, memory(moment.cluster, devices, self._known))
+        scene = self._scene = Scene(moment, memory(moment.cluster, devices))
         self._fit_columns()
         self.table.update_rows([Row(view.device, scene, view) for view in scene.views], empty(moment))
         self._draw()
@@ -259,7 +258,7 @@ class MemoryScreenView(DeviceTableView[Row]):
         self._tell(self._summary, summary(self._scene, max(0, self.size.width - 4), palette))
         if not self.has_class("low"):
             height = self._growing.size.height
-            found = growers(moment.cluster, self._known)
+            found = growers(moment.cluster)
             self._tell(self._growing, growing(found, height, palette))
             self._tell(self._headroom, headroom(moment.programs, height, palette))
 
