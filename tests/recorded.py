@@ -91,7 +91,7 @@ def views(cluster, now):
 
 def assert_equal(one, other, at):
     """Compare two clusters field by field; the failure names the first difference."""
-    for name in ("unmet", "events", "episodes"):
+    for name in ("unmet", "events", "stalls"):
         assert getattr(one, name) == getattr(other, name), name
     assert one.hosts.keys() == other.hosts.keys()
     for agent, host in one.hosts.items():

@@ -15,7 +15,7 @@ from jaxtop.model.collectives import (
     step_shares,
     waits,
 )
-from jaxtop.model.collectives.instances import MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
+from jaxtop.model.collectives.joining import MOST_CLOSED, MOST_LAUNCHES, WINDOWS_TO_WAIT
 from jaxtop.model.collectives.views import busbw, kind_of
 from jaxtop.model.derived import Derived
 from tests.made_runs import beginning, run_of, told
@@ -280,7 +280,7 @@ def test_memory_is_bounded_however_long_a_run_is_watched():
         tell(cluster, (2 + number, "r1-0", seen))
         if number % 3:
             tell(cluster, (2 + number, "r1-1", seen))
-    seen = cluster.joining.seen[KEY]
+    seen = cluster.windows.programs[KEY]
     assert len(seen.timings["all-reduce.1"]) <= MOST_LAUNCHES
     assert len(seen.closed) <= MOST_CLOSED
     assert len(seen.pending) < 10

@@ -11,7 +11,7 @@ import pytest
 from jaxtop import keys, wire
 from jaxtop.model import hosts
 from jaxtop.model.collectives import collectives
-from jaxtop.model.collectives.instances import arrivals_of
+from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import lateness
 from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
 
@@ -65,7 +65,7 @@ class Watched(Viewer):
 
     def worst_window_us(self, view):
         """A moment of other work makes whoever it hits late in all launches of a window."""
-        timings = self.cluster.joining.seen[view.key[:3]].timings[view.op]
+        timings = self.cluster.windows.programs[view.key[:3]].timings[view.op]
         by_window = groupby(arrivals_of(timings, 0), key=lambda each: each.window)
         return max(median(lateness(each.waits) for each in launches) for _, launches in by_window)
 

@@ -57,7 +57,7 @@ def test_of_three_hundred_runs_that_are_over_the_last_ones_are_kept():
     kept = {host.run for host in hosts(cluster)}
     assert kept >= {"r", "run299", "run298", f"run{300 - exited.MOST_RUNS}"}
     assert len(kept) <= exited.MOST_RUNS + 3 and max(known_of(cluster)) <= exited.MOST_RUNS + 3
-    assert len(cluster.known_meshes) == 1 and len(cluster.dropped.starts) == 0
+    assert len(cluster.meshes) == 1 and len(cluster.dropped.starts) == 0
     document = json.loads(to_json(cluster, now))
     assert document["dropped_processes"] == cluster.dropped.count > 260
     assert {event["process_index"] for event in document["events"]} == {0}

@@ -314,7 +314,7 @@ def test_it_is_told_once_and_that_it_goes_on_once():
     run.go_on(20)
     assert [severity for severity, _ in run.told] == ["critical", "info"]
     assert "go on" in run.told[1][1]
-    assert run.diagnosis() is None and not run.cluster.episodes
+    assert run.diagnosis() is None and not run.cluster.stalls
 
 
 def test_it_is_told_again_when_more_is_known():
@@ -356,7 +356,9 @@ def test_live_and_replay_tell_the_same():
 def test_a_thousand_hosts_are_one_line_and_looked_at_once_a_second(monkeypatch):
     run = Run(1024)
     looks = []
-    monkeypatch.setattr("jaxtop.model.fold.diagnose", lambda *facts: looks.append(1) or diagnose(*facts))
+    monkeypatch.setattr(
+        "jaxtop.model.stalls.reports.diagnose", lambda *facts: looks.append(1) or diagnose(*facts)
+    )
     odd = tuple(range(3, 1024, 5))
     run.stand(*(i for i in range(1024) if i not in odd), at=STEP)
     run.stand(*odd, at=LOADER)

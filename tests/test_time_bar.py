@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from textual.events import MouseMove
 
-from jaxtop.model.fold import LoggedEvent
 from jaxtop.model.session.summary import Bin, SessionSummary
+from jaxtop.model.state import LoggedEvent
 from jaxtop.tui.draw.time_bar import TimeBarState, controls, glance, tip, track
 from jaxtop.tui.go_to import GoTo
 from jaxtop.tui.palette import DARK

@@ -15,14 +15,15 @@ from jaxtop.model.arrays.memory import (
     memory,
     memory_total,
 )
+from jaxtop.model.cluster import Cluster
 from jaxtop.model.figures import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit
-from jaxtop.model.fold import Cluster
 from jaxtop.model.host import EMPTY_HOST, Host, Unmet
 from jaxtop.model.liveness import State, state_of
 from jaxtop.model.programs import Difference, ProgramView, differences, programs
 from jaxtop.model.series import STEP_FIGURES, STEP_TIME, recent, reported, series
-from jaxtop.model.stalls.diagnosis import Diagnosis, diagnose
+from jaxtop.model.stalls.diagnosis import diagnose
 from jaxtop.model.stalls.stacks import StackGroup, stack_groups
+from jaxtop.model.state import Diagnosis, LoggedEvent
 from jaxtop.model.steps import RunStep, StepView, pace_of, step_of, step_of_run, steps_of
 from jaxtop.model.views import (
     DeviceView,
@@ -59,6 +60,7 @@ __all__ = [
     "Grower",
     "Host",
     "HostView",
+    "LoggedEvent",
     "MemoryView",
     "MeshView",
     "Part",

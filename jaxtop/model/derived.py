@@ -47,7 +47,7 @@ class Derived:
         if len(table) > len(members):
             for left in [each for each in table if each not in members]:
                 del table[left]
-        return found[1]  # type: ignore[no-any-return]
+        return found[1]
 
     def last(self, name: str, member: Hashable = None) -> Any:
         """Return the last result, whatever its inputs were; None if there is none."""

@@ -5,57 +5,83 @@ All of it follows from the messages and their times, so live views and replays k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jaxtop.model.host import EMPTY_HOST, Host
 from jaxtop.model.liveness import is_over
+from jaxtop.model.state import Place
 from jaxtop.model.views import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from jaxtop import wire
+    from jaxtop.model.state import ClusterState, Dropped, LoggedEvent
 
 # The bounds on runs whose processes have all exited: runs, their processes, and seconds. The newest of these
 # runs is kept whatever their number, and at any age if no live run is left.
 MOST_RUNS, MOST_PROCESSES, RUN_KEPT = 32, 512, 86_400.0
 # After this many seconds, a process that exited from a live run keeps only the fact that it exited.
 DETAILS_KEPT = 600.0
-LOOK_EVERY = 60.0
+SWEEP_EVERY = 60.0
 # Agents that were dropped. Rosters may still list them, and these entries are ignored.
 MOST_NAMED = 1_000
 
 
-class Place(NamedTuple):
-    """A process of a run."""
+def observe(state: ClusterState, _agent: str, _message: wire.Message, at: float) -> list[LoggedEvent]:
+    """Drop exited processes and their details when they are replaced, too many or too old."""
+    if at // SWEEP_EVERY > state.last_sweep:
+        state.last_sweep = at // SWEEP_EVERY
+        _sweep(state, state.last_sweep * SWEEP_EVERY)
+    return []
 
-    run: str
-    process_index: int | None
+
+def _sweep(state: ClusterState, at: float) -> None:
+    _drop(state, list(replaced(state.hosts, at)))
+    _drop(state, list(outlived(state.hosts, at)))
+    for host in faded(state.hosts, at):
+        state.hosts[host.agent] = without_details(host)
+        _drop_history(state, host.agent)
 
 
-@dataclass
-class Dropped:
-    """The number of dropped processes, the last of them by agent, and how often each process was started."""
+def _drop(state: ClusterState, gone: list[Host]) -> None:
+    """Remove these exited processes from the model and count them."""
+    if not gone:
+        return
+    for host in gone:
+        _count(state.dropped, host)
+        del state.hosts[host.agent]
+        _drop_history(state, host.agent)
+    runs = {run_of(host) for host in state.hosts.values()}
+    dropped, windows = state.dropped, state.windows
+    dropped.starts = {place: count for place, count in dropped.starts.items() if place.run in runs}
+    state.stalls = {run: each for run, each in state.stalls.items() if run in runs}
+    state.stall_checks = {run: each for run, each in state.stall_checks.items() if run in runs}
+    windows.changes += 1
+    windows.programs = {key: each for key, each in windows.programs.items() if key[0] in runs}
+    for program in windows.programs.values():
+        program.reported = {agent: each for agent, each in program.reported.items() if agent in state.hosts}
+    state.layout_changes += 1
+    loaded = {key for host in state.hosts.values() for key in host.inventories}
+    state.inventories = {key: each for key, each in state.inventories.items() if key in loaded}
+    meshes = [mesh for host in state.hosts.values() for mesh in host.arrays.meshes]
+    meshes += [mesh for past in state.past_arrays.values() for each in past for mesh in each.meshes]
+    state.meshes = {mesh: state.meshes.get(mesh, mesh) for mesh in meshes}
 
-    count: int = 0
-    agents: dict[str, Place] = field(default_factory=dict)
-    starts: dict[Place, int] = field(default_factory=dict)
 
-    def copy(self) -> Dropped:
-        return replace(self, agents=self.agents.copy(), starts=self.starts.copy())
+def _count(dropped: Dropped, host: Host) -> None:
+    place = Place(run_of(host), host.process_index)
+    dropped.count += 1
+    dropped.agents[host.agent] = place
+    if len(dropped.agents) > MOST_NAMED:
+        del dropped.agents[next(iter(dropped.agents))]
+    if place.process_index is not None:
+        dropped.starts[place] = dropped.starts.get(place, 0) + 1
 
-    def add(self, host: Host) -> None:
-        """Record that a process was dropped."""
-        place = Place(run_of(host), host.process_index)
-        self.count += 1
-        self.agents[host.agent] = place
-        if len(self.agents) > MOST_NAMED:
-            del self.agents[next(iter(self.agents))]
-        if place.process_index is not None:
-            self.starts[place] = self.starts.get(place, 0) + 1
 
-    def forget_runs(self, known: set[str]) -> None:
-        """Remove the starts of runs that are no longer in the model."""
-        self.starts = {place: count for place, count in self.starts.items() if place.run in known}
+def _drop_history(state: ClusterState, agent: str) -> None:
+    for table in (state.history, state.figures, state.past_arrays):
+        table.pop(agent, None)
 
 
 def replaced(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:

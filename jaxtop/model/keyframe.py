@@ -11,26 +11,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.model.exited import Dropped, Place
 from jaxtop.model.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launched, Launches, Rate
-from jaxtop.model.stalls.diagnosis import Certainty, Diagnosis
-from jaxtop.model.stalls.episodes import Episode
+from jaxtop.model.state import Certainty, Diagnosis, Dropped, Place, RunStall
 from jaxtop.wire.times import to_ns, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from jaxtop.model.fold import Cluster, Sample
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState, Sample
 
 # The bounds on the content of one message, with room to spare.
 MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
 
 # A message, with its time and its agent.
-Told = tuple[float, str, wire.Message]
+Message = tuple[float, str, wire.Message]
 
 
-def messages(cluster: Cluster, at: float, *, has_windows: bool = False) -> Iterator[Told]:
+def messages(cluster: ClusterState, at: float, *, has_windows: bool = False) -> Iterator[Message]:
     """Yield the messages of a cluster at that time; with `has_windows`, the last windows too."""
     for unmet in cluster.unmet.values():
         yield unmet.link_at, "", unmet.link
@@ -42,7 +40,7 @@ def messages(cluster: Cluster, at: float, *, has_windows: bool = False) -> Itera
     yield at, "", _events(cluster)
 
 
-def _of_host(cluster: Cluster, host: Host, at: float) -> Iterator[Told]:
+def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[Message]:
     agent, heard_at = host.agent, host.heard_at or at
     if host.peer is not None:
         yield heard_at, agent, wire.Roster(agent, (host.peer,), host.run, host.run_name, host.process_count)
@@ -67,7 +65,7 @@ def _of_host(cluster: Cluster, host: Host, at: float) -> Iterator[Told]:
         yield heard_at, agent, host.bye
 
 
-def _past(cluster: Cluster, host: Host) -> wire.Past:
+def _past(cluster: ClusterState, host: Host) -> wire.Past:
     steps = host.steps
     return wire.Past(
         host.heard_at,
@@ -148,14 +146,14 @@ def _change(before: wire.Arrays, after: wire.Arrays) -> wire.ArraysChange | None
     )
 
 
-def _events(cluster: Cluster) -> wire.PastEvents:
+def _events(cluster: ClusterState) -> wire.PastEvents:
     events = list(cluster.events)
     size = sum(len(each.text) for each in events)
     while size > MOST_EVENT_BYTES:
         size -= len(events.pop(0).text)
     return wire.PastEvents(
         tuple(wire.PastEvent(*each) for each in events),
-        tuple(_standstill(run, episode) for run, episode in cluster.episodes.items()),
+        tuple(_standstill(run, stall) for run, stall in cluster.stalls.items()),
         cluster.dropped.count,
         tuple(wire.PastDropped(agent, *place) for agent, place in cluster.dropped.agents.items()),
         tuple(
@@ -175,34 +173,36 @@ def dropped_of(past: wire.PastEvents) -> Dropped:
     )
 
 
-def _standstill(run: str, episode: Episode) -> wire.PastStandstill:
-    since, looked_at, told = episode.since, episode.looked_at, episode.told
-    if told is None:
-        return wire.PastStandstill(run, since, looked_at)
+def _standstill(run: str, stall: RunStall) -> wire.PastStandstill:
+    since, checked_at, reported = stall.since, stall.checked_at, stall.reported
+    if reported is None:
+        return wire.PastStandstill(run, since, checked_at)
     return wire.PastStandstill(
         run,
         since,
-        looked_at,
-        episode.told_at,
-        told.at_ms,
-        told.severity,
-        told.text,
-        told.odd,
-        told.waiting,
-        int(told.certainty),
+        checked_at,
+        stall.reported_at,
+        reported.at_ms,
+        reported.severity,
+        reported.text,
+        reported.odd,
+        reported.waiting,
+        int(reported.certainty),
     )
 
 
-def episode_of(past: wire.PastStandstill) -> Episode:
-    """Return the episode from a message."""
-    told = None
+def stall_of(past: wire.PastStandstill) -> RunStall:
+    """Return the stall of a run from a message."""
+    reported = None
     if past.at_ms is not None:
         try:
             certainty = Certainty(past.certainty)
         except ValueError as error:
             raise wire.Unreadable(str(error)) from None
-        told = Diagnosis(past.run, past.at_ms, past.severity, past.text, past.odd, past.waiting, certainty)
-    return Episode(past.since, past.looked_at, told, past.told_at)
+        reported = Diagnosis(
+            past.run, past.at_ms, past.severity, past.text, past.odd, past.waiting, certainty
+        )
+    return RunStall(past.since, past.looked_at, reported, past.told_at)
 
 
 def steps_of(past: wire.PastSteps | None) -> Rate | None:

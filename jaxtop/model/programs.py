@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtop import wire
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
 
 Figure = TypeVar("Figure", int, float)
 
@@ -122,7 +122,7 @@ class _Programs(NamedTuple):
     suspects: list[list[_Merged]]
 
 
-def programs(cluster: Cluster) -> list[ProgramView]:
+def programs(cluster: ClusterState) -> list[ProgramView]:
     """Return the programs of all runs, those that need most memory first."""
     by_agent = {host.agent: host for host in hosts(cluster)}
     merged = _merged(cluster).merged
@@ -165,7 +165,7 @@ def programs(cluster: Cluster) -> list[ProgramView]:
     return views
 
 
-def differences(cluster: Cluster) -> list[Difference]:
+def differences(cluster: ClusterState) -> list[Difference]:
     """Return where processes of a run differ in a program that must be the same on all of them."""
     return [
         Difference(
@@ -185,7 +185,7 @@ def launched_lately(host: Host) -> set[str]:
     }
 
 
-def _merged(cluster: Cluster) -> _Programs:
+def _merged(cluster: ClusterState) -> _Programs:
     members = hosts(cluster)
     inputs = [each for host in members for each in (host.agent, host.programs)]
     return cluster.derived.get("programs", inputs, lambda: _merge(members))
@@ -255,11 +255,11 @@ def _unknown_devices(members: Sequence[Host], each: _Merged) -> int:
     return (silent + max(0, expected - len(of_run))) * (each.program.local_devices or 0)
 
 
-def _differing(cluster: Cluster) -> list[list[_Merged]]:
+def _differing(cluster: ClusterState) -> list[list[_Merged]]:
     return [parts for parts in _merged(cluster).suspects if _lasts(cluster, parts)]
 
 
-def _lasts(cluster: Cluster, parts: list[_Merged]) -> bool:
+def _lasts(cluster: ClusterState, parts: list[_Merged]) -> bool:
     """Return whether the difference is old enough on each process's clock, and none compiles the function."""
     for each in parts:
         for member in each.members:

@@ -7,11 +7,9 @@ which of them ran. Their shares of the launches in windows are their shares of t
 from __future__ import annotations
 
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import names
-from jaxtop.model.host import Launched
 from jaxtop.model.liveness import is_over
 from jaxtop.model.views import figure
 
@@ -19,14 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jaxtop.model.host import Host
-    from jaxtop.wire import Window
 
 # Over less time than this, a rate is not meaningful.
 SHORTEST_RATE_MS = 1000
-
-
-# The number of program names for which launches in windows are kept.
-MOST_NAMES = 256
 
 
 class Unsplit(NamedTuple):
@@ -100,19 +93,10 @@ def _variants(host: Host) -> dict[str, dict[str | None, int]]:
 
 def _counted(host: Host, name: str, loaded: Mapping[str | None, int]) -> Mapping[str | None, int]:
     """Return the launches of each variant in windows, if a window was taken after the last was compiled."""
-    told = host.launched.get(name)
-    return told.counts if told is not None and told.at_ms >= max(loaded.values(), default=0) else {}
-
-
-def launched(host: Host, window: Window) -> Mapping[str, Launched]:
-    """Return the launches of a process in its windows, this one included."""
-    found = dict(host.launched)
-    for name, counts in window.launched().items():
-        before = found.pop(name, None)  # the latest ones come last
-        older = before.counts if before is not None else {}
-        counted = {each: counts.get(each, 0) + older.get(each, 0) // 2 for each in (*older, *counts)}
-        found[name] = Launched(window.at_ms, {each: count for each, count in counted.items() if count})
-    return MappingProxyType(dict(list(found.items())[-MOST_NAMES:]))
+    launched = host.launched.get(name)
+    return (
+        launched.counts if launched is not None and launched.at_ms >= max(loaded.values(), default=0) else {}
+    )
 
 
 def _rate(host: Host, function: str, count: int) -> float | None:

@@ -16,7 +16,7 @@ from jaxtop.wire import DeviceSample, HostSample, Pulse, Rhythm
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop.model.fold import Cluster
+    from jaxtop.model.state import ClusterState
 
     Point = tuple[float, float | None]
 
@@ -66,18 +66,20 @@ def kept(pulse: Pulse) -> bytes:
     return _encoder.encode((_columns_of(pulse.devices), host, pulse.rhythm))
 
 
-def series(cluster: Cluster, agent: str, figure: Figure, position: int = 0) -> list[Point]:
+def series(cluster: ClusterState, agent: str, figure: Figure, position: int = 0) -> list[Point]:
     """Return a figure of a host, or of the device at this position, with its times; None where unknown."""
     return list(_points(cluster, agent, figure, position, None))
 
 
-def recent(cluster: Cluster, agent: str, figure: Figure, position: int, count: int) -> list[float | None]:
+def recent(
+    cluster: ClusterState, agent: str, figure: Figure, position: int, count: int
+) -> list[float | None]:
     """Return the last `count` values of a figure, fast enough for each row of a screen."""
     return [value for _, value in _points(cluster, agent, figure, position, count)][-count:]
 
 
 def _points(
-    cluster: Cluster, agent: str, figure: Figure, position: int, count: int | None
+    cluster: ClusterState, agent: str, figure: Figure, position: int, count: int | None
 ) -> Iterable[Point]:
     if figure.name == _USED.name:
         return (

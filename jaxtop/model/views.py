@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from jaxtop.model.figures import Figure
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
 
 
 # Launches a second are measured over about this long, or over two pulses if these are less frequent.
 RATE_SECONDS = 10.0
 
 
-def interval(cluster: Cluster) -> float:
+def interval(cluster: ClusterState) -> float:
     """Return the shortest pulse interval of any host, in seconds."""
     hellos = [host.hello for host in cluster.hosts.values() if host.hello]
     return min((hello.interval_ms for hello in hellos), default=1000) / 1000
@@ -121,12 +121,12 @@ class MeshView:
         return tuple(reversed(found))
 
 
-def runs(cluster: Cluster) -> list[Run]:
+def runs(cluster: ClusterState) -> list[Run]:
     """Return all runs by name and id, with processes in order."""
     return cluster.derived.get("runs", (cluster.changes,), lambda: _runs(cluster))
 
 
-def _runs(cluster: Cluster) -> list[Run]:
+def _runs(cluster: ClusterState) -> list[Run]:
     found = []
     for run_id, members in _members(cluster).items():
         views = tuple(_newest_of_each_process(sorted(members, key=_order), cluster.dropped.starts))
@@ -136,7 +136,7 @@ def _runs(cluster: Cluster) -> list[Run]:
     return sorted(found, key=lambda run: (run.name or "", run.id))
 
 
-def _members(cluster: Cluster) -> dict[str, list[Host]]:
+def _members(cluster: ClusterState) -> dict[str, list[Host]]:
     """Return the hosts by run. A host without a run id joins a run of its name that lacks a process."""
     found: dict[str, list[Host]] = {}
     by_name: dict[str | None, dict[str, list[Host]]] = {}
@@ -161,12 +161,12 @@ def _lack(members: list[Host], host: Host) -> bool:
     return is_free and (count is None or len(there) < count)
 
 
-def hosts(cluster: Cluster) -> list[Host]:
+def hosts(cluster: ClusterState) -> list[Host]:
     """Return the hosts of all runs, in order; of a process that was started again, the newest."""
     return [view.host for run in runs(cluster) for view in run.hosts]
 
 
-def devices(cluster: Cluster, now: float) -> list[DeviceView]:
+def devices(cluster: ClusterState, now: float) -> list[DeviceView]:
     """Return the devices of all runs, by process and in the order of JAX."""
     found: list[DeviceView] = []
     for host in hosts(cluster):
@@ -198,7 +198,7 @@ def present(device: DeviceView, *, is_past: bool = False) -> DeviceView:
     )
 
 
-def launch_rate(cluster: Cluster, agent: str) -> float | None:
+def launch_rate(cluster: ClusterState, agent: str) -> float | None:
     """Return a host's recent launches per second; None until they were counted twice."""
     host = cluster.hosts.get(agent)
     since = None if host is None or _is_blind(host) else host.launches_since
@@ -218,7 +218,7 @@ def _is_blind(host: Host) -> bool:
     return host.hello is not None and host.hello.sources.get("launches", "").startswith("off")
 
 
-def memory_history(cluster: Cluster, agent: str, position: int) -> list[int | None]:
+def memory_history(cluster: ClusterState, agent: str, position: int) -> list[int | None]:
     """Return the bytes in use of one device, oldest first."""
     return [figure(sample.used_bytes, position) for sample in cluster.history.get(agent, ())]
 
@@ -233,7 +233,7 @@ def scaled(value: int | None, unit: int) -> float | None:
     return None if value is None else value / unit
 
 
-def meshes(cluster: Cluster) -> list[MeshView]:
+def meshes(cluster: ClusterState) -> list[MeshView]:
     """Return the distinct meshes of all runs, largest first."""
     # By identity: the fold shares equal meshes, and a thousand hosts report the same few.
     found = {(run_of(host), id(mesh)): mesh for host in hosts(cluster) for mesh in host.arrays.meshes}
@@ -263,13 +263,13 @@ def _newest_of_each_process(members: list[Host], dropped: Mapping[Any, int]) -> 
         yield HostView(host, 1)
 
 
-def _devices_of(cluster: Cluster, host: Host, state: State) -> list[DeviceView]:
+def _devices_of(cluster: ClusterState, host: Host, state: State) -> list[DeviceView]:
     return cluster.derived.of(
         "devices", host.agent, cluster.hosts, (host, state), lambda: list(_device_views(cluster, host, state))
     )
 
 
-def _device_views(cluster: Cluster, host: Host, state: State) -> Iterator[DeviceView]:
+def _device_views(cluster: ClusterState, host: Host, state: State) -> Iterator[DeviceView]:
     # The last figures of an exited process stay: `present` blanks them.
     pulse = host.pulse if state in OVER else pulse_of(host, state)
     sample = pulse.devices

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.model import Cluster, State, state_of
-from jaxtop.model.fold import HISTORY, LoggedEvent
+from jaxtop.model import Cluster, LoggedEvent, State, state_of
+from jaxtop.model.fold import HISTORY
 from jaxtop.model.session.summary import Bin, Observer, SessionSummary
 from jaxtop.recording import Recording
 from jaxtop.sources.streams import NOT_YET, clock_notes, side_by_side, tracks

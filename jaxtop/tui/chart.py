@@ -34,9 +34,9 @@ def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], known: Ch
     told = (
         view.key,
         room,
-        id(cluster.joining),
-        cluster.joining.changes,
-        cluster.joining.facts,
+        id(cluster.windows),
+        cluster.windows.changes,
+        cluster.layout_changes,
         view.straggler,
     )
     if told == known.told:

@@ -184,7 +184,7 @@ def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 
 def _standstills(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     """Return the reported stalls of runs."""
-    told = [each.told for each in moment.cluster.episodes.values() if each.told is not None]
+    told = [each.reported for each in moment.cluster.stalls.values() if each.reported is not None]
     return [
         ("!", each.text, palette.bad if each.severity == "critical" else palette.warning) for each in told
     ]

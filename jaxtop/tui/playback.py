@@ -15,7 +15,7 @@ from jaxtop.tui.moment import Moment
 
 if TYPE_CHECKING:
     from jaxtop.model import Probe
-    from jaxtop.model.fold import LoggedEvent
+    from jaxtop.model.state import LoggedEvent
     from jaxtop.tui.history import History
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)

@@ -16,8 +16,8 @@ from jaxtop.model.views import MeshView, hosts, mesh_view, run_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
 
 # The part of a dimension that a device holds: a half-open range of indices.
 Span = tuple[int, int]
@@ -116,7 +116,7 @@ class _Alike(NamedTuple):
 Signature = tuple[Any, ...]
 
 
-def arrays(cluster: Cluster) -> list[ArrayView]:
+def arrays(cluster: ClusterState) -> list[ArrayView]:
     """Return the arrays of all runs, largest on a device first. An array that spans processes appears once.
 
     For arrays that are alike, one process supplies the names. Processes are read at slightly different
@@ -126,7 +126,7 @@ def arrays(cluster: Cluster) -> list[ArrayView]:
     return cluster.derived.get("arrays", [host.arrays for host in members], lambda: _arrays(cluster, members))
 
 
-def _arrays(cluster: Cluster, members: list[Host]) -> list[ArrayView]:
+def _arrays(cluster: ClusterState, members: list[Host]) -> list[ArrayView]:
     best: dict[tuple[str, Signature], tuple[_Alike, Host]] = {}
     for host in members:
         run = run_of(host)
@@ -149,7 +149,7 @@ def _holders(members: list[Host]) -> list[Host]:
     return [host for host in members if not is_over(host) or run_of(host) not in going_on]
 
 
-def _summary(cluster: Cluster, host: Host) -> dict[Signature, _Alike]:
+def _summary(cluster: ClusterState, host: Host) -> dict[Signature, _Alike]:
     census = host.arrays
     return cluster.derived.of(
         "array summary", host.agent, cluster.hosts, (census,), lambda: _summarized(census)
@@ -185,7 +185,7 @@ def total(figure: int, group: wire.ArrayGroup, count: int) -> int:
     return figure if group.groups > 1 else figure * count
 
 
-def _view(cluster: Cluster, entry: _Entry) -> ArrayView:
+def _view(cluster: ClusterState, entry: _Entry) -> ArrayView:
     host, group, count = entry.host, entry.group, entry.number
     sharding = host.arrays.shardings[group.sharding]
     mesh = None if sharding.mesh is None else mesh_view(run_of(host), host.arrays.meshes[sharding.mesh])
@@ -219,7 +219,7 @@ def _ids(runs: wire.Ids) -> tuple[int, ...]:
     return wire.unpack_ids(runs)
 
 
-def _growth(cluster: Cluster, entry: _Entry) -> tuple[int | None, float | None]:
+def _growth(cluster: ClusterState, entry: _Entry) -> tuple[int | None, float | None]:
     """Return the growth since the oldest remembered census of the same serial, which keeps indices stable."""
     past = cluster.past_arrays.get(entry.host.agent)
     now = entry.host.arrays

@@ -17,8 +17,8 @@ from jaxtop.model.views import figure, hosts, mesh_view, run_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
     from jaxtop.model.views import DeviceView
 
 
@@ -102,7 +102,7 @@ class _Plan(NamedTuple):
 _Stem = tuple[str | None, str | None]
 
 
-def memory(cluster: Cluster, devices: Iterable[DeviceView]) -> list[MemoryView]:
+def memory(cluster: ClusterState, devices: Iterable[DeviceView]) -> list[MemoryView]:
     """Return the memory of these devices."""
     found: list[MemoryView] = []
     for agent, of_host in groupby(devices, key=attrgetter("agent")):
@@ -112,7 +112,7 @@ def memory(cluster: Cluster, devices: Iterable[DeviceView]) -> list[MemoryView]:
     return found
 
 
-def _of_host(cluster: Cluster, host: Host, devices: Sequence[DeviceView]) -> list[MemoryView]:
+def _of_host(cluster: ClusterState, host: Host, devices: Sequence[DeviceView]) -> list[MemoryView]:
     def derive() -> list[MemoryView]:
         sums, temporaries = _sums(cluster, host), _temporaries(host)
         return [_view(host, device, sums, temporaries) for device in devices]
@@ -120,7 +120,7 @@ def _of_host(cluster: Cluster, host: Host, devices: Sequence[DeviceView]) -> lis
     return cluster.derived.of("memory", host.agent, cluster.hosts, (host.arrays, *devices), derive)
 
 
-def growers(cluster: Cluster) -> list[Grower]:
+def growers(cluster: ClusterState) -> list[Grower]:
     """Return what grew over the last two minutes, fastest first; of several processes, the fastest counts."""
     found: dict[tuple[str, _Stem], Grower] = {}
     for host in hosts(cluster):
@@ -140,7 +140,7 @@ def growers(cluster: Cluster) -> list[Grower]:
     return sorted(found.values(), key=lambda each: -each.bytes_per_minute)
 
 
-def _past(cluster: Cluster, host: Host) -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
+def _past(cluster: ClusterState, host: Host) -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
     """Return the remembered censuses, each summed up by stem only once."""
     past = [each for each in cluster.past_arrays.get(host.agent, ()) if each.serial == host.arrays.serial]
 
@@ -221,7 +221,7 @@ def _temporaries(host: Host) -> int:
     return max((size for size in sizes if size is not None), default=0)
 
 
-def _sums(cluster: Cluster, host: Host) -> list[tuple[int, ...]]:
+def _sums(cluster: ClusterState, host: Host) -> list[tuple[int, ...]]:
     """Return the bytes of arrays by part, for each device of a process."""
     inputs = host.hello, host.arrays
     return cluster.derived.of(
@@ -243,7 +243,7 @@ def _summed(host: Host, plan: _Plan) -> list[tuple[int, ...]]:
     return [tuple(each) for each in held]
 
 
-def _plan(cluster: Cluster, host: Host) -> _Plan:
+def _plan(cluster: ClusterState, host: Host) -> _Plan:
     census = host.arrays
     inputs = host.hello, census.groups, census.shardings
     return cluster.derived.of("plan of arrays", host.agent, cluster.hosts, inputs, lambda: _planned(host))

@@ -1,5 +1,6 @@
 """The collectives of the whole cluster: their cost, their mesh axes, and the late participants."""
 
+from jaxtop.model.collectives.measured import Straggler
 from jaxtop.model.collectives.sums import (
     AxisTraffic,
     Latecomer,
@@ -11,7 +12,7 @@ from jaxtop.model.collectives.sums import (
     step_shares,
     waits,
 )
-from jaxtop.model.collectives.views import CollectiveView, Straggler, collectives
+from jaxtop.model.collectives.views import CollectiveView, collectives
 
 __all__ = [
     "AxisTraffic",

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from jaxtop.model.windows import Axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop.model.collectives.groups import Groups
     from jaxtop.model.views import MeshView
-
-
-class Axes(NamedTuple):
-    """The fewest axes that hold each group, and whether the groups are all slices along these axes, whole."""
-
-    names: tuple[str, ...]
-    is_whole: bool
+    from jaxtop.model.windows import Groups
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ from jaxtop import wire
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Groups = tuple[tuple[int, ...], ...]
+    from jaxtop.model.windows import Groups
 
 
 @lru_cache(maxsize=256)
@@ -46,25 +46,25 @@ def _joined(groups: Groups) -> Groups:
 
 
 def assignment(
-    devices: int, told: Sequence[tuple[int, ...]], meshes: Iterable[tuple[int, ...]]
+    devices: int, reported: Sequence[tuple[int, ...]], meshes: Iterable[tuple[int, ...]]
 ) -> tuple[int, ...] | None:
     """Return the device at each place, from the devices that each process reports; None if uncertain.
 
     A program's assignment has the order of its mesh. The first of these orders is used in which the devices
     of every process appear in the order that the process reports.
     """
-    if len(told) == 1 and len(told[0]) == devices:
-        return told[0]
-    if not told:
+    if len(reported) == 1 and len(reported[0]) == devices:
+        return reported[0]
+    if not reported:
         return None
-    return next((order for order in meshes if len(order) == devices and _agrees(order, told)), None)
+    return next((order for order in meshes if len(order) == devices and _agrees(order, reported)), None)
 
 
-def _agrees(order: tuple[int, ...], told: Sequence[tuple[int, ...]]) -> bool:
+def _agrees(order: tuple[int, ...], reported: Sequence[tuple[int, ...]]) -> bool:
     place = {device: i for i, device in enumerate(order)}
     if len(place) != len(order):
         return False
-    for own in told:
+    for own in reported:
         places = [place.get(device, -1) for device in own]
         if not places or places[0] < 0 or any(a >= b for a, b in pairwise(places)):
             return False

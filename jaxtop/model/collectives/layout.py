@@ -5,48 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.model.collectives.axes import Axes, axes_of, best_mesh
-from jaxtop.model.collectives.groups import Groups, assignment, expand
+from jaxtop.model.collectives.axes import axes_of, best_mesh
+from jaxtop.model.collectives.groups import assignment, expand
 from jaxtop.model.views import MeshView, hosts, mesh_view, run_of
+from jaxtop.model.windows import Grouped, Team, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
-
-# The run, name and fingerprint of a program.
-ProgramKey = tuple[str, str, str | None]
-
-
-class Unit(NamedTuple):
-    """A process, or a device of a process: what a verdict names as early or late."""
-
-    agent: str
-    device_id: int | None
-
-
-class Team(NamedTuple):
-    """Units that meet in one or more groups. Each row has the group's number and the unit of each member.
-
-    A member whose process has no agent has unit -1.
-    """
-
-    units: tuple[Unit, ...]
-    rows: tuple[tuple[int, tuple[int, ...]], ...]
-
-
-class Grouped(NamedTuple):
-    """The groups of a collective: as places, as device ids, and as teams."""
-
-    places: Groups
-    device_ids: Groups
-    teams: tuple[Team, ...]
-    crosses_hosts: bool | None
-    axes: Axes | None
+    from jaxtop.model.state import ClusterState
+    from jaxtop.model.windows import Groups, ProgramKey
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,27 +49,27 @@ class Layout:
         )
 
 
-def layouts(cluster: Cluster) -> dict[ProgramKey, Layout]:
+def layouts(cluster: ClusterState) -> dict[ProgramKey, Layout]:
     """Return all programs with an inventory."""
     return cluster.derived.get(
         "layouts",
-        (cluster.joining.facts,),
+        (cluster.layout_changes,),
         lambda: _layouts(cluster, cluster.derived.last("layouts") or {}),
     )
 
 
-def may_be_met(cluster: Cluster, host: Host, key: ProgramKey) -> bool:
+def may_be_met(cluster: ClusterState, host: Host, key: ProgramKey) -> bool:
     """Return whether the known devices of the run are at least as many as the program needs."""
     inventory = host.inventories.get(key[1:])
     if inventory is None:
         return True
     devices = cluster.derived.get(
-        "devices of runs", (cluster.joining.facts,), lambda: _devices_of_runs(cluster)
+        "devices of runs", (cluster.layout_changes,), lambda: _devices_of_runs(cluster)
     )
     return inventory.devices <= devices[key[0]]
 
 
-def _devices_of_runs(cluster: Cluster) -> Counter[str]:
+def _devices_of_runs(cluster: ClusterState) -> Counter[str]:
     """Return the number of devices of each run, as far as hosts have said hello."""
     found: Counter[str] = Counter()
     for host in cluster.hosts.values():
@@ -106,17 +78,17 @@ def _devices_of_runs(cluster: Cluster) -> Counter[str]:
     return found
 
 
-def _layouts(cluster: Cluster, before: Mapping[ProgramKey, Layout]) -> dict[ProgramKey, Layout]:
+def _layouts(cluster: ClusterState, before: Mapping[ProgramKey, Layout]) -> dict[ProgramKey, Layout]:
     of_run: dict[str, list[Host]] = {}
-    told: dict[ProgramKey, list[Host]] = {}
+    loaded_by: dict[ProgramKey, list[Host]] = {}
     for host in hosts(cluster):
         run = run_of(host)
         of_run.setdefault(run, []).append(host)
         for name, fingerprint in host.inventories:
-            told.setdefault((run, name, fingerprint), []).append(host)
+            loaded_by.setdefault((run, name, fingerprint), []).append(host)
     meshes = {run: _meshes(run, members) for run, members in of_run.items()}
     found = {}
-    for key, members in told.items():
+    for key, members in loaded_by.items():
         layout = _layout(key, members, of_run[key[0]], meshes[key[0]])
         found[key] = _with_same_groups(layout, before.get(key))
     return found
@@ -152,15 +124,15 @@ def _meshes(run: str, members: Sequence[Host]) -> list[tuple[MeshView, int]]:
 
 
 def _layout(
-    key: ProgramKey, told: Sequence[Host], of_run: Sequence[Host], meshes: Sequence[tuple[MeshView, int]]
+    key: ProgramKey, loaded_by: Sequence[Host], of_run: Sequence[Host], meshes: Sequence[tuple[MeshView, int]]
 ) -> Layout:
-    inventories = [host.inventories[key[1:]] for host in told]
+    inventories = [host.inventories[key[1:]] for host in loaded_by]
     inventory = next((each for each in inventories if each.collectives), inventories[0])
-    agents = tuple(host.agent for host in told)
+    agents = tuple(host.agent for host in loaded_by)
     of_op = {each.op: each for each in inventory.collectives}
-    natural = tuple(device.id for host in told for device in (host.hello.devices if host.hello else ()))
-    told_ids = [ids for each in inventories if (ids := wire.unpack_ids(each.local_ids))]
-    found = assignment(inventory.devices, told_ids, (*(mesh.device_ids for mesh, _ in meshes), natural))
+    natural = tuple(device.id for host in loaded_by for device in (host.hello.devices if host.hello else ()))
+    local_ids = [ids for each in inventories if (ids := wire.unpack_ids(each.local_ids))]
+    found = assignment(inventory.devices, local_ids, (*(mesh.device_ids for mesh, _ in meshes), natural))
     if found is None:
         return Layout(key, agents, inventory, of_op=of_op)
     members = frozenset(found)
@@ -196,7 +168,7 @@ def _layout(
         )
         for number, ids in by_number.items()
     }
-    is_cpu = any(host.hello.platform == "cpu" for host in told if host.hello)
+    is_cpu = any(host.hello.platform == "cpu" for host in loaded_by if host.hello)
     firsts = {
         agent: own[0]
         for agent, own in places.items()

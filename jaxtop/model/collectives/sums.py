@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from jaxtop.model.collectives.instances import arrivals_of
+from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import last_of, lateness
 from jaxtop.model.collectives.views import collectives
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jaxtop.model.collectives.views import CollectiveView
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.rates import Unsplit
+    from jaxtop.model.state import ClusterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +69,21 @@ class Latecomer:
     late_us: int
 
 
-def step_shares(cluster: Cluster) -> list[StepShare]:
+def step_shares(cluster: ClusterState) -> list[StepShare]:
     """Return the shares of each program that windows saw, most launches first."""
     found = []
-    for key, seen in cluster.joining.seen.items():
-        duration = sum(each.duration_us for each in seen.shares)
-        told = [each for each in seen.shares if each.exposed_us is not None]
-        of_told = sum(each.duration_us for each in told)
+    for key, windows in cluster.windows.programs.items():
+        duration = sum(each.duration_us for each in windows.shares)
+        exposed = [each for each in windows.shares if each.exposed_us is not None]
+        of_exposed = sum(each.duration_us for each in exposed)
         found.append(
             StepShare(
                 *key,
-                launches=len(seen.shares),
-                share=sum(each.collective_us for each in seen.shares) / duration if duration else None,
-                exposed_share=sum(each.exposed_us or 0 for each in told) / of_told if of_told else None,
+                launches=len(windows.shares),
+                share=sum(each.collective_us for each in windows.shares) / duration if duration else None,
+                exposed_share=sum(each.exposed_us or 0 for each in exposed) / of_exposed
+                if of_exposed
+                else None,
             )
         )
     return sorted(found, key=lambda each: (-each.launches, each.program))
@@ -145,12 +147,12 @@ def _sizes(
     return sizes, at_least
 
 
-def lateness_of_hosts(cluster: Cluster) -> list[Lateness]:
+def lateness_of_hosts(cluster: ClusterState) -> list[Lateness]:
     """Return the lateness of each process that met others in a collective, the most often last first."""
     last: dict[tuple[str, str], list[int]] = defaultdict(list)
     instances: dict[tuple[str, str], int] = defaultdict(int)
-    for (run, *_), seen in cluster.joining.seen.items():
-        for timings in seen.timings.values():
+    for (run, *_), windows in cluster.windows.programs.items():
+        for timings in windows.timings.values():
             grouped = timings[-1].grouped
             for number, team in enumerate(grouped.teams if grouped else ()):
                 if team.units[0].device_id is not None:
@@ -168,18 +170,18 @@ def lateness_of_hosts(cluster: Cluster) -> list[Lateness]:
     return sorted(found, key=lambda each: (-each.last, each.run, each.agent))
 
 
-def latecomers(cluster: Cluster) -> list[Latecomer]:
+def latecomers(cluster: ClusterState) -> list[Latecomer]:
     """Return each process that others wait for, with the program in which they wait longest for it."""
     longest: dict[str, Latecomer] = {}
-    for (_, program, _), seen in cluster.joining.seen.items():
-        for late in (each for named in seen.named.values() for each in named):
+    for (_, program, _), windows in cluster.windows.programs.items():
+        for late in (each for named in windows.late.values() for each in named):
             agent, late_us = late.unit.agent, late.verdict.late_us
             if agent not in longest or longest[agent].late_us < late_us:
                 longest[agent] = Latecomer(agent, program, late_us)
     return list(longest.values())
 
 
-def waits(cluster: Cluster) -> Mapping[tuple[str, int], int]:
+def waits(cluster: ClusterState) -> Mapping[tuple[str, int], int]:
     """Return how long each device waits in a launch, by run and id: the sum of its median waits.
 
     The sum is taken over the collectives of a program. If a device takes part in several programs, the one in

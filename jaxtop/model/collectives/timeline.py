@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.collectives.views import CollectiveView
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
 
 
 class Span(NamedTuple):
@@ -84,16 +84,16 @@ class _Timed(NamedTuple):
     by_group: tuple[tuple[int, int], ...]
 
 
-def windows_seen(cluster: Cluster) -> WindowsSeen:
+def windows_seen(cluster: ClusterState) -> WindowsSeen:
     """Count the windows of all runs together and find the newest one."""
-    told = [host for host in cluster.hosts.values() if host.window.at_ms]
-    count = max((seen.window for seen in cluster.joining.seen.values()), default=0)
+    hosts = [host for host in cluster.hosts.values() if host.window.at_ms]
+    count = max((each.window for each in cluster.windows.programs.values()), default=0)
     return WindowsSeen(
-        max(count, int(bool(told))), max(told, key=lambda host: host.window.at_ms, default=None)
+        max(count, int(bool(hosts))), max(hosts, key=lambda host: host.window.at_ms, default=None)
     )
 
 
-def tellers(cluster: Cluster, view: CollectiveView) -> tuple[str, ...]:
+def tellers(cluster: ClusterState, view: CollectiveView) -> tuple[str, ...]:
     """Return the agents whose last window contains the program of this collective, in host order."""
     hosts = sorted(
         (host for host in cluster.hosts.values() if host.window.launches and _program(host.window, view)),
@@ -103,7 +103,7 @@ def tellers(cluster: Cluster, view: CollectiveView) -> tuple[str, ...]:
 
 
 def timeline(
-    cluster: Cluster, view: CollectiveView, anchors: Iterable[str], agents: Sequence[str], launches: int
+    cluster: ClusterState, view: CollectiveView, anchors: Iterable[str], agents: Sequence[str], launches: int
 ) -> Timeline:
     """Return the latest launches of a collective's program on these hosts, at most as many as requested.
 

@@ -7,37 +7,17 @@ from itertools import accumulate, chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.collectives.verdict import MISSING
+from jaxtop.model.collectives.verdict import MISSING, Arrivals
+from jaxtop.model.windows import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from jaxtop.model.collectives.groups import Groups
-    from jaxtop.model.collectives.layout import Grouped, Layout, Team
+    from jaxtop.model.collectives.layout import Layout
+    from jaxtop.model.windows import Durations, Grouped, Groups, Team
 
 # At most this many instances (groups times rounds) of one launch are kept, chosen at even intervals.
 MOST_INSTANCES = 64
-# The durations that an agent reports for its devices, in the order of its hello.
-Durations = tuple[int | None, ...]
-
-
-class Timing(NamedTuple):
-    """A collective in one launch. In a loop, the round with the longest wait decides who was late.
-
-    `longest` holds the duration of each instance for the member that came first, `shortest` for the one that
-    came last. `waits` holds the longest wait of each group. `by_device` holds the wait of each member, group
-    by group; it is None for old launches. `arrivals` holds the waits of each team's units.
-    """
-
-    window: int
-    launch_us: int
-    instances: int
-    longest: array[int]
-    shortest: array[int]
-    waits: array[int]
-    by_device: array[int] | None
-    arrivals: tuple[array[int], ...]
-    grouped: Grouped | None
 
 
 class Participants(NamedTuple):
@@ -56,10 +36,10 @@ class _Round(NamedTuple):
 
 
 def timed(
-    told: Participants, rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int
+    participants: Participants, rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int
 ) -> Timing | None:
     """Return the timing of a collective over all rounds in a launch; None if no group is complete."""
-    layout, grouped, silent = told
+    layout, grouped, silent = participants
     best: _Round | None = None
     longest: list[int] = []
     shortest: list[int] = []
@@ -174,3 +154,12 @@ def _arrivals(team: Team, starts: Sequence[int], by_device: array[int]) -> array
         return columns[0]
     half = (len(columns) - 1) // 2
     return array("I", [sorted(each)[half] for each in zip(*columns, strict=True)])
+
+
+def arrivals_of(timings: Sequence[Timing], team: int) -> list[Arrivals]:
+    """Return the waits of a team in each launch that at least two of its units reported."""
+    return [
+        Arrivals(each.window, each.launch_us, each.arrivals[team])
+        for each in timings
+        if len(each.arrivals[team]) - each.arrivals[team].count(MISSING) > 1
+    ]

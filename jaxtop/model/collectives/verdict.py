@@ -11,6 +11,8 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.windows import Verdict
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -43,14 +45,6 @@ class Arrivals(NamedTuple):
     window: int
     launch_us: int
     waits: Sequence[int]
-
-
-class Verdict(NamedTuple):
-    """The unit that comes last, its share of the launches, and how long the others wait then."""
-
-    unit: int
-    share: float
-    late_us: int
 
 
 def is_enough(launches: Sequence[Arrivals]) -> bool:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain
-from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop.model.collectives.instances import arrivals_of
 from jaxtop.model.collectives.layout import layouts
-from jaxtop.model.collectives.verdict import MISSING, is_enough
+from jaxtop.model.collectives.measured import Straggler, measured, straggler
 from jaxtop.model.rates import NO_RATES, Rates, Unsplit, rates
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping
 
     from jaxtop import wire
-    from jaxtop.model.collectives.instances import Named
-    from jaxtop.model.collectives.layout import Grouped, Layout, ProgramKey
-    from jaxtop.model.collectives.timing import Timing
-    from jaxtop.model.fold import Cluster
+    from jaxtop.model.collectives.layout import Layout
+    from jaxtop.model.collectives.measured import Measured
+    from jaxtop.model.state import ClusterState
     from jaxtop.model.views import MeshView
+    from jaxtop.model.windows import ProgramKey
 
 # The first words of an op's name in HLO. A kind that begins like another one comes first if it is longer.
 KINDS = (
@@ -37,17 +33,6 @@ KINDS = (
 _TRIPS = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "ragged-all-to-all": 1}
 # The number of processes of a program whose launch rates are read.
 MOST_ASKED = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Straggler:
-    """The participant that came last: one of its devices, its share of the launches, and how late it was."""
-
-    agent: str
-    process_index: int | None
-    device_id: int
-    share: float
-    late_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,36 +89,23 @@ class CollectiveView:
         return None if self.p50_us is None or self.per_second is None else self.p50_us * self.per_second
 
 
-class _Measured(NamedTuple):
-    """The measurements of a collective, derived from its timings."""
-
-    named: tuple[Named, ...]
-    samples: int
-    p50: int | None
-    p99: int | None
-    transfer: int | None
-    wait: int | None
-    is_enough: bool
-    waits: Mapping[int, int]
-
-
-def collectives(cluster: Cluster) -> list[CollectiveView]:
+def collectives(cluster: ClusterState) -> list[CollectiveView]:
     """Return the collectives of all runs, by time spent. Those without timings follow, by bytes."""
-    joining, of_programs = cluster.joining, layouts(cluster)
+    windows, of_programs = cluster.windows, layouts(cluster)
     names = {key[:2] for key in of_programs}
     keys = [*of_programs]
     keys += [
         key
-        for key in joining.seen
+        for key in windows.programs
         if key not in of_programs and not (key[:2] in names and _is_settled(cluster, key))
     ]
     asked: dict[str, Rates] = {}
     launched = {key: _rate_of(cluster, key, asked) for key in keys}
-    inputs = joining.changes, joining.facts, cluster.derived.same("launch rates", launched)
+    inputs = windows.changes, cluster.layout_changes, cluster.derived.same("launch rates", launched)
     return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched))
 
 
-def _collectives(cluster: Cluster, launched: Mapping[ProgramKey, _Rate]) -> list[CollectiveView]:
+def _collectives(cluster: ClusterState, launched: Mapping[ProgramKey, _Rate]) -> list[CollectiveView]:
     of_programs = layouts(cluster)
     ops = {key: _ops(cluster, key) for key in launched}
     members = {(*key, op) for key, of_key in ops.items() for op in of_key}
@@ -141,16 +113,16 @@ def _collectives(cluster: Cluster, launched: Mapping[ProgramKey, _Rate]) -> list
     for key, of_key in ops.items():
         for op in of_key:
             layout = of_programs.get(key) or _common(of_programs, key, op)
-            found = _measured(cluster, key, op, members)
+            found = measured(cluster, key, op, members)
             views.append(_view(cluster, layout, (*key, op), found, launched[key]))
     views.sort(key=_order)
     return views
 
 
-def _ops(cluster: Cluster, key: ProgramKey) -> Iterable[str]:
+def _ops(cluster: ClusterState, key: ProgramKey) -> Iterable[str]:
     """Return the ops of a program that its inventory lists or that windows timed."""
-    layout, seen = layouts(cluster).get(key), cluster.joining.seen.get(key)
-    return {**(layout.of_op if layout else {}), **(seen.timings if seen else {})}
+    layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
+    return {**(layout.of_op if layout else {}), **(windows.timings if windows else {})}
 
 
 def _order(view: CollectiveView) -> tuple[float, float, int, str, str, str]:
@@ -173,15 +145,15 @@ class _Rate(NamedTuple):
     unsplit: Unsplit | None
 
 
-def _is_settled(cluster: Cluster, key: ProgramKey) -> bool:
+def _is_settled(cluster: ClusterState, key: ProgramKey) -> bool:
     """Return whether windows have since told apart the programs that they once reported as one."""
     _, name, fingerprint = key
-    told = [
+    launched = [
         host.launched.get(name)
-        for agent in cluster.joining.seen[key].told
+        for agent in cluster.windows.programs[key].reported
         if (host := cluster.hosts.get(agent))
     ]
-    return fingerprint is None and not any(each is not None and None in each.counts for each in told)
+    return fingerprint is None and not any(each is not None and None in each.counts for each in launched)
 
 
 def _common(of_programs: Mapping[ProgramKey, Layout], key: ProgramKey, op: str) -> Layout | None:
@@ -204,34 +176,34 @@ def _device_ids(layout: Layout, op: str) -> object:
     return grouped and (grouped.device_ids, grouped.axes)
 
 
-def _rate_of(cluster: Cluster, key: ProgramKey, asked: dict[str, Rates]) -> _Rate:
+def _rate_of(cluster: ClusterState, key: ProgramKey, asked: dict[str, Rates]) -> _Rate:
     """Return how often a program is launched, from a sample of the processes that run it."""
-    layout, seen = layouts(cluster).get(key), cluster.joining.seen.get(key)
-    agents = layout.agents if layout else tuple(seen.told) if seen else ()
+    layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
+    agents = layout.agents if layout else tuple(windows.reported) if windows else ()
     own: list[float] = []
     unsplit: list[Unsplit] = []
     _, name, fingerprint = key
     for agent in agents[:: max(1, len(agents) // MOST_ASKED)]:
         if agent not in asked:
             asked[agent] = rates(cluster.hosts[agent]) if agent in cluster.hosts else NO_RATES
-        told = asked[agent]
-        if (rate := told.of(name, fingerprint)) is not None:
+        found = asked[agent]
+        if (rate := found.of(name, fingerprint)) is not None:
             own.append(rate)
-        if name in told.unsplit:
-            unsplit.append(told.unsplit[name])
+        if name in found.unsplit:
+            unsplit.append(found.unsplit[name])
     return _Rate(max(own, default=None), max(unsplit, default=None))
 
 
 def _view(
-    cluster: Cluster, layout: Layout | None, key: tuple[Any, ...], found: _Measured, rate: _Rate
+    cluster: ClusterState, layout: Layout | None, key: tuple[Any, ...], found: Measured, rate: _Rate
 ) -> CollectiveView:
     run, program, fingerprint, op = key
-    told: wire.Collective | None = layout.of_op.get(op) if layout else None
+    listed: wire.Collective | None = layout.of_op.get(op) if layout else None
     grouped = layout.groups_of(op) if layout else None
     axes = grouped.axes if grouped else None
-    size = max(map(len, grouped.device_ids), default=None) if grouped else _size(layout, told)
-    kind = told.kind if told else kind_of(op)
-    times = told.times if told else None
+    size = max(map(len, grouped.device_ids), default=None) if grouped else _size(layout, listed)
+    kind = listed.kind if listed else kind_of(op)
+    times = listed.times if listed else None
     launches = rate.own
     if fingerprint is None and rate.unsplit is not None:  # it is the same in all of these programs
         launches = rate.unsplit.per_second
@@ -241,14 +213,14 @@ def _view(
         fingerprint=fingerprint,
         op=op,
         kind=kind,
-        source=told.source if told else "",
-        shape=told.shape if told else "",
+        source=listed.source if listed else "",
+        shape=listed.shape if listed else "",
         axes=axes.names if axes else None,
         is_whole_axes=axes is not None and axes.is_whole,
         groups=grouped.device_ids if grouped else (),
         group_size=size,
         crosses_hosts=grouped.crosses_hosts if grouped else None,
-        bytes=told.bytes if told else None,
+        bytes=listed.bytes if listed else None,
         times=times,
         per_second=None if launches is None or times is None else launches * times,
         samples=found.samples,
@@ -256,11 +228,11 @@ def _view(
         p99_us=found.p99,
         transfer_us=found.transfer,
         wait_us=found.wait,
-        busbw_bytes_per_s=busbw(kind, told.bytes if told else None, size, found.transfer),
-        straggler=_straggler(cluster, grouped, found),
+        busbw_bytes_per_s=busbw(kind, listed.bytes if listed else None, size, found.transfer),
+        straggler=straggler(cluster, grouped, found),
         is_enough=found.is_enough,
         waits_us=found.waits,
-        is_async=told is not None and told.is_async,
+        is_async=listed is not None and listed.is_async,
         mesh=layout.mesh if layout else None,
         is_judged=grouped is not None and bool(grouped.teams),
         unsplit=rate.unsplit,
@@ -281,107 +253,8 @@ def busbw(kind: str, size: int | None, members: int | None, transfer_us: float |
     return round(size * factor * 1_000_000 / transfer_us)
 
 
-def _size(layout: Layout | None, told: wire.Collective | None) -> int | None:
+def _size(layout: Layout | None, listed: wire.Collective | None) -> int | None:
     """Return the group size, which the program states even where the members are unknown."""
-    if layout is None or layout.inventory is None or told is None or told.groups is None:
+    if layout is None or layout.inventory is None or listed is None or listed.groups is None:
         return None
-    return max(layout.inventory.groups[told.groups].sizes, default=None)
-
-
-def _measured(cluster: Cluster, key: ProgramKey, op: str, members: Collection[Any]) -> _Measured:
-    seen = cluster.joining.seen.get(key)
-    timings = seen.timings.get(op, ()) if seen else ()
-    named = seen.named.get(op, ()) if seen else ()
-    return cluster.derived.of(
-        "measured", (*key, op), members, (timings, named), lambda: _measure(timings, named)
-    )
-
-
-def _measure(timings: tuple[Timing, ...], named: tuple[Named, ...]) -> _Measured:
-    longest = sorted(chain.from_iterable(each.longest for each in timings))
-    shortest = [each for timing in timings for each in timing.shortest]
-    teams = timings[-1].grouped.teams if timings and timings[-1].grouped else ()
-    return _Measured(
-        named,
-        sum(each.instances for each in timings),
-        longest[(len(longest) - 1) // 2] if longest else None,
-        longest[-1 - len(longest) // 100] if longest else None,
-        round(median(shortest)) if shortest else None,
-        _longest_wait(timings),
-        bool(teams) and is_enough(arrivals_of(timings, 0)),
-        Waits(timings),
-    )
-
-
-def _longest_wait(timings: Sequence[Timing]) -> int | None:
-    """Return the largest, over all groups, of the median of the group's longest waits."""
-    most = None
-    for of_group in zip(*(each.waits for each in timings if each.grouped is not None), strict=True):
-        known = [wait for wait in of_group if wait != MISSING]
-        if known:
-            wait = median(known)
-            most = wait if most is None or wait > most else most
-    return None if most is None else round(most)
-
-
-class Waits(Mapping[int, int]):
-    """The median wait of each device. It is derived on first access, as there may be thousands of devices."""
-
-    __slots__ = ("_found", "_timings")
-
-    def __init__(self, timings: Sequence[Timing]) -> None:
-        self._timings = timings
-        self._found: dict[int, int] | None = None
-
-    def _all(self) -> dict[int, int]:
-        if self._found is None:
-            self._found = waits_of(self._timings)
-        return self._found
-
-    def __getitem__(self, device_id: int) -> int:
-        return self._all()[device_id]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-
-def waits_of(timings: Sequence[Timing]) -> dict[int, int]:
-    """Return the median wait of each device, over the launches that keep waits by device."""
-    grouped = timings[-1].grouped if timings else None
-    if grouped is None:
-        return {}
-    columns = [each.by_device for each in timings if each.by_device is not None]
-    found = {}
-    for device_id, waits in zip(
-        chain.from_iterable(grouped.device_ids), zip(*columns, strict=True), strict=True
-    ):
-        known = sorted(wait for wait in waits if wait != MISSING)
-        if known:
-            found[device_id] = known[(len(known) - 1) // 2]
-    return found
-
-
-def _straggler(cluster: Cluster, grouped: Grouped | None, found: _Measured) -> Straggler | None:
-    """Return the latest of the named units. For a process, its device is the one that waits least."""
-    if not found.named or grouped is None:
-        return None
-    late = max(found.named, key=lambda each: each.verdict.late_us)
-    host = cluster.hosts.get(late.unit.agent)
-    device_id = late.unit.device_id
-    if device_id is None:
-        own = {device.id for device in host.hello.devices} if host and host.hello else set()
-        team = grouped.teams[late.team] if late.team < len(grouped.teams) else None
-        members = [
-            grouped.device_ids[number][place]
-            for number, row in (team.rows if team else ())
-            for place, unit in enumerate(row)
-            if grouped.device_ids[number][place] in own and unit >= 0
-        ]
-        if not members:
-            return None
-        device_id = min(members, key=lambda each: found.waits.get(each, MISSING))
-    share, late_us = late.verdict.share, late.verdict.late_us
-    return Straggler(late.unit.agent, host.process_index if host else None, device_id, share, late_us)
+    return max(layout.inventory.groups[listed.groups].sizes, default=None)

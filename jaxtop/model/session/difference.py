@@ -17,9 +17,9 @@ from jaxtop.model.views import devices, hosts, run_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
     from jaxtop.model.programs import ProgramView
+    from jaxtop.model.state import ClusterState
     from jaxtop.model.views import DeviceView
 
 Key = TypeVar("Key")
@@ -47,7 +47,7 @@ class Then(NamedTuple):
     """A cluster at a time."""
 
     at: float
-    cluster: Cluster
+    cluster: ClusterState
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
 class _Known:
     """The hosts of a cluster, by agent, or by process index if a process was started again."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterState) -> None:
         members = hosts(cluster)
         self._by_agent = {host.agent: host for host in members}
         self._by_place = {_place(host): host for host in members if host.process_index is not None}
@@ -263,7 +263,7 @@ def _grown(first: _Held, last: _Held) -> str:
     return "grew" if last > first else "shrank"
 
 
-def _held(cluster: Cluster) -> dict[tuple[str, ...], _Held]:
+def _held(cluster: ClusterState) -> dict[tuple[str, ...], _Held]:
     found: dict[tuple[Any, ...], _Held] = {}
     for view in arrays(cluster):
         name = view.name and _INDEX.sub("[*]", view.name)

@@ -11,7 +11,7 @@ from jaxtop.model.views import runs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model.fold import Cluster, LoggedEvent
+    from jaxtop.model.state import ClusterState, LoggedEvent
 
 # Enough for any terminal. Beyond it, neighbouring bins are merged.
 MOST_BINS = 2_000
@@ -66,7 +66,7 @@ def _joined(first: Bin, second: Bin) -> Bin:
     )
 
 
-def bin_of(cluster: Cluster, at: float, until: float) -> Bin:
+def bin_of(cluster: ClusterState, at: float, until: float) -> Bin:
     """Return the state of a cluster at the end of a period."""
     used, launches, live, expected = [], 0, 0, 0
     for run in runs(cluster):
@@ -89,7 +89,7 @@ class Observer:
     _bins: tuple[Bin, ...] = ()
     _seen: LoggedEvent | None = None
 
-    def observe(self, cluster: Cluster, now: float) -> None:
+    def observe(self, cluster: ClusterState, now: float) -> None:
         """Add a bin if the last one is `every` seconds old."""
         if self._since is None:
             self._since = now
@@ -97,7 +97,7 @@ class Observer:
             self._bins += (bin_of(cluster, self._since, now),)
             self._since = now
 
-    def take(self, cluster: Cluster) -> SessionSummary:
+    def take(self, cluster: ClusterState) -> SessionSummary:
         """Return what happened since the last call."""
         events = tuple(self._new(cluster))
         if events:
@@ -105,7 +105,7 @@ class Observer:
         taken, self._bins = SessionSummary(self._bins, events), ()
         return taken
 
-    def _new(self, cluster: Cluster) -> list[LoggedEvent]:
+    def _new(self, cluster: ClusterState) -> list[LoggedEvent]:
         found = []
         for event in reversed(cluster.events):
             if event is self._seen:

@@ -8,8 +8,6 @@ others do.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,15 +15,16 @@ from jaxtop.model.arrays.ranges import named
 from jaxtop.model.liveness import State, interval_of, state_of, was_never_reached
 from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of, still_of
 from jaxtop.model.stalls.stacks import groups_of, place_text
+from jaxtop.model.state import Certainty, Diagnosis
 from jaxtop.model.views import run_of, runs
 from jaxtop.names import program_of, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
     from jaxtop.model.stalls.stacks import StackGroup
+    from jaxtop.model.state import ClusterState
 
 # The texts for one lost process, and for several.
 _LOST = {
@@ -52,46 +51,18 @@ WAITS_FOR = 20.0
 LAUNCHED, TIMES_A_LULL = 5, 3
 
 
-class Certainty(IntEnum):
-    """How much a diagnosis knows: that a run is stalled, where all hosts are, which is the cause, and why."""
-
-    STANDS = 0
-    PLACES = 1
-    WHO = 2
-    WHY = 3
-    LOST = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """Why a run is stalled. `odd` are the agents considered to be the cause, `waiting` those that wait."""
-
-    run: str
-    at_ms: int
-    severity: str
-    text: str
-    odd: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-    certainty: Certainty = Certainty.STANDS
-
-    @property
-    def about(self) -> str:
-        """The agent that a person should look at first."""
-        return next(iter((*self.odd, *self.waiting)), "")
-
-
-def diagnose(cluster: Cluster, run: str, at: float) -> Diagnosis | None:
+def diagnose(cluster: ClusterState, run: str, at: float) -> Diagnosis | None:
     """Return the cause of a stall; None while nothing shows that the run is stalled."""
     case = _case(cluster, run, at)
     return case.diagnosis(run) if case.stalled else None
 
 
-def goes_on(cluster: Cluster, run: str, at: float) -> bool:
+def goes_on(cluster: ClusterState, run: str, at: float) -> bool:
     """Return whether any process of the run makes progress; lost processes are left out."""
     return any(still_of(host) is None for host in _case(cluster, run, at).heard)
 
 
-def _case(cluster: Cluster, run: str, at: float) -> _Case:
+def _case(cluster: ClusterState, run: str, at: float) -> _Case:
     members = next((each.hosts for each in runs(cluster) if each.id == run), ())
     return _Case([view.host for view in members if run_of(view.host) == run], at)
 
@@ -128,12 +99,12 @@ class _Case:
             return self._compilers, Certainty.WHY, self._compiling_text()
         behind = self._behind()
         if odd := behind or self._elsewhere():
-            return self._told(odd, is_behind=bool(behind))
+            return self._odd_text(odd, is_behind=bool(behind))
         if not self._are_all_seen:
             return [], Certainty.STANDS, self._since()
         return [], Certainty.PLACES, f"{self._since()}: {self._everywhere()}"
 
-    def _told(self, odd: list[Host], *, is_behind: bool) -> tuple[list[Host], Certainty, str]:
+    def _odd_text(self, odd: list[Host], *, is_behind: bool) -> tuple[list[Host], Certainty, str]:
         places = self._places(odd)
         culprits = {host.agent for host in odd}
         waiting = [host for host in self.stalled if host.agent not in culprits]

@@ -12,8 +12,8 @@ from jaxtop.model.stalls.stacks import StackGroup, line_text, place_text, stack_
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
     from jaxtop.wire import Place, Thread
 
 
@@ -105,7 +105,7 @@ class StackNode:
 
 
 def stack_nodes(
-    cluster: Cluster, run_names: dict[str, str], test: Callable[[Host], bool] | None = None
+    cluster: ClusterState, run_names: dict[str, str], test: Callable[[Host], bool] | None = None
 ) -> list[StackNode]:
     """Return the groups of all runs, with the hosts that pass the test. Several runs are shown by name."""
     nodes = []

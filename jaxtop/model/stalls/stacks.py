@@ -16,8 +16,8 @@ from jaxtop.wire import COMPILED
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from jaxtop.model.fold import Cluster
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
     from jaxtop.wire import Place, Stacks, Thread
 
 # JAX waits in these files of its own: for a result, for room to launch, for the other processes.
@@ -61,7 +61,7 @@ class StackGroup:
         return place_text(self.place)
 
 
-def stack_groups(cluster: Cluster, run: str | None = None) -> list[StackGroup]:
+def stack_groups(cluster: ClusterState, run: str | None = None) -> list[StackGroup]:
     """Return the groups of hosts of one run, or of all runs in order, the largest group first."""
     found: list[StackGroup] = []
     for each in runs(cluster):

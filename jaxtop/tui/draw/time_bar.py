@@ -17,7 +17,7 @@ from jaxtop.tui.playback import Mode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model.fold import LoggedEvent
+    from jaxtop.model.state import LoggedEvent
     from jaxtop.tui.palette import Palette
 
 PLAY, PAUSE, LOOP = "▶", "‖", "↻"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from jaxtop.model import Host
-    from jaxtop.model.fold import LoggedEvent
+    from jaxtop.model.state import LoggedEvent
     from jaxtop.tui.palette import Palette
 
 _RANKS = {"info": 0, "warning": 1, "critical": 2}

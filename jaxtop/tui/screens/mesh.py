@@ -142,8 +142,8 @@ class MeshScreenView(View):
 
     def _see_collectives(self) -> None:
         """Update the metrics of collectives when new windows have arrived."""
-        moment, joining = self.moment, self.moment.cluster.joining
-        told = id(joining), joining.changes, joining.facts
+        moment, cluster = self.moment, self.moment.cluster
+        told = id(cluster.windows), cluster.windows.changes, cluster.layout_changes
         if self._waits[0] == told:
             return
         was, now = self._waits[1], wait_metric(moment)

@@ -1,0 +1,59 @@
+"""The cluster: the state of the model, and how a message changes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from jaxtop import wire
+from jaxtop.model import exited
+from jaxtop.model.collectives import stragglers
+from jaxtop.model.fold import fold
+from jaxtop.model.stalls import reports
+from jaxtop.model.state import ClusterState
+
+# Each looks at the state after a message was folded, keeps its own part of it, and returns events.
+_OBSERVERS = (stragglers.observe, reports.observe, exited.observe)
+
+
+@dataclass
+class Cluster(ClusterState):
+    """The model that live views, replays and tests share. Read it through the views of `jaxtop.model`."""
+
+    def feed(self, frame: wire.Frame) -> None:
+        """Decode a frame and apply it. Unreadable frames are counted and skipped."""
+        if frame.kind not in wire.KINDS:
+            wire.tally(self.rejected, f"unknown message {frame.kind[:32]!r}")
+            return
+        try:
+            self.apply(frame.agent, wire.decode(frame.kind, frame.raw), frame.at)
+        except wire.Unreadable as error:
+            wire.tally(self.rejected, f"unreadable {frame.kind}: {error}")
+
+    def apply(self, agent: str, message: wire.Message, at: float) -> None:
+        """Apply one message from, or about, an agent."""
+        self.changes += 1
+        if agent in self.dropped.agents and not isinstance(message, wire.Hello):
+            return
+        events = fold(self, agent, message, at)
+        for observe in _OBSERVERS:
+            events += observe(self, agent, message, at)
+        self.events.extend(events)
+
+    def frozen(self) -> Cluster:
+        """Return a copy of the current cluster. Hosts are frozen values, so only the tables are copied."""
+        return replace(
+            self,
+            hosts=dict(self.hosts),
+            unmet=dict(self.unmet),
+            events=self.events.copy(),
+            rejected=self.rejected.copy(),
+            history={agent: samples.copy() for agent, samples in self.history.items()},
+            figures={agent: past.copy() for agent, past in self.figures.items()},
+            past_arrays={agent: past.copy() for agent, past in self.past_arrays.items()},
+            inventories=self.inventories.copy(),
+            windows=self.windows.copy(),
+            stalls=dict(self.stalls),
+            stall_checks=dict(self.stall_checks),
+            dropped=self.dropped.copy(),
+            derived=self.derived.copy(),
+        )

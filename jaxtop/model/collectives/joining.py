@@ -1,0 +1,208 @@
+"""The windows of all hosts, joined launch by launch to find which units waited and which came last.
+
+An instance is identified by program, run id, op and round, which are the same on all hosts. The clocks of
+hosts are never compared. A launch is evaluated when every agent that reports windows has reported it, or when
+it is `WINDOWS_TO_WAIT` windows old. In the second case, only groups whose members have all reported it count.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.collectives.layout import layouts, may_be_met
+from jaxtop.model.collectives.timing import Participants, silent_places, timed, timed_alone
+from jaxtop.model.views import run_of
+from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from jaxtop import wire
+    from jaxtop.model.collectives.layout import Layout
+    from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
+    from jaxtop.model.windows import Durations, ProgramKey, Timing
+
+# The number of complete launches that are kept of each collective. Collectives with many devices keep fewer
+# launches, and their waits by device in fewer still. One window may fill only its part, so that the last
+# `WINDOWS_KEPT` windows have room.
+MOST_LAUNCHES, FEWEST_LAUNCHES, LAUNCHES_OF, WINDOWS_KEPT = 64, 24, 1 << 17, 8
+FEWEST_BY_DEVICE, BY_DEVICE_OF = 4, 1 << 15
+# After this many windows a launch is evaluated as it is, and an agent that reported no window since is no
+# longer expected. A viewer that joins late receives the last windows of each process together, so this is no
+# less than the number of windows that agents keep.
+WINDOWS_TO_WAIT = 4
+MOST_PENDING, MOST_PENDING_ROWS = 1024, 200_000
+MOST_PROGRAMS, MOST_OPS, MOST_CLOSED = 256, 2048, 2048
+
+
+class Joined(NamedTuple):
+    """A program of which launches were evaluated, and the ops that they timed."""
+
+    key: ProgramKey
+    layout: Layout | None
+    windows: ProgramWindows
+    ops: set[str]
+
+
+def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joined]:
+    """Add a window of a host, and yield the programs of which launches could be evaluated.
+
+    Layouts are expensive to derive while hosts still connect. One is requested only if all hosts of a program
+    may have connected, or if launches are overdue or too many.
+    """
+    state.windows.changes += 1
+    rows: dict[int, list[wire.Timed]] = {}
+    for each in window.timed:
+        rows.setdefault(each.launch, []).append(each)
+    by_program: dict[int, list[int]] = {}
+    for i, launch in enumerate(window.launches):
+        by_program.setdefault(launch.program, []).append(i)
+    for program, launches in by_program.items():
+        key = (run_of(host), *window.programs[program])
+        windows = _windows_of(state, key)
+        number = _number(windows, [window.launches[i].run_id for i in launches])
+        windows.reported[host.agent] = number
+        for i in launches:
+            launch = window.launches[i]
+            if launch.run_id in windows.closed:
+                continue
+            pending = windows.pending.setdefault(launch.run_id, Pending(number))
+            pending.launches[host.agent] = launch
+            for row in rows.get(i, ()):
+                of_op = pending.rows.setdefault((window.ops[row.op], row.occurrence), {})
+                of_op[host.agent] = row.durations_us
+        if may_be_met(state, host, key) or _is_overdue(windows) or _too_many(windows):
+            layout = layouts(state).get(key)
+            yield Joined(key, layout, windows, _evaluate(state, key, windows, layout))
+
+
+def _windows_of(state: ClusterState, key: ProgramKey) -> ProgramWindows:
+    programs = state.windows.programs
+    windows = programs.pop(key, None) or ProgramWindows()
+    programs[key] = windows  # the most recently used program is last
+    if len(programs) > MOST_PROGRAMS:
+        del programs[next(iter(programs))]
+    return windows
+
+
+def _number(windows: ProgramWindows, run_ids: list[int]) -> int:
+    """Return the window number. Windows of several hosts have one number if they share a launch."""
+    for run_id in run_ids:
+        if run_id in windows.pending:
+            return windows.pending[run_id].window
+        if run_id in windows.closed:
+            return windows.closed[run_id]
+    windows.window += 1
+    return windows.window
+
+
+def _is_overdue(windows: ProgramWindows) -> bool:
+    return any(each.window <= windows.window - WINDOWS_TO_WAIT for each in windows.pending.values())
+
+
+def _evaluate(
+    state: ClusterState, key: ProgramKey, windows: ProgramWindows, layout: Layout | None
+) -> set[str]:
+    expected = _expected(state, key, windows, layout)
+    # While some processes are unknown, the set of expected agents is incomplete.
+    is_met = layout is None or layout.is_met
+    due = [
+        run_id
+        for run_id, each in windows.pending.items()
+        if each.window <= windows.window - WINDOWS_TO_WAIT
+        or (is_met and len(each.launches) >= len(expected) and expected <= each.launches.keys())
+    ]
+    ops: set[str] = set()
+    for run_id in due or _too_many(windows):
+        pending = windows.pending.pop(run_id)
+        windows.closed[run_id] = pending.window
+        if len(windows.closed) > MOST_CLOSED:
+            del windows.closed[next(iter(windows.closed))]
+        ops |= _close(windows, pending, layout, expected)
+    return ops
+
+
+def _expected(
+    state: ClusterState, key: ProgramKey, windows: ProgramWindows, layout: Layout | None
+) -> set[str]:
+    """Return the agents that take part and report windows. At first all that take part are expected."""
+
+    def derive() -> set[str]:
+        members = windows.reported if layout is None or not layout.places else layout.places
+        newest, reported = windows.window, windows.reported
+        return {agent for agent in members if newest - reported.get(agent, 0) <= WINDOWS_TO_WAIT}
+
+    if layout is None:
+        return derive()
+    return state.derived.of("expected", key, state.windows.programs, (windows.window, layout), derive)
+
+
+def _too_many(windows: ProgramWindows) -> list[int]:
+    rows = sum(len(of_op) for each in windows.pending.values() for of_op in each.rows.values())
+    if len(windows.pending) <= MOST_PENDING and rows <= MOST_PENDING_ROWS:
+        return []
+    return list(windows.pending)[: max(1, len(windows.pending) // 4)]
+
+
+def _close(windows: ProgramWindows, pending: Pending, layout: Layout | None, expected: set[str]) -> set[str]:
+    """Time the ops of a launch and return those that could be timed."""
+    launches = pending.launches.values()
+    windows.shares = (*windows.shares, *_share(launches))[-MOST_LAUNCHES:]
+    launch_us = round(median(each.duration_us for each in launches))
+    by_op: dict[str, list[Mapping[str, Durations]]] = {}
+    for op, occurrence in sorted(pending.rows):
+        by_op.setdefault(op, []).append(pending.rows[op, occurrence])
+    silent = silent_places(layout, expected) if layout is not None else set()
+    touched = set()
+    for op, rounds in by_op.items():
+        before = windows.timings.get(op, ())
+        if (not before and len(windows.timings) >= MOST_OPS) or _is_full(before, pending.window):
+            continue
+        grouped = layout.groups_of(op) if layout is not None else None
+        if layout is not None and grouped is not None:
+            timing = timed(Participants(layout, grouped, silent), rounds, pending.window, launch_us)
+        else:
+            timing = timed_alone(rounds, pending.window, launch_us)
+        if timing is not None:
+            windows.timings[op] = _with(before, timing)
+            touched.add(op)
+    return touched
+
+
+def _share(launches: Iterable[wire.Launch]) -> list[LaunchShare]:
+    known = [each for each in launches if each.collective_us is not None]
+    exposed = [each.exposed_us for each in known if each.exposed_us is not None]
+    if not known:
+        return []
+    return [
+        LaunchShare(
+            sum(each.duration_us for each in known),
+            sum(each.collective_us or 0 for each in known),
+            sum(exposed) if len(exposed) == len(known) else None,
+        )
+    ]
+
+
+def _is_full(before: tuple[Timing, ...], window: int) -> bool:
+    """Return whether enough launches of this window are kept, so that earlier windows keep their room."""
+    of_window = sum(each.window == window for each in before)
+    return of_window >= max(1, _room(before) // WINDOWS_KEPT) if of_window else False
+
+
+def _room(timings: tuple[Timing, ...]) -> int:
+    devices = max(1, len(timings[-1].by_device or ()))
+    return min(MOST_LAUNCHES, max(FEWEST_LAUNCHES, LAUNCHES_OF // devices))
+
+
+def _with(before: tuple[Timing, ...], now: Timing) -> tuple[Timing, ...]:
+    if before and before[-1].grouped is not now.grouped and before[-1].grouped != now.grouped:
+        return (now,)  # the participants have changed
+    kept = [*before, now]
+    del kept[: -_room((now,))]
+    by_device = max(FEWEST_BY_DEVICE, BY_DEVICE_OF // max(1, len(now.by_device or ())))
+    for i, each in enumerate(kept[:-by_device]):
+        if each.by_device is not None:
+            kept[i] = each._replace(by_device=None)
+    return tuple(kept)

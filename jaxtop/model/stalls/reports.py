@@ -1,0 +1,65 @@
+"""Stalls as events: reported once, again when more is known, and when the run resumes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.model.stalls.diagnosis import diagnose, goes_on
+from jaxtop.model.stalls.lulls import still_of
+from jaxtop.model.state import Certainty, LoggedEvent, RunStall
+from jaxtop.model.views import run_of
+
+if TYPE_CHECKING:
+    from jaxtop import wire
+    from jaxtop.model.state import ClusterState, Diagnosis
+
+# A run is checked at most once in this many seconds, however many hosts report.
+CHECK_EVERY = 1.0
+# The hosts of a run detect a stall within a few seconds of each other, and their stacks arrive later.
+SETTLES_WITHIN = {
+    Certainty.STANDS: 5.0,
+    Certainty.PLACES: 5.0,
+    Certainty.WHO: 4.0,
+    Certainty.WHY: 2.0,
+    Certainty.LOST: 2.0,
+}
+# A changed cause is reported again, at most once in this many seconds.
+AGAIN_AFTER = 10.0
+
+
+def observe(state: ClusterState, agent: str, _message: wire.Message, at: float) -> list[LoggedEvent]:
+    """Return events when the agent's run stalls, when more is known of the cause, and when it resumes."""
+    host = state.hosts.get(agent)
+    if host is None:
+        return []
+    run = run_of(host)
+    stall = state.stalls.get(run)
+    if stall is None and still_of(host) is None:
+        return []
+    checked_at = stall.checked_at if stall is not None else state.stall_checks.get(run, at - CHECK_EVERY)
+    if 0 <= at - checked_at < CHECK_EVERY:
+        return []
+    state.stall_checks[run] = at
+    found = diagnose(state, run, at)
+    if found is not None:
+        stall = stall or RunStall(at, at)
+        is_news = _is_news(stall, found, at)
+        reported, reported_at = (found, at) if is_news else (stall.reported, stall.reported_at)
+        state.stalls[run] = RunStall(stall.since, at, reported, reported_at)
+        return [LoggedEvent(at, found.severity, "stalled", found.about, found.text)] if is_news else []
+    if stall is not None and goes_on(state, run, at):
+        del state.stalls[run]
+        if stall.reported is not None:
+            text = f"launches go on, {at - stall.since:.0f} s after they were seen to have stopped"
+            return [LoggedEvent(at, "info", "goes on", agent, text)]
+    return []
+
+
+def _is_news(stall: RunStall, found: Diagnosis, at: float) -> bool:
+    before = stall.reported
+    if at - stall.since < SETTLES_WITHIN[found.certainty]:
+        return False
+    if before is None or found.certainty > before.certainty:
+        return True
+    has_changed = found.certainty == before.certainty and found.odd != before.odd
+    return has_changed and at - stall.reported_at >= AGAIN_AFTER

@@ -1,0 +1,123 @@
+"""The state of the model: data only. The fold and the observers write it, views read it."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.derived import Derived
+from jaxtop.model.windows import Windows
+
+if TYPE_CHECKING:
+    from jaxtop import wire
+    from jaxtop.model.host import Host, Unmet
+
+MOST_EVENTS = 1000
+
+
+class LoggedEvent(NamedTuple):
+    """An event that a person should know, with the agent that it is about."""
+
+    at: float
+    severity: str
+    kind: str
+    agent: str
+    text: str
+
+
+class Sample(NamedTuple):
+    """The entry of one pulse in a host's history; `launches` counts from the start of the history."""
+
+    at: float
+    used_bytes: tuple[int | None, ...] | None
+    launches: int
+
+
+class Place(NamedTuple):
+    """A process of a run."""
+
+    run: str
+    process_index: int | None
+
+
+@dataclass
+class Dropped:
+    """The number of dropped processes, the last of them by agent, and how often each process was started."""
+
+    count: int = 0
+    agents: dict[str, Place] = field(default_factory=dict)
+    starts: dict[Place, int] = field(default_factory=dict)
+
+    def copy(self) -> Dropped:
+        return replace(self, agents=self.agents.copy(), starts=self.starts.copy())
+
+
+class Certainty(IntEnum):
+    """How much a diagnosis knows: that a run is stalled, where all hosts are, which is the cause, and why."""
+
+    STANDS = 0
+    PLACES = 1
+    WHO = 2
+    WHY = 3
+    LOST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a run is stalled. `odd` are the agents considered to be the cause, `waiting` those that wait."""
+
+    run: str
+    at_ms: int
+    severity: str
+    text: str
+    odd: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    certainty: Certainty = Certainty.STANDS
+
+    @property
+    def about(self) -> str:
+        """The agent that a person should look at first."""
+        return next(iter((*self.odd, *self.waiting)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class RunStall:
+    """A stall of a run, when it was last checked, and the diagnosis that was reported."""
+
+    since: float
+    checked_at: float
+    reported: Diagnosis | None = None
+    reported_at: float = 0.0
+
+
+@dataclass
+class ClusterState:
+    """Everything that a viewer knows. Hosts and what they hold are frozen values, which are replaced."""
+
+    hosts: dict[str, Host] = field(default_factory=dict)
+    unmet: dict[str, Unmet] = field(default_factory=dict)
+    events: deque[LoggedEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
+    rejected: Counter[str] = field(default_factory=Counter)
+    history: dict[str, deque[Sample]] = field(default_factory=dict)
+    # All figures of the same pulses, encoded. Keyframes leave them out because they would make a keyframe
+    # many times as large. After a jump they start empty, so comparisons of two models ignore them.
+    figures: dict[str, deque[tuple[float, bytes]]] = field(default_factory=dict, repr=False, compare=False)
+    past_arrays: dict[str, deque[wire.Arrays]] = field(default_factory=dict)
+    # Equal meshes and inventories are one object: a thousand hosts report the same mesh of thousands of
+    # devices, and views compare them by identity.
+    meshes: dict[wire.Mesh, wire.Mesh] = field(default_factory=dict, repr=False)
+    inventories: dict[tuple[str, str | None], wire.Inventory] = field(default_factory=dict, repr=False)
+    windows: Windows = field(default_factory=Windows)
+    # The runs that are stalled, and when each run was last checked for a stall.
+    stalls: dict[str, RunStall] = field(default_factory=dict)
+    stall_checks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+    # The exited processes that were dropped, and the last interval in which they were looked for.
+    dropped: Dropped = field(default_factory=Dropped)
+    last_sweep: float = field(default=0.0, repr=False, compare=False)
+    # The number of messages, and how many of them changed what layouts of programs are derived from.
+    changes: int = 0
+    layout_changes: int = 0
+    # What views derived from this state. The fold does not use it.
+    derived: Derived = field(default_factory=Derived, repr=False, compare=False)

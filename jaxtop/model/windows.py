@@ -1,0 +1,146 @@
+"""What windows of the profiler reported about collectives, of all hosts together: data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from array import array
+
+    from jaxtop import wire
+
+# The run, name and fingerprint of a program.
+ProgramKey = tuple[str, str, str | None]
+# The members of each group of a collective, as places in the program's device assignment or as device ids.
+Groups = tuple[tuple[int, ...], ...]
+# The durations that an agent reports for its devices, in the order of its hello.
+Durations = tuple[int | None, ...]
+
+
+class Unit(NamedTuple):
+    """A process, or a device of a process: what a verdict names as early or late."""
+
+    agent: str
+    device_id: int | None
+
+
+class Team(NamedTuple):
+    """Units that meet in one or more groups. Each row has the group's number and the unit of each member.
+
+    A member whose process has no agent has unit -1.
+    """
+
+    units: tuple[Unit, ...]
+    rows: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+class Axes(NamedTuple):
+    """The fewest axes that hold each group, and whether the groups are all slices along these axes, whole."""
+
+    names: tuple[str, ...]
+    is_whole: bool
+
+
+class Grouped(NamedTuple):
+    """The groups of a collective: as places, as device ids, and as teams."""
+
+    places: Groups
+    device_ids: Groups
+    teams: tuple[Team, ...]
+    crosses_hosts: bool | None
+    axes: Axes | None
+
+
+class Timing(NamedTuple):
+    """A collective in one launch. In a loop, the round with the longest wait decides who was late.
+
+    `longest` holds the duration of each instance for the member that came first, `shortest` for the one that
+    came last. `waits` holds the longest wait of each group. `by_device` holds the wait of each member, group
+    by group; it is None for old launches. `arrivals` holds the waits of each team's units.
+    """
+
+    window: int
+    launch_us: int
+    instances: int
+    longest: array[int]
+    shortest: array[int]
+    waits: array[int]
+    by_device: array[int] | None
+    arrivals: tuple[array[int], ...]
+    grouped: Grouped | None
+
+
+class LaunchShare(NamedTuple):
+    """The duration of a launch and its time in collectives, summed over the processes that reported both."""
+
+    duration_us: int
+    collective_us: int
+    exposed_us: int | None
+
+
+class Verdict(NamedTuple):
+    """The unit that comes last, its share of the launches, and how long the others wait then."""
+
+    unit: int
+    share: float
+    late_us: int
+
+
+class Late(NamedTuple):
+    """A verdict on one team of a collective, with the number of the team."""
+
+    team: int
+    unit: Unit
+    verdict: Verdict
+
+
+@dataclass
+class Pending:
+    """A launch that some agents have not reported yet, with the rows of each agent by op and round."""
+
+    window: int
+    launches: dict[str, wire.Launch] = field(default_factory=dict)
+    rows: dict[tuple[str, int], dict[str, Durations]] = field(default_factory=dict)
+
+    def copy(self) -> Pending:
+        rows = {key: reports.copy() for key, reports in self.rows.items()}
+        return Pending(self.window, self.launches.copy(), rows)
+
+
+@dataclass
+class ProgramWindows:
+    """The windows of one program: pending launches, and by op what earlier launches showed.
+
+    Windows are numbered. `reported` has the last window of each agent, `closed` the window of each launch
+    that was evaluated.
+    """
+
+    window: int = 0
+    reported: dict[str, int] = field(default_factory=dict)
+    pending: dict[int, Pending] = field(default_factory=dict)
+    closed: dict[int, int] = field(default_factory=dict)
+    timings: dict[str, tuple[Timing, ...]] = field(default_factory=dict)
+    shares: tuple[LaunchShare, ...] = ()
+    late: dict[str, tuple[Late, ...]] = field(default_factory=dict)
+
+    def copy(self) -> ProgramWindows:
+        return replace(
+            self,
+            reported=self.reported.copy(),
+            pending={run_id: each.copy() for run_id, each in self.pending.items()},
+            closed=self.closed.copy(),
+            timings=self.timings.copy(),
+            late=self.late.copy(),
+        )
+
+
+@dataclass
+class Windows:
+    """The windows of all programs, and how often they changed."""
+
+    programs: dict[ProgramKey, ProgramWindows] = field(default_factory=dict)
+    changes: int = 0
+
+    def copy(self) -> Windows:
+        return replace(self, programs={key: each.copy() for key, each in self.programs.items()})
