@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from subprocess import PIPE
 
 import psutil
 import pytest
 
 from jaxtop import keys, runfiles
+from jaxtop.transport.probe import SIGNATURE
 from tests.support import PYTHON, environment, eventually, jaxtop, processes, script, snapshot
 from tests.unharmed import START, START_HOT, Watch, outcome, some
 
@@ -284,7 +286,8 @@ def test_a_script_out_of_file_descriptors_goes_on(tmp_path, left):
 
 OPENING = """
     import os, resource
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    limit = int(os.environ.get("FILES", 256))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     {start}
     import jax
     step = jax.jit(lambda x: x * 0.5 + 1)
@@ -313,6 +316,38 @@ def test_who_connects_without_a_key_takes_no_descriptors_of_the_script(tmp_path)
                 held.enter_context(socket.create_connection(("127.0.0.1", port)))
         status, document = snapshot()
         assert (status, document["hosts"][0]["pid"]) == (0, process.pid)
+        (tmp_path / "go").touch()
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, stderr) == (0, "16.0\n", "")
+
+
+def greet(ports, seconds):
+    """Connect again and again, and speak ZeroMQ as far as one can without a key."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with ExitStack() as held:
+            crowd = [held.enter_context(socket.socket()) for _ in range(200)]
+            for number, each in enumerate(crowd):
+                each.setblocking(False)
+                each.connect_ex(("127.0.0.1", ports[number % len(ports)]))
+            for _ in range(5):
+                time.sleep(0.02)
+                for each in crowd:
+                    with suppress(OSError):
+                        each.send(SIGNATURE)
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize("files", some([64, 256, 128, 512, 1024], 2))
+def test_a_flood_of_greetings_takes_no_descriptors_of_the_script(tmp_path, files):
+    """ZeroMQ accepts them by itself, faster than Python sees them come; and later viewers are served."""
+    path = script(tmp_path, OPENING.replace("{start}", START))
+    variables = environment(FILES=str(files))
+    with processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=tmp_path, env=variables) as (process,):
+        assert process.stdout.readline() == "ready\n"
+        eventually(lambda: [each.hello.process_count for each in runfiles.find()] == [1])
+        greet(listening(process.pid), 5)
+        eventually(lambda: snapshot()[0] == 0)
         (tmp_path / "go").touch()
         stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout, stderr) == (0, "16.0\n", "")

@@ -2,7 +2,9 @@
 
 ZeroMQ's I/O thread accepts every connection, and each takes a descriptor of the training process. So we
 create the listening sockets ourselves. The kernel holds back connections that send nothing; connections
-beyond the bound are ended; while too many arrive, no new ones are accepted for a second.
+beyond the bound are ended; while too many arrive, no new ones are accepted for a second. Where few
+descriptors are left, a burst would take all of them before we see it: there connections are accepted one at
+a time.
 """
 
 from __future__ import annotations
@@ -12,12 +14,17 @@ import os
 import resource
 import socket
 import struct
+import time
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zmq
 from zmq.utils.monitor import parse_monitor_message
+
+from jaxtop.room import NoRoom
+from jaxtop.transport.accepting import Entry, drop_waiting, entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,8 +37,13 @@ BACKLOG = 4096
 SPEAKS_WITHIN = 30
 # The most connections of all viewers and requests, and the fraction of the free descriptors: 1/SHARE.
 MOST, SHARE = 128, 4
-# Below this no viewer could be served: a viewer has two connections.
-FEWEST = 4
+# With fewer free descriptors than this, connections are accepted one at a time. The cost: while Python is
+# blocked, only one more connection is greeted, and a new viewer takes the process for stopped.
+FEW = 512
+COUNT_EVERY_S = 1.0
+ADDED_WITHIN_S = 1.0
+# While this many come a second, their queue is short: a viewer's connection would wait behind all in it.
+CROWD_A_SECOND, SHORT_BACKLOG = 8, 16
 # A team that connects all at once makes this many connections a second. After more, we accept none for
 # SHUT_S.
 MOST_A_SECOND, SHUT_S = 64, 1.0
@@ -51,7 +63,12 @@ class Door:
         self._ended: set[tuple[int, int]] = set()
         self._came: list[float] = []
         self._shut_until: float | None = None
-        events = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
+        # Listening sockets that accept one connection at a time, and whether they wait for the next one.
+        self._entries: list[Entry] = []
+        self._are_armed = self._is_crowded = False
+        self._counted = 0.0
+        self._descriptors: list[int] = []  # ZeroMQ's copies of the listening sockets
+        events = zmq.EVENT_ACCEPTED | zmq.EVENT_ACCEPT_FAILED | zmq.EVENT_DISCONNECTED
         self._guarded = list(guarded)
         self._spare = os.open(os.devnull, os.O_RDONLY)
         self.monitors = [each.get_monitor_socket(events) for each in self._guarded]
@@ -77,6 +94,8 @@ class Door:
             listening.close()
             raise
         self._listening.append(listening)
+        self._descriptors.append(own)
+        self._count_descriptors(time.monotonic())
         return port
 
     def _listen(self, host: str, port: int) -> socket.socket | None:
@@ -104,17 +123,48 @@ class Door:
     def guard(self, now: float) -> None:
         """Register connections that opened and closed, and enforce the bound."""
         came = self._take_in(now)
+        self._came = [at for at in self._came if now - at < 1.0] + [now] * came
         if came:
-            self._came = [at for at in self._came if now - at < 1.0] + [now] * came
             excess = len(self._open) - len(self._ended) - most_connections(len(self._open))
             if excess > 0:
                 self._end(excess)
-            if excess > 0 or len(self._came) > MOST_A_SECOND:
+            if len(self._came) > MOST_A_SECOND or (excess > 0 and not self._entries):
                 self._shut_until = now + SHUT_S
                 self._filter(_ATTACH_FILTER)
         if self._shut_until is not None and now >= self._shut_until:
             self._shut_until = None
             self._filter(_DETACH_FILTER)
+        if now - self._counted >= COUNT_EVERY_S:
+            self._count_descriptors(now)
+        if self._entries:
+            self._admit()
+
+    def _count_descriptors(self, now: float) -> None:
+        """Accept connections one at a time from now on if few descriptors are left, else all."""
+        self._counted, self._are_armed = now, False
+        if descriptors_left() + len(self._open) >= FEW:
+            for each in self._entries:
+                each.accept_all()
+            self._entries = []
+            self._set_backlog(is_crowded=False)
+        elif len(self._entries) < len(self._descriptors):
+            self._entries = [_entry(each) for each in self._descriptors]
+
+    def _admit(self) -> None:
+        """Let each listening socket accept one more connection, unless there are too many."""
+        self._set_backlog(is_crowded=len(self._came) >= CROWD_A_SECOND or self._shut_until is not None)
+        if not self._are_armed and len(self._open) <= most_connections(len(self._open)):
+            self._are_armed = True
+            for each in self._entries:
+                each.accept_one()
+
+    def _set_backlog(self, *, is_crowded: bool) -> None:
+        if is_crowded != self._is_crowded:
+            self._is_crowded = is_crowded
+            for each in self._listening:
+                each.listen(SHORT_BACKLOG if is_crowded else BACKLOG)
+                if is_crowded:
+                    drop_waiting(each.fileno(), BACKLOG)
 
     def _take_in(self, now: float) -> int:
         came = 0
@@ -123,10 +173,13 @@ class Door:
                 while True:
                     event = parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))
                     key = which, event["value"]
+                    if event["event"] != zmq.EVENT_DISCONNECTED:
+                        self._are_armed = False
                     if event["event"] == zmq.EVENT_ACCEPTED:
                         came += 1
                         self._open[key] = now
-                    else:
+                        self._ended.discard(key)
+                    elif event["event"] == zmq.EVENT_DISCONNECTED:
                         self._open.pop(key, None)
                         self._ended.discard(key)
         return came
@@ -134,10 +187,16 @@ class Door:
     def _end(self, excess: int) -> None:
         """End this many connections: first the oldest that show no key, then the newest of all."""
         candidates = [key for key in self._open if key not in self._ended]
-        strangers = [key for key in candidates if self._with(key[1], _received) < HANDSHAKE_BYTES]
-        for key in [*strangers, *reversed(candidates)][:excess]:
-            self._ended.add(key)
-            self._with(key[1], _shut_down)
+        strangers = (key for key in candidates if self._with(key[1], _received) < HANDSHAKE_BYTES)
+        for key in chain(strangers, reversed(candidates)):
+            if excess <= 0:
+                return
+            if key not in self._ended:
+                excess -= 1
+                if self._with(key[1], _shut_down):
+                    self._ended.add(key)
+                else:  # its end was not reported
+                    self._open.pop(key, None)
 
     def _with(self, fd: int, do: Callable[[socket.socket], int]) -> int:
         """Call `do` with a connection; return 0 if it is not ours, as the descriptor may now be another file.
@@ -173,6 +232,16 @@ class Door:
         for each in self._listening:
             each.close()
         os.close(self._spare)
+
+
+def _entry(fd: int) -> Entry:
+    """Wait until ZeroMQ has added this listening socket to its epoll set."""
+    end = time.monotonic() + ADDED_WITHIN_S
+    while time.monotonic() < end:
+        if (found := entry(fd)) is not None:
+            return found
+        time.sleep(0.001)
+    raise NoRoom(f"less than {FEW} file descriptors are left, and connections cannot be limited here")
 
 
 def most_connections(own: int = 0) -> int:
