@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import NamedTuple
 
+from textual import _time
+
 from jaxtop.tui import ingest
+from jaxtop.tui.app import GAP_SECONDS
 from jaxtop.tui.ingest import FrameIngest
 from tests.stage import Feed, frame, play, pulse, well
 
@@ -82,5 +85,19 @@ def test_a_key_is_answered_while_much_is_taken_in(monkeypatch):
         assert stage.app._is_taking_in and stage.screen_shown == "screen-2"
         await stage.paint()
         assert stage.app.moment.cluster.hosts["0" * 16].launches == {"train_step": 429}
+
+    play(act, *well())
+
+
+def test_taking_in_goes_on_where_the_machine_is_slow(monkeypatch):
+    """More time than the pause between two slices passes whenever Textual's timers read their clock."""
+    monkeypatch.setattr(ingest, "SLICE_SECONDS", 0)
+
+    async def act(stage):
+        times = count(_time.get_time(), 2 * GAP_SECONDS)
+        monkeypatch.setattr(_time, "get_time", lambda: next(times))
+        stage.feed.frames = [frame("0" * 16, pulse(0, launches=30 + i), sequence=3 + i) for i in range(5)]
+        await stage.paint()
+        assert stage.app.moment.cluster.hosts["0" * 16].launches == {"train_step": 34}
 
     play(act, *well())

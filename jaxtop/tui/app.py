@@ -189,7 +189,7 @@ class JaxtopApp(TimedApp):
     def _take_in(self) -> None:
         self._is_taking_in = not self._intake.take()
         if self._is_taking_in:
-            self.set_timer(GAP_SECONDS, self._take_in)
+            self._call_after(GAP_SECONDS, self._take_in)
         else:
             self._paint()
 

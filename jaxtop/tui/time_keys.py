@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -18,8 +19,9 @@ from jaxtop.tui.text import age, printable
 from jaxtop.tui.widgets.time_bar import SeekBar, TimeBar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.binding import BindingType
-    from textual.timer import Timer
 
     from jaxtop.tui.history import Recorder
     from jaxtop.tui.playback import Playback
@@ -64,7 +66,7 @@ class TimedApp(App[str]):
         self._was_recording = False
         self._told_notes: set[str] = set()
         self._bar = TimeBar()
-        self._resting: Timer | None = None
+        self._is_resting = False
         self._sought = False
 
     def _paint(self) -> None:
@@ -72,6 +74,13 @@ class TimedApp(App[str]):
 
     def _now(self) -> float:
         raise NotImplementedError
+
+    def _call_after(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call back after a pause.
+
+        A one-shot timer of Textual never fires if a busy machine delays its start by more than the pause.
+        """
+        asyncio.get_running_loop().call_later(seconds, self.call_later, callback)
 
     def action_pace(self, by: int) -> None:
         raise NotImplementedError
@@ -142,15 +151,16 @@ class TimedApp(App[str]):
 
     def _moved(self) -> None:
         """Show the new position at once, or the last one at the end of the rest that follows a seek."""
-        if self._resting is not None:
+        if self._is_resting:
             self._sought = True
             return
         self._sought = False
         self._paint()
-        self._resting = self.set_timer(REST, self._rested)
+        self._is_resting = True
+        self._call_after(REST, self._rested)
 
     def _rested(self) -> None:
-        self._resting = None
+        self._is_resting = False
         if self._sought:
             self._moved()
 
