@@ -7,6 +7,7 @@ import json
 import pytest
 
 from jaxtop.cli import doctor
+from jaxtop.cli.standins import STAND_INS
 from tests import standin
 from tests.support import jaxtop
 
@@ -79,4 +80,6 @@ def test_machines_without_any_of_it_get_notes_and_no_alarm():
     done = jaxtop("doctor", "--json")
     told = {each["check"]: each for each in json.loads(done.stdout)["findings"]}
     assert {"nvidia", "amd", "tpu"} <= set(told)
+    untested = [each["text"] for each in json.loads(done.stdout)["findings"] if each["check"] == "untested"]
+    assert [text.partition(" (")[0] for text in untested] == [each.figures for each in STAND_INS]
     assert told["amd"]["verdict"] != "bad" and told["tpu"]["verdict"] != "bad"

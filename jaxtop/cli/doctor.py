@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop import __version__, keys, runfiles
 from jaxtop.cli import costs
+from jaxtop.cli.standins import STAND_INS
 from jaxtop.cli.words import legible, size
 from jaxtop.recording.thread import LEAST_FREE
 from jaxtop.transport import FIRST_PORT
@@ -206,6 +207,11 @@ def _hardware() -> Iterator[Finding]:
                 yield Finding(maker, verdict, legible(text))
 
 
+def _stand_ins() -> Iterator[Finding]:
+    for each in STAND_INS:
+        yield Finding("untested", NOTE, each.words.replace("`", ""))
+
+
 def _demo() -> Iterator[Finding]:
     if find_spec("optax") is None:
         yield Finding("demo", NOTE, "needs optax: pip install 'jaxtop[demo]'")
@@ -243,5 +249,6 @@ CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
     _port,
     _jax,
     _hardware,
+    _stand_ins,
     _demo,
 )
