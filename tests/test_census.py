@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ from jaxtop_agent.arrays.table import Table
 from jaxtop_agent.arrays.watched import Watched
 from jaxtop_agent.collectors import arrays as collector
 from tests.stories import cluster_of, running, tell
+from tests.support import PYTHON, run, script
 
 AGENT = "r1-0"
 
@@ -253,3 +255,32 @@ def test_one_process_tells_the_names_of_what_all_hold():
         *running(0, 1), (11, AGENT, census("w", None)), (11, "r1-1", census("state.w", "state.b"))
     )
     assert sorted(view.name for view in arrays(cluster)) == ["state.b", "state.w"]
+
+
+WATCHES = """
+    import json, sys
+    import jax, jax.numpy as jnp
+    from jaxtop_agent.arrays.watched import Watched
+    watched, arrays = Watched(), {"w": jnp.ones(3), "b": jnp.ones(2)}
+    watched.watch({"params": arrays})
+    loaded = [name for name in sys.modules if name.startswith(("jaxtop.", "zmq", "jaxtop_agent.arrays.census"))]
+    places = {}
+    watched.rename(places)
+    as_arrays = [str(each.key) for each in places.values()], list(watched.callables)
+    watched.watch({"params": lambda: arrays})
+    places = {}
+    watched.rename(places)
+    as_function = [str(each.key) for each in places.values()], list(watched.callables)
+    watched.watch({"params": arrays["w"]})
+    watched.rename(places)
+    print(json.dumps([loaded, as_arrays, as_function, [len(places), list(watched.callables)]]))
+"""
+
+
+@pytest.mark.jax
+def test_a_name_given_again_as_the_other_sort_replaces_the_first_and_loads_no_census(tmp_path):
+    done = run(PYTHON, script(tmp_path, WATCHES))
+    assert done.stderr == ""
+    loaded, as_arrays, as_function, again = json.loads(done.stdout)
+    assert loaded == []
+    assert as_arrays == [["w", "b"], []] and as_function == [[], ["params"]] and again == [1, []]

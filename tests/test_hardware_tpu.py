@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from jaxtop.wire import Device
-from jaxtop_agent.hardware import protobuf
+from jaxtop_agent.hardware import grpc, protobuf
 from jaxtop_agent.hardware import tpu as reading
 from jaxtop_agent.hardware.distribution import Buckets
 from jaxtop_agent.hardware.reader import Off
@@ -254,3 +254,22 @@ class TestNoService:
 def test_bytes_that_are_no_message_are_refused(raw):
     with pytest.raises(protobuf.Malformed):
         protobuf.read(raw)
+
+
+def test_ports_that_do_not_answer_share_one_time_limit(monkeypatch):
+    """A driver's thread that waits longer would look like one that hangs."""
+    asked = []
+
+    def call(port, path, requests, seconds, real=grpc.call):
+        asked.append(seconds)
+        return real(port, path, requests, seconds)
+
+    monkeypatch.setattr(grpc, "call", call)
+    monkeypatch.setattr(reading, "SECONDS", 0.3)
+    with ExitStack() as held:
+        silent = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        listed = ",".join(str(each.getsockname()[1]) for each in silent)
+        monkeypatch.setenv("TPU_RUNTIME_METRICS_PORTS", listed)
+        with pytest.raises(Off, match="no answer in time"):
+            Tpu(chips(0))
+    assert len(asked) == 3 and 0 < sum(asked) <= 0.3

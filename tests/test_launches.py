@@ -119,6 +119,30 @@ class TestLaunches:
         done = run(PYTHON, script(tmp_path, text))
         assert done.stdout == "False\n", done.stderr
 
+    def test_first_calls_are_counted_but_are_no_part_of_a_step(self, tmp_path):
+        text = """
+            from jaxtop import agent
+            agent.start()
+            import jax, numpy as np
+            import jaxtop_agent
+            hook = jaxtop_agent._agent._hooks.launched
+
+            def seen(name):
+                names = hook.names()
+                return [names[each.function] for each in hook.since(0)].count(name)
+
+            first, second = jax.jit(lambda x: x + 1), jax.jit(lambda x: x * 2)
+            first.__wrapped__.__name__ = "first"
+            x = first(np.ones(3))
+            print(hook.last()[1], hook.totals()["<lambda>"], seen("<lambda>"))
+            for _ in range(4):
+                x = first(x)
+            second(x)
+            print(hook.totals()["<lambda>"], seen("<lambda>"))
+        """
+        done = run(PYTHON, script(tmp_path, text))
+        assert done.stdout == "?", done.stderr
+
     def test_a_source_that_sees_nothing_while_programs_run_says_so(self, tmp_path):
         text = """
             import time

@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from jaxtop import keys
-from jaxtop.transport import Question, Server, Subscriber, client, probe
+from jaxtop.transport import Question, Server, Subscriber, audience, client, probe
 from tests.sockets import Agent, Relay, local, noticed, outcome_of
 from tests.support import PYTHON, environment, eventually, free_port, processes
 
@@ -395,3 +395,18 @@ def test_ipv6_works_as_well(owner, viewers):
     agent.until(lambda: agent.server.viewers == 1)
     assert outcome_of(f"[::1]:{telemetry}") == probe.GREETS
     agent.server.close()
+
+
+@pytest.mark.parametrize(("size", "stays"), [(audience.MAX_SENT, True), (audience.MAX_SENT + 1, False)])
+def test_a_viewer_that_sends_too_much_at_once_is_disconnected(agent, owner, context, size, stays):
+    other = context.socket(zmq.DEALER)
+    other.linger, other.reconnect_ivl = 0, -1
+    other.curve_publickey, other.curve_secretkey, other.curve_serverkey = owner.public, owner.secret, owner.public
+    monitor = other.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    other.connect(f"tcp://{agent.telemetry}")
+    other.send(b"")
+    agent.until(lambda: agent.server.viewers == 1)
+    other.send(b"x" * size)
+    other.send(b"")
+    agent.until(lambda: monitor.poll(0) or (stays and agent.turn_for(0.5) is None))
+    assert bool(monitor.poll(0)) != stays

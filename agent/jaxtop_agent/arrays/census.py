@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop_agent.arrays import origins
+from jaxtop_agent.arrays.paths import likeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +39,6 @@ class Kind(msgspec.Struct, gc=False, eq=False):
     is_on_one: bool = False
     # Some arrays on one device may be pieces of arrays on several devices.
     has_pieces: bool = False
-
-
-def likeness(array: Any) -> tuple[tuple[int, ...], str]:
-    """Return what identifies the kind of an array before any array of that kind was counted."""
-    return tuple(array.shape), str(array.dtype)
 
 
 class Group(msgspec.Struct, gc=False, eq=False):

@@ -18,6 +18,11 @@ ANY = ...
 LONGEST_NAME = 200
 
 
+def likeness(array: Any) -> tuple[tuple[int, ...], str]:
+    """Return what identifies the kind of an array before any array of that kind was counted."""
+    return tuple(array.shape), str(array.dtype)
+
+
 class Path(msgspec.Struct, gc=False, eq=False):
     """A place in the script's data. It keeps no array alive."""
 

@@ -23,34 +23,50 @@ class Watched:
 
     def __init__(self) -> None:
         self.callables: dict[str, Callable[[], Any]] = {}
-        self._walks: dict[str, Walk] = {}
+        self._walks: dict[str, Walk | None] = {}
         self._arrays: dict[str, list[tuple[weakref.ref[Any], Path]]] = {}
         self.changes = 0
 
     def watch(self, names: dict[str, Any]) -> None:
         """Register names, on the script's thread; a name given again replaces the earlier registration."""
-        from jaxtop_agent import jaxprivate  # only scripts that register names need these
-        from jaxtop_agent.arrays.census import likeness
+        # Imported by scripts that register names only. Nothing here may load the census, or the wire and its
+        # libraries: this is the script's thread.
+        from jaxtop_agent import jaxprivate
+        from jaxtop_agent.arrays.paths import likeness
         from jaxtop_agent.arrays.walk import Walk
 
         for name, value in names.items():
             if type(value) in (FunctionType, MethodType, partial):  # other callables may be pytrees
-                self.callables[name] = value
+                self._replace(name, value, [], None)
                 continue
             walk = Walk(jaxprivate.array_type(), likeness, bool, bool)
             places = walk.places_in(name, value)
-            self._arrays[name] = [
+            arrays = [
                 (weakref.ref(array), places[id(array)])
                 for array in jaxprivate.live_arrays()
                 if id(array) in places
             ]
-            self._walks[name] = walk  # keeps its places alive
+            self._replace(name, None, arrays, walk)
         self.changes += 1
+
+    def _replace(
+        self,
+        name: str,
+        read: Callable[[], Any] | None,
+        arrays: list[tuple[weakref.ref[Any], Path]],
+        walk: Walk | None,
+    ) -> None:
+        """Register a name in place of an earlier registration of either sort."""
+        # New dicts: the agent's thread may be iterating over the old ones.
+        others = {each: found for each, found in self.callables.items() if each != name}
+        self.callables = others if read is None else {**others, name: read}
+        self._arrays = {**self._arrays, name: arrays}
+        self._walks[name] = walk  # keeps the places alive
 
     def rename(self, places: dict[int, Path]) -> None:
         """Give the places that hold registered arrays their registered names."""
         successors = []
-        for reference, registered in (entry for found in list(self._arrays.values()) for entry in found):
+        for reference, registered in (entry for found in self._arrays.values() for entry in found):
             array = reference()
             if array is None:
                 successors.append(registered)

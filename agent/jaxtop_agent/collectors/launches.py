@@ -26,7 +26,7 @@ THE_REST = "(other functions)"
 OF_PMAP = frozenset({"_fun", "call_wrapped", "_multi_slice"})
 MANY, MOST_OF_PMAP = "\0", 16
 # Each remembered launch is one float: the seconds since the start, plus SPAN times the function's number.
-# That is exact to 2 µs.
+# That is exact to 2 µs. It is negative for a first call.
 REMEMBERED = 1024
 SPAN = 2.0**24
 
@@ -56,8 +56,9 @@ class Launches:
         self.is_blind = False
         # Floats instead of pairs: pairs would make Python's garbage collector run more often.
         self._recent: deque[float] = deque(maxlen=REMEMBERED)
-        # The first launch of each function outside the fast path. It is no step: others compile around it.
-        self._firsts: dict[int, float] = {}
+        # The functions that were launched outside the fast path. The first such launch of each is marked: it is
+        # no step, because others compile around it.
+        self._slow_numbers: set[int] = set()
         self._began = monotonic()
         self._slot = jaxprivate.LaunchHook()
         self._hook = self._make_hook()
@@ -90,8 +91,9 @@ class Launches:
             number = self._number(unwrapped(name))
         self._counts[number] += 1
         noted = monotonic() + number * SPAN - self._began
-        self._firsts.setdefault(number, noted)
-        self._recent.append(noted)
+        is_first = number not in self._slow_numbers
+        self._slow_numbers.add(number)
+        self._recent.append(-noted if is_first else noted)
 
     def _number(self, name: str) -> int:
         new = next(self._next)
@@ -163,7 +165,7 @@ class Launches:
         """Return the monotonic time and the function of the last launch; time 0 before the first one."""
         if not self._recent:
             return 0.0, ""
-        function, since = divmod(self._recent[-1], SPAN)
+        function, since = divmod(abs(self._recent[-1]), SPAN)
         return self._began + since, self.names()[int(function)]
 
     def compare(self, window: Window) -> None:
@@ -177,8 +179,7 @@ class Launches:
 
         First calls are left out: until the next launch, the script may compile another function.
         """
-        firsts = frozenset(self._firsts.copy().values())
-        repeated = (noted for noted in reversed(self._recent.copy()) if noted not in firsts)
+        repeated = (noted for noted in reversed(self._recent.copy()) if noted >= 0)
         newest_first = map(self._launch, repeated)
         return list(takewhile(lambda launch: launch.at > at, newest_first))[::-1]
 

@@ -9,6 +9,7 @@ beside the run.
 from __future__ import annotations
 
 import os
+import time
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from jaxtop_agent.hardware.distribution import Buckets, add, buckets
 from jaxtop_agent.hardware.reader import Off
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from jaxtop.wire import Device
     from jaxtop_agent.hardware.protobuf import Message
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 SERVICE = "/tpu.monitoring.runtime.RuntimeMetricService/"
 PORT = 8431
-# The deadline of one call to one port, with all its requests.
+# The longest that one round of calls takes, with all ports and requests.
 SECONDS = 2.0
 
 # Column: the metric, and the factor that converts its value to the column's unit. Duty cycles are per chip.
@@ -57,16 +58,16 @@ class Tpu:
         self._unmapped: tuple[str, ...] = ()
         self.uuids: tuple[str | None, ...] = (None,) * len(devices)
         failures = []
-        for port in self._ports:
+        for port, seconds in _shares(self._ports):
             try:
-                self._offered[port] = self._list(port)
+                self._offered[port] = self._list(port, seconds)
             except (grpc.Failed, protobuf.Malformed) as error:
                 failures.append(f"port {port}: {error}")
         if not self._offered:
             raise Off(f"the TPU runtime's metric service does not answer ({'; '.join(failures)})")
 
-    def _list(self, port: int) -> frozenset[str]:
-        (answer,) = self._grpc.call(port, SERVICE + "ListSupportedMetrics", [b""], SECONDS)
+    def _list(self, port: int, seconds: float) -> frozenset[str]:
+        (answer,) = self._grpc.call(port, SERVICE + "ListSupportedMetrics", [b""], seconds)
         if answer.message is None and answer.status != self._grpc.UNIMPLEMENTED:
             raise self._grpc.Failed(answer.text or f"status {answer.status}")
         if answer.message is None:  # older runtimes cannot list their metrics
@@ -97,11 +98,11 @@ class Tpu:
         wanted = {name for name, _ in GAUGES.values()} | {TRANSFERS}
         found: dict[str, list[Message]] = {}
         failures = []
-        for port, offered in self._offered.items():
-            names = sorted(wanted & offered)
+        for port, seconds in _shares(self._offered):
+            names = sorted(wanted & self._offered[port])
             requests = [protobuf.text_field(1, name) for name in names]
             try:
-                answers = self._grpc.call(port, SERVICE + "GetRuntimeMetric", requests, SECONDS)
+                answers = self._grpc.call(port, SERVICE + "GetRuntimeMetric", requests, seconds)
             except self._grpc.Failed as error:
                 failures.append(f"port {port}: {error}")
                 continue
@@ -163,6 +164,13 @@ def ports() -> tuple[int, ...]:
     """Return the service's ports: those in TPU_RUNTIME_METRICS_PORTS, else the default."""
     listed = os.environ.get("TPU_RUNTIME_METRICS_PORTS", "").split(",")
     return tuple(int(each) for each in listed if each.strip().isdecimal()) or (PORT,)
+
+
+def _shares(ports: Collection[int]) -> Iterator[tuple[int, float]]:
+    """Yield each port, with the seconds that it may take so that each later one has as many."""
+    end = time.monotonic() + SECONDS
+    for left, port in zip(range(len(ports), 0, -1), ports, strict=True):
+        yield port, max(0.0, end - time.monotonic()) / left
 
 
 def _by_id(points: Sequence[Message], scale: float) -> tuple[dict[int, float], bool]:

@@ -76,10 +76,14 @@ def turns_of(everyone: Sequence[Here]) -> tuple[int, ...]:
     before: dict[str, int] = {}
     turns = []
     for each in everyone:
-        machine = each.boot or each.hostname
+        machine = _machine(each)
         turns.append(before.get(machine, 0))
         before[machine] = turns[-1] + 1
     return tuple(turns)
+
+
+def _machine(each: Here) -> str:
+    return each.boot or each.hostname  # not every system has boot ids
 
 
 def _pace(seconds: float, slots: int) -> tuple[int, float]:
@@ -98,7 +102,7 @@ def _array(everyone: Sequence[Here], *, is_cpu: bool) -> int:
     """
     rooms = []
     for each in everyone:
-        sharing = sum(len(other.devices) for other in everyone if other.boot == each.boot)
+        sharing = sum(len(other.devices) for other in everyone if _machine(other) == _machine(each))
         for limit in each.device_bytes:
             room = each.machine_bytes // sharing if is_cpu or limit is None else limit
             rooms.append(int(room * MEMORY_SHARE))
