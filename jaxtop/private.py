@@ -28,6 +28,30 @@ def create(path: Path | str, *, folder: int | None = None) -> int:
     return fd
 
 
+def append(path: Path | str) -> int:
+    """Open a file of this user for appending, created if it is missing, and return its descriptor.
+
+    Raise `Foreign` for links, files of other users, and what is no regular file.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags, FILE)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise Foreign(errno.ELOOP, "it is a link", str(path)) from None
+    try:
+        found = os.fstat(fd)
+        # A second name of the file may be one that another user gave it.
+        if found.st_uid != os.getuid() or not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise Foreign(errno.EACCES, "it is no file of yours", str(path))
+        os.fchmod(fd, FILE)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
 def make(folder: Path) -> None:
     """Create this folder and its missing parents; leave existing ones as they are."""
     missing = []

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.agent import Agent
-    from jaxtop_agent.loading import Loading
 
 __all__ = ["start", "step", "stop", "watch"]
 
 _agent: Agent | None = None
 _is_prepared = False
-_held: list[Loading] = []  # filled only while this process forks
+_held: list[Agent] = []  # filled only while this process forks
 
 
 def start(
@@ -50,8 +50,12 @@ def start(
             default: "sampled" on CPUs and TPUs, "on request" on GPUs), "sampled", "on request", "off".
     """
     global _agent  # noqa: PLW0603 - there is one agent per process
-    if _agent is not None or sys._getframe(1).f_globals.get("__name__") == "__mp_main__":
+    if _agent is not None:
+        _did_nothing("the agent was started before")
+        return
+    if sys._getframe(1).f_globals.get("__name__") == "__mp_main__":
         # A spawned worker imports the script again. It belongs to the run, but is not another host of it.
+        _did_nothing("this is a worker that multiprocessing has spawned, not a process of the run")
         return
     try:
         from jaxtop_agent.core.agent import Agent
@@ -62,8 +66,18 @@ def start(
             _prepare_for_forks()
             _agent = Agent(settings)
             _agent.start()
-    except Exception:
+        else:
+            _did_nothing("JAXTOP is set to off")
+    except Exception as error:
         _agent = None
+        _did_nothing("it failed", error)
+
+
+def _did_nothing(why: str, error: BaseException | None = None) -> None:
+    with suppress(Exception):
+        from jaxtop import debuglog
+
+        debuglog.warning("start", "agent.start() did nothing", why, error)
 
 
 def stop() -> None:
@@ -83,8 +97,8 @@ def _prepare_for_forks() -> None:
 
 def _hold() -> None:
     if (forking := _agent) is not None:
-        _held.append(forking.loading)
-        forking.loading.hold()
+        _held.append(forking)
+        forking.hold()
 
 
 def _go_on() -> None:

@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from typing import Any, NoReturn
 
-from jaxtop import __version__
+from jaxtop import __version__, debuglog
 from jaxtop.cli.errors import UserError
 
 # A command is a module of this package with `add_arguments(parser)` and `main(arguments) -> exit status`.
@@ -33,10 +33,13 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            return _run(sys.argv[1:] if argv is None else argv)
+            words = sys.argv[1:] if argv is None else argv
+            debuglog.info("command", f"jaxtop {__version__} {words}")
+            return _run(words)
         finally:
             print(end="", flush=True)  # while an error can still be reported
     except UserError as error:
+        debuglog.warning("command", "ended with an error", error=error)
         print(f"jaxtop: {error}", file=sys.stderr)
         return error.status
     except KeyboardInterrupt:
@@ -45,6 +48,7 @@ def main(argv: list[str] | None = None) -> int:
         _drop_output()
         return 141
     except OSError as error:
+        debuglog.warning("command", "ended with an error", error=error)
         print(f"jaxtop: {error}", file=sys.stderr)
         _drop_output()
         return 1

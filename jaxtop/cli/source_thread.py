@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jaxtop import wire
+from jaxtop import debuglog, wire
 from jaxtop.cli.backlog import Backlog
 from jaxtop.cli.broadcast import Broadcast
 from jaxtop.cli.errors import UserError
@@ -95,7 +95,9 @@ class SourceThread:
                     self._stopping.wait(POLL)
         except UserError as error:
             self._failure = str(error)
+            debuglog.warning("source", "following the run ended", error)
         except Exception as error:  # noqa: BLE001 - the app must learn of it, or it would wait for ever
+            debuglog.warning("source", "following the run failed", error=error)
             self._failure = f"following the run failed: {type(error).__name__}: {error}"
 
     def _follow(self, source: LiveSource) -> None:
@@ -108,6 +110,7 @@ class SourceThread:
                     each.advance(source)
                 self._frames.put(source.poll(POLL))
                 for agent in self._frames.lost(MEND_AT_ONCE):
+                    debuglog.info("source", "frames were dropped; the whole state is requested", agent)
                     source.request(agent, wire.Request("state"), _ignore)
                 asking = [each for each in asking if not each.is_done]
         finally:

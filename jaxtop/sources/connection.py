@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import zmq
 
+from jaxtop import debuglog
 from jaxtop.transport import ReachabilityCheck
 from jaxtop.transport import client as changes
 from jaxtop.transport import probe as outcomes
@@ -75,6 +76,7 @@ class Connection:
             self._settle()
         if self.state in (state, "dead") or (self._is_over and state == "unreachable"):
             return None
+        debuglog.info("connection", f"{self.endpoint} is {state}", f"{self.state or 'new'} before")
         self.state = state
         return state
 

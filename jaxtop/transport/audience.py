@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 # Each viewer costs a connection and at most `server.QUEUE` messages. This many are enough for a team.
 MOST_VIEWERS = 64
-# A viewer sends one empty message. If it sends more, ZeroMQ leaves the rest in the kernel.
+# The largest part of a message that is accepted: a viewer sends one empty message. ZeroMQ disconnects a peer that
+# sends more at once.
 MAX_SENT = 4096
 AT_ONCE = 64
 REST_S = 0.05
@@ -32,6 +33,7 @@ class Audience:
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_SENT)
         self.socket = socket
         self._viewers: dict[bytes, None] = {}
+        self.missed = 0  # messages that did not fit into a viewer's queue
         self.rests_until = 0.0  # viewers sent so much that we read nothing until then
         self._checked = time.monotonic()
 
@@ -65,7 +67,7 @@ class Audience:
             try:
                 self.socket.send_multipart([viewer, *frames], zmq.NOBLOCK, copy=False)
             except zmq.Again:
-                continue
+                self.missed += 1
             except zmq.ZMQError:
                 del self._viewers[viewer]
 

@@ -67,6 +67,11 @@ class Server:
         """The number of viewers."""
         return self._audience.count
 
+    @property
+    def missed(self) -> int:
+        """The number of messages that did not fit into a viewer's queue."""
+        return self._audience.missed
+
     def _open(self, keys: KeyPair) -> zmq.Socket[bytes]:
         opened = self._context.socket(zmq.ROUTER)
         opened.linger = 0

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop import room
+from jaxtop import debuglog, room
+from jaxtop._version import __version__
+from jaxtop.debuglog import LOG
 from jaxtop_agent.arrays.watched import Watched
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.hooks.imports import when_imported
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.core.logthread import LogThread
     from jaxtop_agent.core.publisher import Publisher
     from jaxtop_agent.core.settings import Settings
     from jaxtop_agent.profiler.worker import Windows
@@ -47,6 +51,7 @@ class Agent:
         self._call_off: Callable[[], None] = lambda: None
         self._deadline: float | None = None
         self._loader: Worker | None = None
+        self._log: LogThread | None = None
         self._is_over = False
         self.loading = Loading()
         self.progress = Progress()
@@ -54,6 +59,8 @@ class Agent:
 
     def start(self) -> None:
         """Start once JAX has been imported; until then the agent has no thread and no socket."""
+        if "jax" not in sys.modules:
+            debuglog.info("start", "waits until the script imports jax")
         self._call_off = when_imported("jax", self._begin)
 
     def _begin(self) -> None:
@@ -74,6 +81,10 @@ class Agent:
 
     def _load(self) -> None:
         time.sleep(START_RETURNS_WITHIN)  # otherwise `start` would wait for the GIL in its last lines
+        from jaxtop_agent.core.logthread import LogThread  # not on the script's thread
+
+        self._log = LogThread()
+        debuglog.info("agent", f"jaxtop {__version__}, {sys.executable} {sys.argv}, {self._settings}")
         with self.loading.undivided():
             room.require_threads(THREADS)
         self.loading.load()
@@ -82,6 +93,10 @@ class Agent:
 
     def _not_loaded(self, error: BaseException) -> None:
         """Stop the agent after a failure to load it, and report the reason."""
+        if isinstance(error, Stopped):
+            debuglog.info("agent", "stopped before it was loaded")
+        else:
+            debuglog.warning("agent", "this process is not shown", "the agent cannot be loaded", error)
         with suppress(Exception):
             self._take_down("failed")
         if not isinstance(error, Stopped):
@@ -95,8 +110,10 @@ class Agent:
 
     def watch(self, names: dict[str, object]) -> None:
         """Register names for arrays; an error in them must not end a training run."""
-        with suppress(Exception):
+        try:
             self.watched.watch(names)
+        except Exception as error:
+            debuglog.warning("agent", "agent.watch() failed", ", ".join(names), error)
 
     def _assemble(self) -> None:
         from jaxtop import runfiles  # `loading` has imported all of these before
@@ -167,6 +184,7 @@ class Agent:
 
             return BlackBox(board, self._settings.record, self._settings.record_minutes)
         except Exception as error:
+            debuglog.warning("agent", "the black box cannot be created", error=error)
             board.sources["recording"] = reason(error)
             return None
 
@@ -174,6 +192,7 @@ class Agent:
         from jaxtop_agent.core.board import reason
 
         def note(error: BaseException) -> None:
+            debuglog.warning("agent", f"the thread {name!r} ended", error=error)
             board = self._board
             if board is None:
                 return
@@ -191,11 +210,15 @@ class Agent:
         """Return the names of the agent's threads by native id; ZeroMQ's threads are named "network"."""
         server = self._publisher.server if self._publisher else None
         ours = dict.fromkeys(server.own_threads if server else (), "network")
-        ours.update((each.native_id, each.name) for each in self._workers if each.native_id is not None)
+        ours.update((each.native_id, each.name) for each in self._all_workers() if each.native_id is not None)
         return ours
 
+    def _all_workers(self) -> list[Worker]:
+        log = self._log.worker if self._log else None
+        return self._workers if log is None else [*self._workers, log]
+
     def _own_idents(self) -> frozenset[int]:
-        return frozenset(worker.ident for worker in self._workers if worker.ident is not None)
+        return frozenset(worker.ident for worker in self._all_workers() if worker.ident is not None)
 
     def _end(self) -> None:
         """Stop at the script's exit, even if one of its signal handlers raises meanwhile."""
@@ -236,13 +259,29 @@ class Agent:
         self.progress.close()
         if self._hooks is not None:
             self._hooks.uninstall()
+        debuglog.info("agent", "stopped", reason)
+        log, self._log = self._log, None
+        if log is not None:
+            log.stop(PATIENCE if self._deadline is None else self._deadline - time.monotonic())
+
+    def hold(self) -> None:
+        """Before a fork: wait until no import is under way and no thread writes the debug log."""
+        self.loading.hold()
+        LOG.hold()
+
+    def go_on(self) -> None:
+        """After a fork, in the parent."""
+        LOG.go_on()
+        self.loading.go_on()
 
     def forsake(self) -> None:
         """In a forked child, drop the agent: it stays with the parent, and the child keeps no connection."""
         self._call_off()
         self._board = None
         self._workers = []
+        self._log = None
         self.loading.is_stopped = True
+        LOG.forked(f"the agent stays with the process {self._pid}, which has forked this one")
         if self._windows is not None:
             with suppress(Exception):
                 self._windows.forsake()

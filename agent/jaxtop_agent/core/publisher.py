@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop import keys, runfiles, transport, wire
+from jaxtop import debuglog, keys, runfiles, transport, wire
 from jaxtop_agent.core import addresses, costs
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.clock import now_ms
@@ -60,6 +60,8 @@ class Publisher:
         self._sequence: dict[str, int] = {}
         self._state: dict[str, bytes] = {}  # the latest message of each kind that a new viewer needs
         self._oversized = 0
+        self._sources: dict[str, str] = {}  # as in the latest hello
+        self._dropped = self._missed = 0  # as in the debug log
         self._greeting_due: float | None = None
         self._began = time.monotonic()
         self._farewell = "ended"
@@ -93,6 +95,7 @@ class Publisher:
         requests, telemetry = server.bind(host)
         self._board.requests = f"{host}:{requests}"
         self._board.telemetry = f"{host}:{telemetry}"
+        debuglog.info("publisher", "serves", f"requests on {host}:{requests}, telemetry on port {telemetry}")
         self._board.registrar_bell.ring()
 
     def _serve(self, server: transport.Server) -> None:
@@ -124,6 +127,7 @@ class Publisher:
                     self._send(server, self._messages.pulse(self._oversized))
                 if self._black_box is not None and self._black_box.wants_keyframe:
                     self._black_box.take_state(self._state_aside())
+                self._note_dropped(server)
             if self._greeting_due is not None and now >= self._greeting_due:
                 self._greet(server)
 
@@ -136,10 +140,13 @@ class Publisher:
         try:
             self._open(server, wider)
         except Exception as error:  # viewers on this machine are still served
+            debuglog.warning("publisher", f"cannot serve on {wider}", error=error)
             self._board.sources["network"] = reason(error)
 
     def _welcome(self, server: transport.Server, came: bool) -> None:
         before, self._board.viewers = self._board.viewers, server.viewers
+        if before != server.viewers:
+            debuglog.info("publisher", f"{server.viewers} viewers", f"{before} before")
         if came and not before:
             self._board.sampler_bell.ring()
             self._board.windows_bell.ring()
@@ -189,9 +196,28 @@ class Publisher:
         if payload == self._state.get("hello"):
             return
         self._state["hello"] = payload
+        self._note_sources(hello.sources)
         if why_not := runfiles.write(hello):
             self._board.sources["run file"] = f"off: {why_not}"
         self._publish(server, "hello", payload)
+
+    def _note_sources(self, sources: dict[str, str]) -> None:
+        before, self._sources = self._sources, sources
+        for name in sorted(sources.keys() | before.keys()):
+            if (state := sources.get(name)) != before.get(name):
+                debuglog.info("publisher", f"the source {name!r} is {state}", f"{before.get(name)} before")
+
+    def _note_dropped(self, server: transport.Server) -> None:
+        dropped, missed = self._board.outbox.dropped, server.missed
+        if dropped > self._dropped:
+            debuglog.warning(
+                "publisher", "messages waited too long and were dropped", dropped - self._dropped
+            )
+        if missed > self._missed:
+            debuglog.warning(
+                "publisher", "viewers read too slowly and missed messages", missed - self._missed
+            )
+        self._dropped, self._missed = dropped, missed
 
     def _answer_all(self, server: transport.Server, questions: list[transport.Asked]) -> None:
         """Answer, then rest, so that endless requests use only a fixed share of the time."""
@@ -205,6 +231,7 @@ class Publisher:
         try:
             request: wire.Request = wire.decode_as(wire.Request, question.raw)
         except wire.Unreadable as error:
+            debuglog.warning("publisher", "a request cannot be read", error)
             server.reply(question.sender, [wire.encode(wire.Reply("", f"unreadable request: {error}"))])
             return
         reply, messages = self._act(request, question.is_owner)
@@ -236,6 +263,7 @@ class Publisher:
                     told = [("stacks", wire.encode(stacks))]
             case other:
                 error = f"this agent does not know the request {other!r}; is its jaxtop older?"
+        debuglog.debug("publisher", f"the request {request.what!r}", error or "answered")
         return wire.Reply(request.what, error, now_ms()), told
 
     def _command(self, request: wire.Request, is_owner: bool) -> str:
@@ -272,6 +300,7 @@ class Publisher:
             return
         if len(payload) > wire.MAX_TELEMETRY:
             self._oversized += 1
+            debuglog.warning("publisher", f"dropped a message {kind!r}", f"{len(payload)} bytes are too many")
         else:
             server.publish(wire.pack(kind, self._header(kind, advance=True), payload))
 

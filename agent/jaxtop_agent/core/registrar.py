@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from jaxtop import debuglog
 from jaxtop.wire import Peer, Roster
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.board import Board, reason
@@ -48,6 +49,7 @@ class Registrar:
                 with suppress(Exception):  # an unknown offset counts as 0
                     self._clock.refresh(board)
             except Exception as error:
+                debuglog.warning("registrar", "the roster cannot be exchanged", error=error)
                 board.sources["roster"] = reason(error)
             asked = wait(board.registrar_bell, LONGEST_PAUSE if complete else pause)
             pause = FIRST_PAUSE if asked else min(pause * 2, LONGEST_PAUSE)

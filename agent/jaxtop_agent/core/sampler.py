@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from jaxtop import wire
+from jaxtop import debuglog, wire
 from jaxtop_agent import collectors, jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import Board, reason
@@ -83,8 +82,10 @@ class Sampler:
 
     def _tick(self, watched: bool) -> None:
         for chore in self._chores:
-            with suppress(Exception):  # an error at the launch hook's slot must not stop the rest
+            try:
                 chore()
+            except Exception as error:  # an error at the launch hook's slot must not stop the rest
+                debuglog.warning("sampler", f"{getattr(chore, '__qualname__', chore)} failed", error=error)
         client = self._client()
         topology = self._board.topology
         for turn in self._turns:
@@ -110,6 +111,7 @@ class Sampler:
         try:
             return jaxprivate.default_client()
         except Exception as error:  # JAX may keep its backends elsewhere; figures of the machine still work
+            debuglog.warning("sampler", "the backends cannot be found", error=error)
             self._board.sources["devices"] = reason(error)
             return None
 
@@ -125,6 +127,8 @@ class Sampler:
             turn.strikes = 0
         except Exception as error:
             turn.strikes += 1
+            attempt = f"{turn.strikes} of {STRIKES} times in a row"
+            debuglog.warning("sampler", f"the collector {turn.collector.name!r} failed", attempt, error)
             if turn.is_off:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
+from jaxtop import debuglog, wire
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.clock import now_ms
@@ -102,6 +102,7 @@ class Hardware:
 
     def _fail(self, error: Exception) -> float:
         """Retry after the usual interval; after several failures close the reader and reopen it later."""
+        debuglog.warning("hardware", "the driver cannot be read", error=error)
         self._board.hardware = NOTHING
         self._strikes += 1
         if self._strikes < STRIKES and self._reader is not None:
