@@ -1,8 +1,8 @@
 """The debug log of jaxtop itself: the file that JAXTOP_DEBUG names, and the standard logger `jaxtop`.
 
-This module never imports `logging`, and never calls `logging.getLogger`: a script that has not set up the logger
-`jaxtop` gets no line of ours, whatever handlers its root logger has. Lines are written by whoever adds them. The
-agent changes that: in a training process a thread of its own writes them.
+This module neither imports `logging` nor calls `logging.getLogger`: a script that has not set up the logger
+`jaxtop` gets no line of ours, whatever handlers its root logger has. By default, the thread that adds a line
+writes it. In a training process the agent has a thread for that.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -51,10 +52,13 @@ class _Count:
 
 
 class DebugLog:
-    """Lines for the file and for the logger. No method raises, and nothing is kept of an exception but its text."""
+    """Lines for the file and for the logger. No method raises; of an exception only the text is stored."""
 
     def __init__(self, path: str | None) -> None:
-        self._path = os.path.abspath(path) if path else None
+        self._path = Path(path) if path else None
+        if self._path is not None:
+            with suppress(OSError):  # the working directory does not exist
+                self._path = self._path.absolute()  # the script may change its working directory
         self._waiting: deque[_Line] = deque(maxlen=MOST_WAITING)
         self._counts: dict[tuple[str, str], _Count] = {}
         self._bytes = 0
@@ -67,7 +71,7 @@ class DebugLog:
     def add(
         self, level: int, part: str, text: str, detail: object = "", error: BaseException | None = None
     ) -> None:
-        """Add a line, with the traceback of `error`; repetitions of `text` are limited, whatever the detail."""
+        """Add a line, with the traceback of `error`; repetitions of `text` with any detail are limited."""
         with suppress(Exception):
             if self._path is None and _logger(level) is None:
                 return
@@ -121,9 +125,10 @@ class DebugLog:
         # One write per batch: lines of several processes do not mix.
         text = "".join(map(_formatted, lines)).encode(errors="backslashreplace")
         self._bytes += len(text)
+        if self._bytes > MOST_BYTES:
+            self._give_up(self._path, f"this process has written {MOST_BYTES >> 20} MB")
+            return
         try:
-            if self._bytes > MOST_BYTES:
-                raise OSError(None, f"this process has written {MOST_BYTES >> 20} MB")
             from jaxtop import private  # only where there is a file
 
             # Not left open: a script may close all descriptors, and the number may then be another file's.
@@ -132,11 +137,13 @@ class DebugLog:
                 os.write(fd, text)
             finally:
                 os.close(fd)
-        except Exception as error:
-            path, self._path = self._path, None
-            why = getattr(error, "strerror", None) or error
-            with suppress(OSError):
-                os.write(STANDARD_ERROR, f"jaxtop: {VARIABLE}={path} cannot be written: {why}\n".encode())
+        except OSError as error:
+            self._give_up(self._path, error.strerror or str(error))
+
+    def _give_up(self, path: Path, why: str) -> None:
+        self._path = None
+        with suppress(OSError):
+            os.write(STANDARD_ERROR, f"jaxtop: {VARIABLE}={path} cannot be written: {why}\n".encode())
 
     def hold(self) -> None:
         """Before a fork, on the thread that forks: wait until no thread writes."""
@@ -194,8 +201,8 @@ def _to_logger(line: _Line) -> None:
     if logger is None:
         return
     logging: Any = sys.modules["logging"]
-    # Not through the constructor: it asks for the current `threading.Thread`, and a thread that has none would
-    # be listed by `threading.enumerate()` from then on.
+    # Not through the constructor: it asks for the current `threading.Thread`, and a thread that has none is
+    # listed by `threading.enumerate()` from then on.
     record = logging.LogRecord.__new__(logging.LogRecord)
     record.__dict__.update(
         name=LOGGER,

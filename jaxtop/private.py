@@ -41,15 +41,18 @@ def append(path: Path | str) -> int:
             raise
         raise Foreign(errno.ELOOP, "it is a link", str(path)) from None
     try:
-        found = os.fstat(fd)
-        # A second name of the file may be one that another user gave it.
-        if found.st_uid != os.getuid() or not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            raise Foreign(errno.EACCES, "it is no file of yours", str(path))
+        _check_file(path, os.fstat(fd))
         os.fchmod(fd, FILE)
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def _check_file(path: Path | str, found: os.stat_result) -> None:
+    # A second name of the file may be one that another user gave it.
+    if found.st_uid != os.getuid() or not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        raise Foreign(errno.EACCES, "it is no file of yours", str(path))
 
 
 def make(folder: Path) -> None:

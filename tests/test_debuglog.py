@@ -1,10 +1,11 @@
-"""The debug log: what the agent did and why, in a file and by the logger `jaxtop`, and silence unless asked for."""
+"""The debug log, in a file and by the logger `jaxtop`: what the agent did and why, and nothing unasked."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
+import weakref
 from subprocess import PIPE
 
 import pytest
@@ -40,14 +41,17 @@ class TestFile:
         class Held:
             pass
 
-        def fail(held):
+        def fail(_):
             raise ValueError("on\ntwo lines")
 
         held = Held()
+        reference = weakref.ref(held)
         try:
             fail(held)
         except ValueError as error:
             log.add(debuglog.WARNING, "sampler", "failed", error=error)
+        del held
+        assert reference() is None
         lines = written(tmp_path).splitlines()
         assert [LINE.match(line)[1] for line in lines] == [str(os.getpid())] * len(lines)
         assert "raise ValueError" in written(tmp_path) and lines[-1].endswith("| two lines")
@@ -147,7 +151,19 @@ def arrays_are_off(attached):
 
 
 FAILED = "sampler warning: the collector 'arrays' failed: 3 of 3 times in a row"
-OFF = "the source 'arrays' is off: Missing: jax._src.array is not imported: on before"
+OFF = "the source 'arrays' is off: Missing: jax._src.array is not imported: before: on"
+
+
+LIMIT = """
+    import _thread
+    real, started = _thread.start_new_thread, []
+    def start_new_thread(target, *args):
+        if {condition}:
+            raise RuntimeError("can't start new thread")
+        started.append(target)
+        return real(target, *args)
+    _thread.start_new_thread = start_new_thread
+    """
 
 
 @pytest.mark.jax
@@ -155,15 +171,15 @@ class TestAgent:
     def test_a_collector_that_fails_is_in_the_file_with_its_traceback(self, tmp_path):
         with training(tmp_path, JAXTOP_DEBUG="debug.log") as (process,):
             assert process.stdout.readline() == "ready\n"
-            with viewer():
-                eventually(lambda: FAILED in written(tmp_path) and OFF in written(tmp_path))
+            with viewer() as attached:
+                attached.until(lambda: FAILED in written(tmp_path) and OFF in written(tmp_path))
             assert end(process, tmp_path) == ""
         lines = written(tmp_path).splitlines()
         assert {LINE.match(line)[1] for line in lines} == {str(process.pid)}
         assert any("in array_type" in line for line in lines)
         assert any(line.endswith("jaxprivate.Missing: jax._src.array is not imported") for line in lines)
         assert any("start info: waits until the script imports jax" in line for line in lines)
-        assert any("publisher info: 1 viewers: 0 before" in line for line in lines)
+        assert any("publisher info: viewers: 1: before: 0" in line for line in lines)
         assert lines[-1].endswith("agent info: stopped: ended")
         assert stat.S_IMODE((tmp_path / "debug.log").stat().st_mode) == 0o600
 
@@ -197,26 +213,14 @@ class TestAgent:
     @pytest.mark.newest
     @pytest.mark.parametrize("how", ["threads", "loader", "off", "invalid", "twice", "spawned"])
     def test_why_start_did_nothing_is_in_the_file(self, tmp_path, how):
-        variables = {"JAXTOP_DEBUG": "debug.log"}
-        limit = """
-    import _thread, threading
-    real = _thread.start_new_thread
-    def start_new_thread(target, *args):
-        if {condition}:
-            raise RuntimeError("can't start new thread")
-        return real(target, *args)
-    _thread.start_new_thread = start_new_thread
-    """
-        prepare, start, text = "pass", START_HOT, ""
+        variables, prepare, start = {"JAXTOP_DEBUG": "debug.log"}, "pass", START_HOT
         match how:
             case "threads":
-                prepare = limit.replace(
-                    "{condition}",
-                    "getattr(target, '__self__', None) is None or started.append(1) or len(started) > 1",
-                ).replace("real =", "started = []; real =")
+                # Only the agent's first thread starts.
+                prepare = LIMIT.replace("{condition}", "getattr(target, '__self__', None) is None or started")
                 text = "jaxtop.room.NoRoom: 0 threads are left, 16 are needed"
             case "loader":
-                prepare = limit.replace("{condition}", "True")
+                prepare = LIMIT.replace("{condition}", "True")
                 text = "RuntimeError: can't start new thread"
             case "off":
                 variables["JAXTOP"] = "0"
@@ -231,8 +235,9 @@ class TestAgent:
                 prepare = "import multiprocessing"
                 start = (
                     START
-                    + "; multiprocessing.get_context('spawn').Process(target=print).start() if __name__ == '__main__' else sys.exit()"
+                    + "; sys.exit() if __name__ == '__mp_main__' else SPAWN.Process(target=print).start()"
                 )
+                start = start.replace("SPAWN", "multiprocessing.get_context('spawn')")
                 text = "agent.start() did nothing: this is a worker that multiprocessing has spawned"
         with training(tmp_path, prepare.strip(), start, **variables) as (process,):
             assert process.stdout.readline() == "ready\n"
@@ -264,8 +269,8 @@ class TestAgent:
             [PYTHON, "-W", "ignore", path], stdout=PIPE, stderr=PIPE, cwd=tmp_path, env=variables
         ) as (process,):
             assert process.stdout.readline() == "ready\n"
-            with viewer():
-                eventually(
+            with viewer() as attached:
+                attached.until(
                     lambda: written(tmp_path).count("child logs") > 20 and "arrays" in written(tmp_path)
                 )
             assert end(process, tmp_path) == ""
@@ -282,17 +287,16 @@ class TestAgent:
 
     @pytest.mark.newest
     def test_messages_that_are_dropped_are_in_the_file(self, tmp_path):
-        prepare = "import jaxtop.wire as w; w.MAX_TELEMETRY = 10; import jaxtop_agent.core.board as b; b.Outbox.__init__.__defaults__ = (0,)"
+        prepare = (
+            "import jaxtop.wire as w; w.MAX_TELEMETRY = 10; "
+            "import jaxtop_agent.core.board as b; b.Outbox.__init__.__defaults__ = (0,)"
+        )
         with training(tmp_path, prepare, JAXTOP_DEBUG="debug.log") as (process,):
             assert process.stdout.readline() == "ready\n"
             with viewer() as attached:
-
-                def dropped():
-                    attached.look(0.1)
-                    return re.search(r"dropped a message 'hello': \d+ bytes are too many", written(tmp_path))
-
-                eventually(dropped)
-                eventually(lambda: "messages waited too long and were dropped: " in written(tmp_path))
+                large = re.compile(r"dropped a message 'hello': \d+ bytes are too many")
+                attached.until(lambda: large.search(written(tmp_path)))
+                attached.until(lambda: "messages waited too long and were dropped: " in written(tmp_path))
             assert end(process, tmp_path) == ""
 
 

@@ -131,17 +131,18 @@ class TestLaunches:
                 names = hook.names()
                 return [names[each.function] for each in hook.since(0)].count(name)
 
-            first, second = jax.jit(lambda x: x + 1), jax.jit(lambda x: x * 2)
-            first.__wrapped__.__name__ = "first"
-            x = first(np.ones(3))
-            print(hook.last()[1], hook.totals()["<lambda>"], seen("<lambda>"))
+            @jax.jit
+            def step(x):
+                return x + 1
+
+            x = step(np.ones(3))
+            print(hook.last()[1], hook.totals()["step"], seen("step"))
             for _ in range(4):
-                x = first(x)
-            second(x)
-            print(hook.totals()["<lambda>"], seen("<lambda>"))
+                x = step(x)
+            print(hook.totals()["step"], seen("step"))
         """
         done = run(PYTHON, script(tmp_path, text))
-        assert done.stdout == "?", done.stderr
+        assert done.stdout == "step 1 0\n5 4\n", done.stderr
 
     def test_a_source_that_sees_nothing_while_programs_run_says_so(self, tmp_path):
         text = """

@@ -24,12 +24,14 @@ def here(process: int, hostname: str, boot: str) -> Here:
 class TestMachinesWithoutBootIds:
     """Not every system has them; the names of the hosts tell the machines apart then."""
 
-    everyone = [here(0, "a", ""), here(1, "b", ""), here(2, "a", "")]
+    everyone = (here(0, "a", ""), here(1, "b", ""), here(2, "a", ""))
 
     def test_processes_of_different_machines_measure_at_the_same_time(self):
         assert planning.turns_of(self.everyone) == (0, 0, 1)
 
     def test_processes_share_the_memory_of_their_own_machine_only(self):
         assert planning._array(self.everyone, is_cpu=True) == planning._array(self.everyone[::2], is_cpu=True)
-        assert planning._array(self.everyone[:2], is_cpu=True) == planning._array(self.everyone[:1], is_cpu=True)
+        assert planning._array(self.everyone[:2], is_cpu=True) == planning._array(
+            self.everyone[:1], is_cpu=True
+        )
         assert planning._array(self.everyone, is_cpu=True) < planning._array(self.everyone[:1], is_cpu=True)

@@ -397,11 +397,15 @@ def test_ipv6_works_as_well(owner, viewers):
     agent.server.close()
 
 
-@pytest.mark.parametrize(("size", "stays"), [(audience.MAX_SENT, True), (audience.MAX_SENT + 1, False)])
+@pytest.mark.parametrize(("size", "stays"), [(audience.MAX_SENT // 2, True), (audience.MAX_SENT + 1, False)])
 def test_a_viewer_that_sends_too_much_at_once_is_disconnected(agent, owner, context, size, stays):
     other = context.socket(zmq.DEALER)
     other.linger, other.reconnect_ivl = 0, -1
-    other.curve_publickey, other.curve_secretkey, other.curve_serverkey = owner.public, owner.secret, owner.public
+    other.curve_publickey, other.curve_secretkey, other.curve_serverkey = (
+        owner.public,
+        owner.secret,
+        owner.public,
+    )
     monitor = other.get_monitor_socket(zmq.EVENT_DISCONNECTED)
     other.connect(f"tcp://{agent.telemetry}")
     other.send(b"")
@@ -410,3 +414,6 @@ def test_a_viewer_that_sends_too_much_at_once_is_disconnected(agent, owner, cont
     other.send(b"")
     agent.until(lambda: monitor.poll(0) or (stays and agent.turn_for(0.5) is None))
     assert bool(monitor.poll(0)) != stays
+    other.disable_monitor()
+    monitor.close()
+    other.close()

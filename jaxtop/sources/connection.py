@@ -76,7 +76,9 @@ class Connection:
             self._settle()
         if self.state in (state, "dead") or (self._is_over and state == "unreachable"):
             return None
-        debuglog.info("connection", f"{self.endpoint} is {state}", f"{self.state or 'new'} before")
+        debuglog.info(
+            "connection", f"{self.endpoint} is {state}", f"before: {self.state}" if self.state else ""
+        )
         self.state = state
         return state
 

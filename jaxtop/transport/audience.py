@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 # Each viewer costs a connection and at most `server.QUEUE` messages. This many are enough for a team.
 MOST_VIEWERS = 64
-# The largest part of a message that is accepted: a viewer sends one empty message. ZeroMQ disconnects a peer that
-# sends more at once.
+# A viewer sends one empty message. ZeroMQ disconnects a peer that sends a message with a larger part.
 MAX_SENT = 4096
 AT_ONCE = 64
 REST_S = 0.05

@@ -89,15 +89,15 @@ class ArrayCensus:
     def forget(self, board: Board) -> None:
         if board.memory_source == "arrays":
             board.devices, board.memory_source = wire.DeviceSample(), None
-        if self._client is not None:
+        board.arrays = board.counted_ms = None
+        client, self._client = self._client, None
+        if client is not None:
             self._census.drop([])
             self._walk.forget()
-        board.arrays = board.counted_ms = self._client = None
 
     def _begin(self, client: Any) -> None:
         """Start with a new client, after its backends were created."""
         devices = jaxprivate.local_devices(client)
-        self._client = client
         self._waits_left = MOST_WAITS
         self._local_ids = tuple(device.id for device in devices)
         self._default_memory = jaxprivate.default_memory(devices[0])
@@ -110,6 +110,7 @@ class ArrayCensus:
             lambda: self._slices.is_over,
             self._rest,
         )
+        self._client = client  # last: what fails above is tried again
 
     def _rest(self) -> None:
         self._slices.rest()

@@ -56,8 +56,8 @@ class Launches:
         self.is_blind = False
         # Floats instead of pairs: pairs would make Python's garbage collector run more often.
         self._recent: deque[float] = deque(maxlen=REMEMBERED)
-        # The functions that were launched outside the fast path. The first such launch of each is marked: it is
-        # no step, because others compile around it.
+        # The functions that were launched outside the fast path. The first such launch of each is marked: it
+        # is no step, because others compile around it.
         self._slow_numbers: set[int] = set()
         self._began = monotonic()
         self._slot = jaxprivate.LaunchHook()

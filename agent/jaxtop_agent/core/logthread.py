@@ -15,7 +15,7 @@ IDLE_S = 3600.0
 
 
 class LogThread:
-    """Writes what the other threads add, so that none of them waits for a disk or for a handler of the script."""
+    """Writes the lines of the other threads, so that these wait for no disk and no handler of the script."""
 
     def __init__(self) -> None:
         self._bell: Wake | None = None

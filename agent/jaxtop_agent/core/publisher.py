@@ -146,7 +146,7 @@ class Publisher:
     def _welcome(self, server: transport.Server, came: bool) -> None:
         before, self._board.viewers = self._board.viewers, server.viewers
         if before != server.viewers:
-            debuglog.info("publisher", f"{server.viewers} viewers", f"{before} before")
+            debuglog.info("publisher", f"viewers: {server.viewers}", f"before: {before}")
         if came and not before:
             self._board.sampler_bell.ring()
             self._board.windows_bell.ring()
@@ -205,7 +205,8 @@ class Publisher:
         before, self._sources = self._sources, sources
         for name in sorted(sources.keys() | before.keys()):
             if (state := sources.get(name)) != before.get(name):
-                debuglog.info("publisher", f"the source {name!r} is {state}", f"{before.get(name)} before")
+                detail = f"before: {before[name]}" if name in before else ""
+                debuglog.info("publisher", f"the source {name!r} is {state}", detail)
 
     def _note_dropped(self, server: transport.Server) -> None:
         dropped, missed = self._board.outbox.dropped, server.missed

@@ -137,7 +137,10 @@ class Sampler:
 
     def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
         why = reason(error)
-        collector.forget(self._board)
+        try:
+            collector.forget(self._board)
+        except Exception as other:  # the other collectors go on
+            debuglog.warning("sampler", f"the collector {collector.name!r} cannot be reset", error=other)
         self._board.sources[collector.name] = why
         text = f"{collector.name} is {why}"
         self._board.tell(wire.Event(now_ms(), "warning", "source", text))
