@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export import FORMATS
-from jaxtop.model import Cluster, State, arrays, hosts, launch_rate, meshes, runs
+from jaxtop.model import EMPTY_HOST, Cluster, State, arrays, hosts, launch_rate, meshes, runs
 from jaxtop.model import state_of as state
 from tests.stories import MESH, ROSTER, census, cluster_of, hello, link, peer, pulse, running, tell
 from tests.test_wire import ARRAYS, MESSAGES, mutated, parts
@@ -83,7 +83,7 @@ def test_runs_stand_side_by_side():
     cluster = cluster_of(*running(0, 1, run="r2"), *running(0, run="r1"))
     for agent in cluster.hosts:
         tell(cluster, (10, agent, replace(ARRAYS, meshes=(MESH,))))
-    assert [(run.id, run.name, len(run.hosts)) for run in runs(cluster)] == [
+    assert [(run.id, run.name, len(run.hosts)) for run in runs(cluster, 30)] == [
         ("r1", "train", 1),
         ("r2", "train", 2),
     ]
@@ -106,9 +106,9 @@ def test_a_run_without_an_id_yet_is_a_run_of_its_own():
         (10, "a", hello(None, None, agent="a", process_count=1)),
         (10, "b", hello(None, None, agent="b", process_count=1)),
     )
-    assert [(run.id, run.process_count) for run in runs(cluster)] == [("a", 1), ("b", 1)]
+    assert [(run.id, run.process_count) for run in runs(cluster, 30)] == [("a", 1), ("b", 1)]
     tell(cluster, (11, "a", hello(0, agent="a")), (11, "b", hello(1, agent="b")))
-    assert [(run.id, [view.host.agent for view in run.hosts]) for run in runs(cluster)] == [
+    assert [(run.id, [view.host.agent for view in run.hosts]) for run in runs(cluster, 30)] == [
         ("r1", ["a", "b"])
     ]
 
@@ -118,14 +118,14 @@ def test_a_process_that_was_started_again_is_its_second_incarnation(late):
     old = [(10, "old", hello(1, agent="old", started_ms=1000)), (11, "old", link("closed"))]
     new = [(20, "new", hello(1, agent="new", started_ms=2000)), (20, "new", pulse())]
     cluster = cluster_of(*running(0), *(new + old if late else old + new))
-    (run,) = runs(cluster)
+    (run,) = runs(cluster, 30)
     assert [(view.host.agent, view.incarnation) for view in run.hosts] == [("r1-0", 1), ("new", 2)]
     assert state(run.hosts[1].host, 20) == State.LIVE
 
 
 def test_a_host_that_comes_late_is_listed_from_the_moment_the_roster_names_it():
     cluster = cluster_of(*running(0))
-    assert [run.process_count for run in runs(cluster)] == [2]  # one is known to be missing
+    assert [run.process_count for run in runs(cluster, 30)] == [2]  # one is known to be missing
     tell(cluster, (20, "r1-0", ROSTER))
     (late,) = [host for host in hosts(cluster) if host.process_index == 1]
     assert (late.hostname, late.pid, late.run_name) == ("node1", 77, "train")
@@ -142,23 +142,23 @@ def coming(agent: str, **more) -> list[tuple[float, str, wire.Message]]:
 
 def test_hosts_that_do_not_know_their_run_yet_are_one_run_if_they_have_one_name():
     cluster = cluster_of(*coming("a"), *coming("b"), *coming("c", name="other"))
-    assert [(run.name, len(run.hosts)) for run in runs(cluster)] == [("other", 1), ("train", 2)]
+    assert [(run.name, len(run.hosts)) for run in runs(cluster, 30)] == [("other", 1), ("train", 2)]
 
 
 def test_a_host_that_does_not_know_its_run_yet_counts_with_the_run_that_lacks_it():
     cluster = cluster_of(*running(0), *coming("b"))
-    assert [(run.id, len(run.hosts)) for run in runs(cluster)] == [("r1", 2)]
+    assert [(run.id, len(run.hosts)) for run in runs(cluster, 30)] == [("r1", 2)]
     tell(cluster, (11, "b", hello(1, agent="b")))
-    assert [(run.id, len(run.hosts)) for run in runs(cluster)] == [("r1", 2)]
+    assert [(run.id, len(run.hosts)) for run in runs(cluster, 30)] == [("r1", 2)]
     tell(cluster, *coming("c"))  # nobody is missing there: it belongs elsewhere
-    assert [len(run.hosts) for run in runs(cluster)] == [1, 2]
+    assert [len(run.hosts) for run in runs(cluster, 30)] == [1, 2]
 
 
 def test_two_hosts_with_one_index_are_two_runs_also_before_they_know_them():
     cluster = cluster_of(*coming("a"), *coming("b"))
     for agent in "ab":
         tell(cluster, (11, agent, hello(0, None, agent=agent)))
-    assert [len(run.hosts) for run in runs(cluster)] == [1, 1]
+    assert [len(run.hosts) for run in runs(cluster, 30)] == [1, 1]
 
 
 def test_what_a_host_says_of_itself_goes_before_what_the_roster_says():
@@ -185,16 +185,16 @@ def test_counters_that_did_not_move_keep_their_value():
     cluster = cluster_of(*running(0), (11, "r1-0", pulse(launches={"step": 5, "eval": 1})))
     tell(cluster, (12, "r1-0", pulse(launches={"step": 9})), (13, "r1-0", pulse()))
     assert dict(cluster.hosts["r1-0"].launches) == {"step": 9, "eval": 1}
-    assert launch_rate(cluster, "r1-0") == 2  # 4 launches between the pulses at 11 and at 13
-    assert launch_rate(cluster, "nobody") is None
+    assert launch_rate(cluster, cluster.hosts["r1-0"]) == 2  # 4 launches between the pulses at 11 and at 13
+    assert launch_rate(cluster, EMPTY_HOST) is None
 
 
 def test_what_was_launched_before_a_viewer_came_makes_no_burst_of_launches():
     """The first pulse may list few of the counters, and the next one all of them, hours old."""
     cluster = cluster_of(*running(0), (11, "r1-0", pulse()), (12, "r1-0", pulse(launches={"step": 90_000})))
-    assert launch_rate(cluster, "r1-0") is None  # not 0: nobody counted yet
+    assert launch_rate(cluster, cluster.hosts["r1-0"]) is None  # not 0: nobody counted yet
     tell(cluster, (13, "r1-0", pulse(launches={"step": 90_003})))
-    assert launch_rate(cluster, "r1-0") == 3
+    assert launch_rate(cluster, cluster.hosts["r1-0"]) == 3
 
 
 @pytest.mark.parametrize(("interval", "rate"), [(0.1, 4.9 / 0.99), (1, 10), (30, 10)])
@@ -203,7 +203,7 @@ def test_launches_a_second_are_of_the_last_seconds_however_often_a_host_tells(in
     for i in range(100):  # nothing at first, then ten a second
         count = 0 if i < 50 else round((i - 50) * 10 * interval)
         tell(cluster, (20 + i * interval, "r1-0", pulse(launches={"step": count})))
-    assert launch_rate(cluster, "r1-0") == pytest.approx(rate)
+    assert launch_rate(cluster, cluster.hosts["r1-0"]) == pytest.approx(rate)
 
 
 def test_steps_per_second_are_those_of_the_last_seconds():

@@ -45,7 +45,7 @@ def known_of(cluster: Cluster) -> list[int]:
 def test_a_process_that_was_started_three_hundred_times_is_kept_once_and_counted():
     cluster = restarted(300, of_one_run=True)
     assert max(known_of(cluster)) <= 3
-    (run,) = runs(cluster)
+    (run,) = runs(cluster, 0)
     assert [view.incarnation for view in run.hosts] == [300, 1]
     assert cluster.dropped.count in (298, 299)
     assert len(cluster.events) > 298  # what happened is told all the same
@@ -109,8 +109,8 @@ def test_a_keyframe_keeps_what_was_dropped(of_one_run):
         again.feed(wire.Frame(at, agent, wire.kind_of(message), 1, wire.encode(message)))
     assert again.dropped == cluster.dropped
     assert again.hosts.keys() == cluster.hosts.keys()
-    assert [(view.host.agent, view.incarnation) for run in runs(again) for view in run.hosts] == [
-        (view.host.agent, view.incarnation) for run in runs(cluster) for view in run.hosts
+    assert [(view.host.agent, view.incarnation) for run in runs(again, now) for view in run.hosts] == [
+        (view.host.agent, view.incarnation) for run in runs(cluster, now) for view in run.hosts
     ]
 
 
@@ -122,7 +122,7 @@ def test_a_keyframe_of_an_older_recording_is_read_with_its_restarts():
         again.feed(wire.Frame(at, agent, wire.kind_of(message), 1, wire.encode(message)))
     tell(again, (200, "a1", pulse(at_ms=200_000)))
     again.feed(wire.Frame(200, "", "past_events", 1, wire.encode(wire.PastEvents())))
-    assert [view.incarnation for run in runs(again) for view in run.hosts] == [2]
+    assert [view.incarnation for run in runs(again, 200) for view in run.hosts] == [2]
 
 
 def test_the_app_says_how_many_were_dropped():

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.export.json import to_document
 from jaxtop.model import State, arrays, devices, launch_rate, memory_history, meshes
-from jaxtop.model.liveness import BY_SEVERITY
+from jaxtop.model.liveness import BY_SEVERITY, worst
 from jaxtop.tui.columns.hosts import state_column
-from jaxtop.tui.draw.cells import worst
 from tests.stories import census, cluster_of, hello, link, pulse, running, tell
 
 
@@ -166,6 +165,6 @@ def test_all_places_rank_states_alike():
 def test_where_launches_are_not_seen_their_rate_is_unknown_and_not_zero():
     said = {"launches": "off: this process computes, but none of its launches is seen"}
     cluster = cluster_of(*running(0), *((at, "r1-0", pulse(launches={"step": 7})) for at in (11, 12)))
-    assert launch_rate(cluster, "r1-0") == 0
+    assert launch_rate(cluster, cluster.hosts["r1-0"]) == 0
     tell(cluster, (13, "r1-0", hello(0, sources=said)))
-    assert launch_rate(cluster, "r1-0") is None
+    assert launch_rate(cluster, cluster.hosts["r1-0"]) is None

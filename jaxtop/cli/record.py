@@ -15,7 +15,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, duration, legible, length, size
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, hosts, runs, state_of
-from jaxtop.model.liveness import OVER, was_never_reached
+from jaxtop.model.liveness import was_never_reached
 from jaxtop.recording import Limits, RecordingWriter, plain
 from jaxtop.sources import SessionRecorder
 
@@ -105,7 +105,7 @@ class Recording:
 
     def _is_over(self, now: float) -> bool:
         found = hosts(self._cluster)
-        are_over = all(state_of(host, now) in OVER or was_never_reached(host) for host in found)
+        are_over = all(state_of(host, now).is_over or was_never_reached(host) for host in found)
         return bool(found) and not self._cluster.unmet and are_over
 
     def _has_met_somebody(self) -> bool:
@@ -129,7 +129,7 @@ class Recording:
         return 0
 
     def _what(self) -> str:
-        expected = sum(max(run.process_count or 0, len(run.hosts)) for run in runs(self._cluster))
+        expected = sum(max(run.process_count or 0, len(run.hosts)) for run in runs(self._cluster, steady()))
         met = sum(host.hello is not None for host in hosts(self._cluster))
         return f"{met} of {expected} hosts, {length(time.monotonic() - self._begun)}"
 
@@ -145,7 +145,7 @@ def _names(tape: RecordingWriter) -> str:
 
 def default_name(cluster: Cluster) -> str:
     """Return a file name with the run and the time."""
-    named = next((run.name or run.id for run in runs(cluster)), "") or "run"
+    named = next((run.name or run.id for run in runs(cluster, steady())), "") or "run"
     return f"{plain(named)}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
 
 

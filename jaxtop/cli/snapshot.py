@@ -123,7 +123,7 @@ def _way_out(host: Host) -> str:
 
 def _lacking(cluster: Cluster) -> list[Run]:
     """Return the runs with missing processes, whose agents are late or were never started."""
-    return [run for run in runs(cluster) if len(run.hosts) < (run.process_count or 0)]
+    return [run for run in runs(cluster, steady()) if len(run.hosts) < (run.process_count or 0)]
 
 
 def _have_all_spoken(cluster: Cluster) -> bool:

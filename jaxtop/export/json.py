@@ -17,16 +17,13 @@ from jaxtop.model import (
     memory,
     meshes,
     pace_of,
-    present,
     programs,
     runs,
     scaled,
-    state_of,
     step_of,
     steps_of,
 )
 from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
-from jaxtop.model.liveness import PAST, State, is_over, pulse_of
 from jaxtop.model.stalls.lulls import running_of
 
 if TYPE_CHECKING:
@@ -45,16 +42,17 @@ def to_json(cluster: Cluster, now: float) -> str:
 
 def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     """Return the document as plain values."""
-    all_runs = runs(cluster)
+    all_runs = runs(cluster, now)
     all_meshes = meshes(cluster)
     all_collectives = collectives(cluster)
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     late = {each.agent: each for each in lateness_of_hosts(cluster)}
     waited = waits(cluster)
     by_agent: dict[str, list[MemoryView]] = {}
-    past = {run.id for run in all_runs if all(is_over(view.host) for view in run.hosts)}
-    as_they_are = [present(device, is_past=device.run in past) for device in devices(cluster, now)]
-    for view in memory(cluster, as_they_are):
+    # Of a run that is over, the memory that its devices held at last stays, as its arrays do.
+    past = {run.id for run in all_runs if run.is_over}
+    shown = [device.last if device.run in past else device for device in devices(cluster, now)]
+    for view in memory(cluster, shown):
         by_agent.setdefault(view.device.agent, []).append(view)
     return {
         "schema": SCHEMA,
@@ -110,17 +108,16 @@ def _host(
     now: float,
     waited: Mapping[tuple[str, int], int],
 ) -> dict[str, Any]:
-    host = view.host
-    # An exited process keeps its counts and names; a silent one also keeps what it holds.
-    over, state = is_over(host), state_of(host, now)
-    hello, pulse = host.hello, pulse_of(host, state)
+    # An exited process keeps its counts and names.
+    host, last = view.now, view.last
+    hello, pulse = host.hello, host.pulse
     return {
         "run": run.id,
         "process_index": host.process_index,
         "incarnation": view.incarnation,
         "hostname": host.hostname,
         "pid": host.pid,
-        "state": str(state),
+        "state": str(view.state),
         "age_s": None if host.heard_at is None else round(max(0.0, now - host.heard_at), 3),
         "sampled_age_s": None if not pulse.sampled_ms else (pulse.at_ms - pulse.sampled_ms) / 1000,
         "counted_age_s": None if not pulse.counted_ms else (pulse.at_ms - pulse.counted_ms) / 1000,
@@ -134,47 +131,47 @@ def _host(
             **of_machine(pulse),
         },
         "busy_threads": busy_threads(pulse),
-        "launches": dict(host.launches),
+        "launches": dict(last.launches),
         "compiling": [
             {"function": each.function, "for_s": (pulse.at_ms - each.since_ms) / 1000}
             for each in pulse.compiling
         ],
-        "running": _running(host, state),
-        "step": _step(host, state),
+        "running": _running(host),
+        "step": _step(view),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),
-            "dropped": None if host.pulse_at is None else host.pulse.cost.dropped,
-            "viewers": None if host.pulse_at is None or over else pulse.cost.viewers,
+            "dropped": None if last.pulse_at is None else last.pulse.cost.dropped,
+            "viewers": None if last.pulse_at is None or view.state.is_over else pulse.cost.viewers,
         },
         "devices": [
             {
                 **_device(view),
                 "uuid": hello.devices[view.device.position].uuid if hello else None,
-                "wait_us": None if over else waited.get((run.id, view.device.id)),
+                "wait_us": None if view.device.state.is_over else waited.get((run.id, view.device.id)),
             }
             for view in own_devices
         ],
     }
 
 
-def _running(host: Host, state: State) -> dict[str, Any] | None:
+def _running(host: Host) -> dict[str, Any] | None:
     """Return the launch that has run for so long that nothing else happens."""
-    running = None if state in PAST else running_of(host)
+    running = running_of(host)
     return None if running is None else {"function": running.function, "for_s": running.seconds}
 
 
-def _step(host: Host, state: State) -> dict[str, Any] | None:
+def _step(view: HostView) -> dict[str, Any] | None:
     """Return what the script reported and the step that was found; None where there is neither."""
-    told, rhythm = host.pulse.step, host.pulse.rhythm
-    step = None if state in PAST else step_of(host)
+    told, rhythm = view.last.pulse.step, view.last.pulse.rhythm
+    step = step_of(view.now)
     if told is None and rhythm is None:
         return None
     functions = None if rhythm is None else rhythm.functions
     found: dict[str, Any] = {
         "function": functions[-1] if functions else None,
         "index": None if told is None else told.index,
-        "count": steps_of(host),
+        "count": steps_of(view.last),
         "metrics": {} if told is None else dict(told.metrics),
         "functions": functions,
         "is_told": not functions,
@@ -182,7 +179,7 @@ def _step(host: Host, state: State) -> dict[str, Any] | None:
         "flops_at_least": None if step is None or step.flops is None else step.flops_at_least,
     }
     figures = {each.name: None if step is None else each.in_json(step) for each in OF_STEPS}
-    figures["per_second"] = None if state in PAST else pace_of(host)
+    figures["per_second"] = pace_of(view.now)
     return {**found, **figures, "past_s": None if step is None else step.past_s}
 
 

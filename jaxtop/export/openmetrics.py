@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from jaxtop.export.json import to_document
 from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, Named, by_name
 from jaxtop.model import State
-from jaxtop.model.liveness import OVER
 from jaxtop.names import legible
 from jaxtop.wire import SLOWED
 
@@ -75,7 +74,7 @@ def _families(document: dict[str, Any]) -> list[_Family]:
         of_host = _labels_of(host)
         for each in State:
             state.add({**of_host, "jaxtop_host_state": each}, int(host["state"] == each))
-        if host["state"] in OVER:  # its last figures would look current
+        if State(host["state"]).is_over:  # its last figures would look current
             continue
         for name, family in machines.items():
             family.add(of_host, host["machine"][name])

@@ -20,7 +20,7 @@ from jaxtop.export.csv import cell
 from jaxtop.export.json import timestamp
 from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS, OF_STEPS, by_name, slowed, told
 from jaxtop.export.openmetrics import escaped
-from jaxtop.model import Part, State, arrays, devices, memory, runs, state_of, step_of, steps_of
+from jaxtop.model import Part, State, arrays, devices, memory, runs, step_of, steps_of
 from jaxtop.model.collectives import collectives
 
 if TYPE_CHECKING:
@@ -195,14 +195,14 @@ def _rows(cluster: Cluster, at: float) -> Iterator[Row]:
     for view in memory(cluster, devices(cluster, at)):
         held.setdefault(view.device.agent, []).append(view)
     live = set()
-    for run in runs(cluster):
+    for run in runs(cluster, at):
         for each in run.hosts:
-            is_live = state_of(each.host, at) is State.LIVE
+            is_live = each.state is State.LIVE
             process = each.host.process_index
             yield Row(run.id, process, None, "host_live", (), int(is_live))
             if is_live:
                 live.add(run.id)
-                yield from _of_host(run.id, each.host)
+                yield from _of_host(run.id, each.now)
                 for view in held.get(each.host.agent, ()):
                     yield from _of_device(run.id, process, view)
     yield from _of_arrays(cluster, live)

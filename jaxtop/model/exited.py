@@ -40,7 +40,7 @@ def _sweep(state: ClusterState, at: float) -> None:
     _drop(state, list(replaced(state.hosts, at)))
     _drop(state, list(outlived(state.hosts, at)))
     for host in faded(state.hosts, at):
-        state.hosts[host.agent] = without_details(host)
+        state.hosts[host.agent] = host.without_figures()
         _drop_history(state, host.agent)
 
 
@@ -127,23 +127,6 @@ def faded(hosts: Mapping[str, Host], at: float) -> list[Host]:
         and run_of(host) in going_on
         and at - _ended_at((host,)) > DETAILS_KEPT
     ]
-
-
-def without_details(host: Host) -> Host:
-    """Return the host reduced to its identity and how it ended."""
-    return Host(
-        host.agent,
-        hello=host.hello,
-        peer=host.peer,
-        run=host.run,
-        run_name=host.run_name,
-        process_count=host.process_count,
-        bye=host.bye,
-        link=host.link,
-        link_at=host.link_at,
-        heard_at=host.heard_at,
-        pulse_at=host.pulse_at,
-    )
 
 
 def _has_details(host: Host) -> bool:

@@ -119,6 +119,22 @@ class Host:
         said = self.hello.sources.get("recording", "on") if self.hello else "on"
         return "" if said.startswith("on") else f"keeps no black box: {said.partition(': ')[2] or said}"
 
+    def without_figures(self) -> Host:
+        """Return the host reduced to its identity and how it ended."""
+        return Host(
+            self.agent,
+            hello=self.hello,
+            peer=self.peer,
+            run=self.run,
+            run_name=self.run_name,
+            process_count=self.process_count,
+            bye=self.bye,
+            link=self.link,
+            link_at=self.link_at,
+            heard_at=self.heard_at,
+            pulse_at=self.pulse_at,
+        )
+
 
 EMPTY_HOST = Host(agent="")
 

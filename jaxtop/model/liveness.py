@@ -1,4 +1,4 @@
-"""The state of a host, derived from its messages, their times and its connection."""
+"""The state of a host, and which of its figures are current. Nothing else decides this."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from jaxtop.model.host import NO_PULSE
 from jaxtop.wire import DeviceSample, HostSample, Pulse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jaxtop.model.host import Host
 
 # A pulse may be late by this many intervals, and by at least this many seconds.
@@ -35,13 +36,25 @@ class State(StrEnum):
     DIED = "died"
     GONE = "gone"
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the process has exited: none of its figures is current."""
+        return self in _OVER
 
-# The states of processes that have exited.
-OVER = frozenset({State.ENDED, State.DIED, State.GONE})
-# The states of processes that exist but report nothing.
-SILENT = frozenset({State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED})
-# In these states the last figures are outdated, or it is unknown whether they are.
-PAST = OVER | SILENT
+    @property
+    def is_past(self) -> bool:
+        """Whether the process has exited or reports nothing: no rate and no activity is current."""
+        return self in _PAST
+
+    @property
+    def severity(self) -> int:
+        """The rank among all states: the larger, the worse."""
+        return _SEVERITY[self]
+
+
+_OVER = frozenset({State.ENDED, State.DIED, State.GONE})
+_SILENT = frozenset({State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED})
+_PAST = _OVER | _SILENT
 # The order of severity, the worst first. All code that ranks states uses this list.
 BY_SEVERITY = (
     State.DIED,
@@ -55,6 +68,7 @@ BY_SEVERITY = (
     State.CONNECTING,
     State.LIVE,
 )
+_SEVERITY = {state: rank for rank, state in enumerate(reversed(BY_SEVERITY))}
 _OF_LINK = {
     "deaf": State.BLOCKED,
     "silent": State.STOPPED,
@@ -89,18 +103,28 @@ def was_never_reached(host: Host) -> bool:
     return host.hello is None and host.link.state == "unreachable"
 
 
-def pulse_of(host: Host, state: State) -> Pulse:
-    """Return what is still valid of the last pulse: all of it, what a silent process holds, or nothing."""
-    if state in OVER:
-        return NO_PULSE
-    return _held(host.pulse) if state in SILENT else host.pulse
+def worst(states: Iterable[State]) -> State:
+    """Return the most severe state; live if there are none."""
+    return max(states, key=_SEVERITY.__getitem__, default=State.LIVE)
+
+
+def current(host: Host, state: State) -> Host:
+    """Return the host with only its current figures: all, what a silent process holds, or none."""
+    if state in _OVER:
+        return host.without_figures()
+    if state in _SILENT:
+        return host.but(pulse=_held(host.pulse), launches_since=None, past_launches=(), steps=None)
+    return host
 
 
 def _held(pulse: Pulse) -> Pulse:
-    """Return the pulse with memory, limits and identity only: no rates and no activity."""
+    """Return the pulse with memory, limits and counters only: no rates, no activity and no ages."""
     devices, machine = pulse.devices, pulse.host
     return replace(
         pulse,
+        sampled_ms=None,
+        counted_ms=None,
+        cost=replace(pulse.cost, cpu_ppm=None),
         devices=DeviceSample(**{name: getattr(devices, name) for name in _HELD_BY_DEVICES}),
         host=HostSample(**{name: getattr(machine, name) for name in _HELD_BY_HOSTS}),
         compiling=(),

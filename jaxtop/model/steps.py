@@ -7,7 +7,6 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from jaxtop.model.host import NO_WINDOW
-from jaxtop.model.liveness import is_over
 from jaxtop.model.peaks import peak_of
 from jaxtop.model.stalls.lulls import still_of
 from jaxtop.model.views import scaled
@@ -87,7 +86,7 @@ class RunStep:
 
 def pace_of(host: Host) -> float | None:
     """Return steps a second, from the rhythm or else the script's reports; None if steps have stopped."""
-    if is_over(host) or past_of(host) is not None:
+    if past_of(host) is not None:
         return None
     rhythm = host.pulse.rhythm
     if rhythm is not None:
@@ -115,9 +114,9 @@ def steps_of(host: Host) -> int | None:
 
 
 def step_of(host: Host) -> StepView | None:
-    """Return the step of a host; None while it is unknown, and after the process has exited."""
+    """Return the step of a host; None while it is unknown."""
     rhythm, hello = host.pulse.rhythm, host.hello
-    if rhythm is None or hello is None or is_over(host):
+    if rhythm is None or hello is None:
         return None
     per_second = pace_of(host)
     flops = None if rhythm.flops is None else rhythm.flops * len(hello.devices)
@@ -153,7 +152,7 @@ def step_of_run(hosts: Iterable[Host]) -> RunStep | None:
     took = [
         (host.pulse.rhythm.p50_us, host)
         for host in hosts
-        if host.pulse.rhythm is not None and host.pulse.rhythm.p50_us is not None and not is_over(host)
+        if host.pulse.rhythm is not None and host.pulse.rhythm.p50_us is not None
     ]
     if not took:
         return None

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import groupby, islice
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
 from jaxtop import wire
 from jaxtop.model.host import NO_PULSE
-from jaxtop.model.liveness import OVER, PAST, State, is_over, pulse_of, state_of
+from jaxtop.model.liveness import State, current, is_over, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,19 +41,38 @@ class Run:
     process_count: int | None
     hosts: tuple[HostView, ...]
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all its processes have exited."""
+        return all(view.state.is_over for view in self.hosts)
+
 
 @dataclass(frozen=True)
 class HostView:
-    """The newest agent of a process, and how many times the process was started."""
+    """The newest agent of a process, its state at a time, and how many times the process was started.
+
+    Whatever shows a figure as current reads `now`. `last` is for what shows the end of a process on purpose.
+    """
 
     host: Host
     incarnation: int
+    state: State
+
+    @property
+    def last(self) -> Host:
+        """The host with all that it last reported."""
+        return self.host
+
+    @cached_property
+    def now(self) -> Host:
+        """The host with only its current figures; the others are unknown or empty."""
+        return current(self.host, self.state)
 
 
 # Not frozen: thousands are created at each paint, and freezing them takes five times as long.
 @dataclass(slots=True)
 class DeviceView:
-    """A device with its latest figures; None where unknown."""
+    """A device with its current figures; None where unknown. An exited process has none."""
 
     run: str
     agent: str
@@ -78,6 +97,23 @@ class DeviceView:
     launches_per_second: float | None
     host_cpu_percent: float | None
     pulse: wire.Pulse = field(repr=False)
+    last_pulse: wire.Pulse = field(repr=False)
+
+    @property
+    def last(self) -> DeviceView:
+        """The device with the memory that it held when its process exited, if it has exited."""
+        if not self.state.is_over:
+            return self
+        held = self.last_pulse.devices
+        memory = wire.DeviceSample(
+            used_bytes=held.used_bytes, peak_bytes=held.peak_bytes, limit_bytes=held.limit_bytes
+        )
+        return replace(
+            self,
+            used_bytes=figure(held.used_bytes, self.position),
+            peak_bytes=figure(held.peak_bytes, self.position),
+            pulse=structs.replace(NO_PULSE, devices=memory),
+        )
 
     def read(self, of: Figure) -> float | None:
         """Return one of `DEVICE_FIGURES` or `HOST_FIGURES`."""
@@ -121,18 +157,47 @@ class MeshView:
         return tuple(reversed(found))
 
 
-def runs(cluster: ClusterState) -> list[Run]:
-    """Return all runs by name and id, with processes in order."""
-    return cluster.derived.get("runs", (cluster.changes,), lambda: _runs(cluster))
+class Grouped(NamedTuple):
+    """The processes of a run in order: the newest agent of each, and how many times it was started."""
+
+    id: str
+    name: str | None
+    process_count: int | None
+    members: tuple[tuple[Host, int], ...]
 
 
-def _runs(cluster: ClusterState) -> list[Run]:
+def runs(cluster: ClusterState, now: float) -> list[Run]:
+    """Return all runs by name and id, with their processes in order and in their states at this time."""
+    return [
+        Run(
+            each.id,
+            each.name,
+            each.process_count,
+            tuple([_view(cluster, host, starts, now) for host, starts in each.members]),
+        )
+        for each in grouped(cluster)
+    ]
+
+
+def _view(cluster: ClusterState, host: Host, starts: int, now: float) -> HostView:
+    state = state_of(host, now)
+    return cluster.derived.of(
+        "host views", host.agent, cluster.hosts, (host, starts, state), lambda: HostView(host, starts, state)
+    )
+
+
+def grouped(cluster: ClusterState) -> list[Grouped]:
+    """Return the processes of all runs, without their states."""
+    return cluster.derived.get("runs", (cluster.changes,), lambda: _grouped(cluster))
+
+
+def _grouped(cluster: ClusterState) -> list[Grouped]:
     found = []
     for run_id, members in _members(cluster).items():
-        views = tuple(_newest_of_each_process(sorted(members, key=_order), cluster.dropped.starts))
-        names = [view.host.run_name for view in views if view.host.run_name]
-        counts = [view.host.process_count for view in views if view.host.process_count]
-        found.append(Run(run_id, names[0] if names else None, max(counts, default=None), views))
+        newest = tuple(_newest_of_each_process(sorted(members, key=_order), cluster.dropped.starts))
+        names = [host.run_name for host, _ in newest if host.run_name]
+        counts = [host.process_count for host, _ in newest if host.process_count]
+        found.append(Grouped(run_id, names[0] if names else None, max(counts, default=None), newest))
     return sorted(found, key=lambda run: (run.name or "", run.id))
 
 
@@ -163,46 +228,22 @@ def _lack(members: list[Host], host: Host) -> bool:
 
 def hosts(cluster: ClusterState) -> list[Host]:
     """Return the hosts of all runs, in order; of a process that was started again, the newest."""
-    return [view.host for run in runs(cluster) for view in run.hosts]
+    return [host for run in grouped(cluster) for host, _ in run.members]
 
 
 def devices(cluster: ClusterState, now: float) -> list[DeviceView]:
     """Return the devices of all runs, by process and in the order of JAX."""
     found: list[DeviceView] = []
-    for host in hosts(cluster):
-        found += _devices_of(cluster, host, state_of(host, now))
+    for run in runs(cluster, now):
+        for view in run.hosts:
+            found += _devices_of(cluster, view)
     return found
 
 
-def present(device: DeviceView, *, is_past: bool = False) -> DeviceView:
-    """Return the device in its current state. The figures of an exited process are blanked.
-
-    If the whole run has ended, the memory that the device held at its end stays, as the arrays of the run do.
-    """
-    if device.state not in OVER:
-        return device
-    held = device.pulse.devices if is_past else wire.DeviceSample()
-    memory = wire.DeviceSample(
-        used_bytes=held.used_bytes, peak_bytes=held.peak_bytes, limit_bytes=held.limit_bytes
-    )
-    return replace(
-        device,
-        used_bytes=figure(held.used_bytes, device.position),
-        peak_bytes=figure(held.peak_bytes, device.position),
-        utilization=None,
-        power_w=None,
-        temperature_c=None,
-        launches_per_second=None,
-        host_cpu_percent=None,
-        pulse=structs.replace(NO_PULSE, devices=memory),
-    )
-
-
-def launch_rate(cluster: ClusterState, agent: str) -> float | None:
+def launch_rate(cluster: ClusterState, host: Host) -> float | None:
     """Return a host's recent launches per second; None until they were counted twice."""
-    host = cluster.hosts.get(agent)
-    since = None if host is None or _is_blind(host) else host.launches_since
-    samples = cluster.history.get(agent, ())
+    since = None if _is_blind(host) else host.launches_since
+    samples = cluster.history.get(host.agent, ())
     if since is None or not samples:
         return None
     first = last = samples[-1]
@@ -252,29 +293,29 @@ def _order(host: Host) -> tuple[int, int]:
     return (index if index is not None else 1 << 30, started)
 
 
-def _newest_of_each_process(members: list[Host], dropped: Mapping[Any, int]) -> Iterator[HostView]:
+def _newest_of_each_process(members: list[Host], dropped: Mapping[Any, int]) -> Iterator[tuple[Host, int]]:
     unplaced = [host for host in members if host.process_index is None]
     placed = [host for host in members if host.process_index is not None]
     for index, group in groupby(placed, key=lambda host: host.process_index):
         incarnations = list(group)
         newest = incarnations[-1]
-        yield HostView(newest, len(incarnations) + dropped.get((run_of(newest), index), 0))
+        yield newest, len(incarnations) + dropped.get((run_of(newest), index), 0)
     for host in unplaced:
-        yield HostView(host, 1)
+        yield host, 1
 
 
-def _devices_of(cluster: ClusterState, host: Host, state: State) -> list[DeviceView]:
+def _devices_of(cluster: ClusterState, view: HostView) -> list[DeviceView]:
     return cluster.derived.of(
-        "devices", host.agent, cluster.hosts, (host, state), lambda: list(_device_views(cluster, host, state))
+        "devices", view.host.agent, cluster.hosts, (view,), lambda: list(_device_views(cluster, view))
     )
 
 
-def _device_views(cluster: ClusterState, host: Host, state: State) -> Iterator[DeviceView]:
-    # The last figures of an exited process stay: `present` blanks them.
-    pulse = host.pulse if state in OVER else pulse_of(host, state)
+def _device_views(cluster: ClusterState, view: HostView) -> Iterator[DeviceView]:
+    host, state = view.now, view.state
+    pulse, last = host.pulse, view.last.pulse
     sample = pulse.devices
     run, index, hostname = run_of(host), host.process_index, host.hostname
-    rate = None if state in PAST else launch_rate(cluster, host.agent)
+    rate = launch_rate(cluster, host)
     cpu = scaled(pulse.host.process_cpu_permille, 10)
     for i, device in enumerate(host.hello.devices if host.hello else ()):
         yield DeviceView(
@@ -293,14 +334,16 @@ def _device_views(cluster: ClusterState, host: Host, state: State) -> Iterator[D
             slice_index=device.slice_index,
             used_bytes=figure(sample.used_bytes, i),
             peak_bytes=figure(sample.peak_bytes, i),
-            limit_bytes=figure(sample.limit_bytes, i),
-            memory_source=pulse.memory_source,
+            # The limit and the source of the memory are facts, which outlive the process.
+            limit_bytes=figure(last.devices.limit_bytes, i),
+            memory_source=last.memory_source,
             utilization=scaled(figure(sample.utilization_permille, i), 1000),
             power_w=scaled(figure(sample.power_mw, i), 1000),
             temperature_c=figure(sample.temperature_c, i),
             launches_per_second=rate,
             host_cpu_percent=cpu,
             pulse=pulse,
+            last_pulse=last,
         )
 
 

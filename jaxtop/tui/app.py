@@ -13,7 +13,6 @@ from textual.widgets import ContentSwitcher, Static
 from jaxtop.model import Cluster
 from jaxtop.tui import headline
 from jaxtop.tui.colours256 import Colours256
-from jaxtop.tui.draw.reading import OVER, PAST
 from jaxtop.tui.help import NOT_TOLD, Help
 from jaxtop.tui.ingest import FrameIngest, Silence
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
@@ -284,7 +283,7 @@ class JaxtopApp(TimedApp):
     def action_pace(self, by: int) -> None:
         """Ask all processes to report less often, or more often."""
         # Silent processes are excluded: they keep the interval that they had.
-        present = [agent for agent, state in self._states.items() if state not in PAST]
+        present = [agent for agent, state in self._states.items() if not state.is_past]
         hellos = (self._cluster.hosts[agent].hello for agent in present)
         self._say(self._desk.want_pace((hello.interval_ms for hello in hellos if hello), by))
         self._put_pace()
@@ -297,7 +296,7 @@ class JaxtopApp(TimedApp):
     @property
     def _agents(self) -> list[str]:
         """The agents whose processes may still run."""
-        return [agent for agent, state in self._states.items() if state not in OVER]
+        return [agent for agent, state in self._states.items() if not state.is_over]
 
     def _put(self, what: What) -> None:
         """Send a request to all processes that may still run."""

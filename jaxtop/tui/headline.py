@@ -13,7 +13,6 @@ from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.steps import past_of
 from jaxtop.tui import interval, text
-from jaxtop.tui.draw.reading import OVER, PAST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,23 +84,25 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     parts.append(
         (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
     )
-    present = _present(moment)
-    intervals = {host.hello.interval_ms for host in present if host.hello}
+    intervals = {
+        view.host.hello.interval_ms for view in moment.hosts if view.host.hello and not view.state.is_past
+    }
     if intervals - {interval.USUAL}:
         parts.append((interval.every(intervals), ""))
     count = len(moment.devices)
     parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
     # Steps come before launches, because a narrow screen has no room for all parts.
+    hosts = [view.now for view in moment.hosts]
     if len(moment.runs) == 1:
-        parts += _steps(moment, present, palette)
-    rates = [rate for host in present if (rate := launch_rate(moment.cluster, host.agent)) is not None]
+        parts += _steps(moment, hosts, palette)
+    rates = [rate for host in hosts if (rate := launch_rate(moment.cluster, host)) is not None]
     parts.append((f"launches {text.rate(sum(rates) if rates else None)}", ""))
     return parts
 
 
-def _steps(moment: Moment, present: list[Host], palette: Palette) -> list[tuple[str, str]]:
-    step = step_of_run(present)
-    rhythmic = [host for host in present if host.pulse.rhythm]
+def _steps(moment: Moment, hosts: list[Host], palette: Palette) -> list[tuple[str, str]]:
+    step = step_of_run(hosts)
+    rhythmic = [host for host in hosts if host.pulse.rhythm]
     still = [past + moment.now - (host.pulse_at or 0) for host in rhythmic if (past := past_of(host))]
     if step is not None and still and len(still) == len(rhythmic):
         # When no host completes steps, the earlier step time and rate no longer describe the run.
@@ -112,16 +113,11 @@ def _steps(moment: Moment, present: list[Host], palette: Palette) -> list[tuple[
         if step.slowest_s > SLOWER * step.p50_s:
             who = step.slowest.process_index
             parts.append((f"process {who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
-    known = [steps for host in present if (steps := pace_of(host)) is not None]
+    known = [steps for host in hosts if (steps := pace_of(host)) is not None]
     if known:
         # The hosts of a run step together: the slowest host determines the rate of the run.
         parts.append((f"steps {text.rate(min(known))}", ""))
     return parts
-
-
-def _present(moment: Moment) -> list[Host]:
-    """Return the hosts whose figures are current."""
-    return [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
 
 
 def facts(
@@ -167,7 +163,7 @@ def facts(
 def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     found = []
     for state in (each for each in BY_SEVERITY if each in _IN_WORDS):
-        members = [view.host for view in moment.hosts if moment.states[view.host.agent] is state]
+        members = [view.host for view in moment.hosts if view.state is state]
         if not members:
             continue
         who = moment.label(members[0]) if len(members) == 1 else f"{len(members)} hosts"
@@ -193,9 +189,9 @@ def _standstills(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]
 def _black_boxes(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     """Return the processes that cannot write the black box they were configured for, by reason."""
     found: dict[str, list[Host]] = {}
-    for host in _present(moment):
-        if why := host.black_box_trouble:
-            found.setdefault(why, []).append(host)
+    for view in moment.hosts:
+        if not view.state.is_past and (why := view.host.black_box_trouble):
+            found.setdefault(why, []).append(view.host)
     return [
         ("!", f"{moment.label(hosts[0]) if len(hosts) == 1 else f'{len(hosts)} hosts'} {why}", palette.bad)
         for why, hosts in found.items()
@@ -223,17 +219,16 @@ def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
         host = moment.host(others[0])
         who = moment.label(host) if host and len(others) == 1 else f"{len(others)} hosts"
         found.append(("≠", f"{difference.name}: {who} compiled another program", palette.bad))
-    here = (view.host for view in moment.hosts if moment.states[view.host.agent] not in OVER)
-    storms = {name for host in here for name in host.programs.recompiling}
+    storms = {name for view in moment.hosts for name in view.now.programs.recompiling}
     found += [("!", f"{name} is compiled over and over", palette.warning) for name in sorted(storms)]
     return found
 
 
 def _compiling(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     running = [
-        (host.pulse.at_ms - each.since_ms, each.function)
-        for host in _present(moment)
-        for each in host.pulse.compiling
+        (view.now.pulse.at_ms - each.since_ms, each.function)
+        for view in moment.hosts
+        for each in view.now.pulse.compiling
     ]
     if not running:
         return []
@@ -243,7 +238,7 @@ def _compiling(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 
 def _running(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     """Return the longest running launch, if it has run for at least `LONG` seconds."""
-    running = [each for host in _present(moment) if (each := running_of(host)) is not None]
+    running = [each for view in moment.hosts if (each := running_of(view.now)) is not None]
     longest = max(running, key=lambda each: each.seconds, default=None)
     if longest is None or longest.seconds < LONG:
         return []

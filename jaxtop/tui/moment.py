@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import model
 from jaxtop.model import collectives as of_collectives
-from jaxtop.model.liveness import OVER, State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         ProbedDevice,
         ProgramView,
         Run,
+        State,
     )
     from jaxtop.model.collectives import CollectiveView
 
@@ -44,7 +44,7 @@ class Moment:
 
     @cached_property
     def runs(self) -> list[Run]:
-        return model.runs(self.cluster)
+        return model.runs(self.cluster, self.now)
 
     @cached_property
     def run_names(self) -> dict[str, str]:
@@ -85,7 +85,7 @@ class Moment:
     @cached_property
     def states(self) -> dict[str, State]:
         """The state of each host, by agent."""
-        return {view.host.agent: model.state_of(view.host, self.now) for view in self.hosts}
+        return {view.host.agent: view.state for view in self.hosts}
 
     @cached_property
     def devices(self) -> list[DeviceView]:
@@ -140,20 +140,15 @@ class Moment:
         said = [
             view.host.hello.sources.get(source, "")
             for view in self.hosts
-            if view.host.hello and self.states[view.host.agent] not in OVER
+            if view.host.hello and not view.state.is_over
         ]
         return list(dict.fromkeys(each for each in said if each and each != "on"))
 
     @property
     def counted_ago(self) -> float | None:
-        """The age of the oldest census in seconds; None if all are recent.
-
-        Only live and quiet hosts count: the state of the others already shows that they do not report.
-        """
+        """The age of the oldest current census in seconds; None if all are recent."""
         counted = [
-            self.ago(view.host, view.host.pulse.counted_ms)
-            for view in self.hosts
-            if view.host.pulse.counted_ms and self.states[view.host.agent] in (State.LIVE, State.QUIET)
+            self.ago(view.now, view.now.pulse.counted_ms) for view in self.hosts if view.now.pulse.counted_ms
         ]
         ago = max(counted, default=0.0)
         return ago if ago > COUNTED_NOW else None
@@ -166,6 +161,11 @@ class Moment:
 
     def host(self, agent: str) -> Host | None:
         return self.cluster.hosts.get(agent)
+
+    @cached_property
+    def views(self) -> dict[str, HostView]:
+        """The hosts that are shown, by agent."""
+        return {view.host.agent: view for view in self.hosts}
 
 
 class Selection(NamedTuple):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, series
 from jaxtop.model.views import run_of
 from jaxtop.tui.draw.plot import LETTERS, Line
-from jaxtop.tui.draw.reading import OVER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -71,7 +70,7 @@ def peers(
             and (beside is Beside.DEVICES or (device is not None and each.id == device.id))
         ]
     return [
-        _host(moment, figure, view.host)
+        _host(figure, view.now)
         for view in moment.hosts
         if (run_of(view.host) == run_of(host) if beside is Beside.HOSTS else view.host.agent == host.agent)
     ]
@@ -97,17 +96,15 @@ def line_of(moment: Moment, figure: Figure, peer: Peer, *, is_chosen: bool) -> L
 
 
 def _device(figure: Figure, device: DeviceView) -> Peer:
-    now = None if device.state in OVER else device.read(figure)
-    return Peer(f"device {device.id}", device.agent, device.id, (device.position,), now)
+    return Peer(f"device {device.id}", device.agent, device.id, (device.position,), device.read(figure))
 
 
-def _host(moment: Moment, figure: Figure, host: Host) -> Peer:
+def _host(figure: Figure, host: Host) -> Peer:
     name = host.hostname or host.agent
     if host.process_index is not None:
         name = f"{host.process_index} {name}"
     positions = tuple(range(len(host.hello.devices))) if is_of_device(figure) and host.hello else (0,)
-    is_over = moment.states.get(host.agent) in OVER
-    values = [] if is_over else [figure.read(host.pulse, position) for position in positions]
+    values = (figure.read(host.pulse, position) for position in positions)
     known = [value for value in values if value is not None]
     return Peer(name, host.agent, None, positions, fmean(known) if known else None)
 

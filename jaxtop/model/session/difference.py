@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop.model.arrays.groups import arrays
 from jaxtop.model.arrays.memory import PARTS, Part, memory
-from jaxtop.model.liveness import OVER, state_of
+from jaxtop.model.liveness import state_of
 from jaxtop.model.programs import programs
 from jaxtop.model.views import devices, hosts, run_of
 
@@ -203,7 +203,7 @@ def _parts(then: Then) -> dict[str, dict[Part, int]]:
 
 def _present(then: Then) -> list[DeviceView]:
     # The memory of an exited process is free again.
-    return [device for device in devices(then.cluster, then.at) if device.state not in OVER]
+    return [device for device in devices(then.cluster, then.at) if not device.state.is_over]
 
 
 def _of_devices(before: Then, after: Then) -> Iterator[Change]:

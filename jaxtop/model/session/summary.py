@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model.liveness import State, state_of
+from jaxtop.model.liveness import State
 from jaxtop.model.views import runs
 
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ def _joined(first: Bin, second: Bin) -> Bin:
 def bin_of(cluster: ClusterState, at: float, until: float) -> Bin:
     """Return the state of a cluster at the end of a period."""
     used, launches, live, expected = [], 0, 0, 0
-    for run in runs(cluster):
+    for run in runs(cluster, until):
         expected += max(run.process_count or 0, len(run.hosts))
         for view in run.hosts:
-            if state_of(view.host, until) is not State.LIVE:
+            if view.state is not State.LIVE:
                 continue
             live += 1
-            launches += sum(view.host.launches.values())
-            used += [each for each in view.host.pulse.devices.used_bytes or () if each is not None]
+            launches += sum(view.now.launches.values())
+            used += [each for each in view.now.pulse.devices.used_bytes or () if each is not None]
     return Bin(at, until, live, expected, max(used, default=None), launches)
 
 

@@ -16,7 +16,7 @@ from jaxtop.model.liveness import State, interval_of, state_of, was_never_reache
 from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of, still_of
 from jaxtop.model.stalls.stacks import groups_of, place_text
 from jaxtop.model.state import Certainty, Diagnosis
-from jaxtop.model.views import run_of, runs
+from jaxtop.model.views import grouped, run_of
 from jaxtop.names import program_of, shorten
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def goes_on(cluster: ClusterState, run: str, at: float) -> bool:
 
 
 def _case(cluster: ClusterState, run: str, at: float) -> _Case:
-    members = next((each.hosts for each in runs(cluster) if each.id == run), ())
-    return _Case([view.host for view in members if run_of(view.host) == run], at)
+    members = next((each.members for each in grouped(cluster) if each.id == run), ())
+    return _Case([host for host, _ in members if run_of(host) == run], at)
 
 
 class _Case:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from jaxtop.model import memory_history
-from jaxtop.tui.draw.reading import PAST
 from jaxtop.tui.moment import Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.table import Table
@@ -109,4 +108,4 @@ class DeviceTableView(View, Generic[AnyRow]):
 
 def _tone(row: DeviceRow, palette: Palette) -> str | None:
     """Return the muted colour for devices whose figures are not current."""
-    return palette.muted if row.device.state in PAST else None
+    return palette.muted if row.device.state.is_past else None

@@ -7,13 +7,12 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from jaxtop.model import EMPTY_HOST, STEP_TIME, Host, HostView, State, launch_rate, pace_of, scaled
-from jaxtop.model.liveness import BY_SEVERITY, pulse_of
+from jaxtop.model import STEP_TIME, Host, HostView, State, launch_rate, pace_of, scaled
+from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.steps import past_of, step_of
 from jaxtop.model.thresholds import IDLE
 from jaxtop.tui import text
 from jaxtop.tui.columns.figures import measured, past
-from jaxtop.tui.draw.reading import OVER, PAST
 from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
 from jaxtop.tui.figures import FIGURES, joules, seconds, watts
 from jaxtop.tui.palette import SIGN
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from jaxtop.model.steps import StepView
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
-
-_STATES = BY_SEVERITY[::-1]
-_GRAVITY = {state: i for i, state in enumerate(_STATES)}
 
 
 class KnownSteps:
@@ -57,7 +53,7 @@ class HostRow:
 
     @property
     def state(self) -> State:
-        return self.moment.states[self.host.agent]
+        return self.view.state
 
     @property
     def run(self) -> str:
@@ -72,11 +68,9 @@ class HostRow:
         return None if index is None else (self.run, index)
 
     @property
-    def present(self) -> Host:
-        """The host with only those figures that are still valid."""
-        if self.state not in PAST:
-            return self.host
-        return EMPTY_HOST if self.state in OVER else self.host.but(pulse=pulse_of(self.host, self.state))
+    def now(self) -> Host:
+        """The host with only its current figures."""
+        return self.view.now
 
     @property
     def device_count(self) -> int | None:
@@ -85,48 +79,48 @@ class HostRow:
     @property
     def used_bytes(self) -> int | None:
         """The memory used on all its devices together; None if it is unknown for any of them."""
-        column = self.present.pulse.devices.used_bytes or (None,)
+        column = self.now.pulse.devices.used_bytes or (None,)
         known = [used for used in column if used is not None]
         return sum(known) if len(known) == len(column) else None
 
     @property
     def launches(self) -> float | None:
-        return None if self.state in PAST else launch_rate(self.moment.cluster, self.host.agent)
+        return launch_rate(self.moment.cluster, self.now)
 
     @property
     def rhythm(self) -> StepView | None:
         """The step that it repeats; None if it is unknown or no longer current."""
-        return None if self.state in PAST else self.known_steps.of(self.host)
+        return self.known_steps.of(self.now)
 
     @property
     def steps(self) -> float | None:
-        return None if self.state in PAST else pace_of(self.host)
+        return pace_of(self.now)
 
     @property
     def step(self) -> int | None:
-        return self.host.pulse.step.index if self.host.pulse.step else None
+        return self.now.pulse.step.index if self.now.pulse.step else None
 
     @property
     def still(self) -> float | None:
         """The seconds since its last step ended, if that is far longer than usual; else None."""
-        return None if self.state in PAST else past_of(self.host)
+        return past_of(self.now)
 
     @property
     def compiling(self) -> tuple[float, str] | None:
         """The longest running compilation: its seconds and its function; None if nothing is compiled."""
-        pulse = self.present.pulse
+        pulse = self.now.pulse
         running = (((pulse.at_ms - each.since_ms) / 1000, each.function) for each in pulse.compiling)
         return max(running, default=None)
 
     @property
     def cores(self) -> int | None:
         """The number of available cores, in thousandths."""
-        return self.present.pulse.host.cores_milli
+        return self.now.pulse.host.cores_milli
 
     @property
     def agent_cpu(self) -> float | None:
         """The CPU use of the agent, in percent of one core."""
-        return scaled(self.present.pulse.cost.cpu_ppm, 10_000)
+        return scaled(self.now.pulse.cost.cpu_ppm, 10_000)
 
     @property
     def age(self) -> float | None:
@@ -141,7 +135,7 @@ def state_column(state: Callable[[Row], State]) -> Column[Row]:
     """Return the column of states, with sign, name and colour. It sorts the most severe state first."""
 
     def read(row: Row) -> int:
-        return _GRAVITY[state(row)]
+        return state(row).severity
 
     def style(row: Row, palette: Palette) -> str:
         return palette.of_state(state(row))
@@ -149,8 +143,8 @@ def state_column(state: Callable[[Row], State]) -> Column[Row]:
     return replace(figure("state", "state", 13, read, _state, style=style), align="left")
 
 
-def _state(gravity: int) -> str:
-    state = _STATES[gravity]
+def _state(severity: int) -> str:
+    state = BY_SEVERITY[-1 - severity]
     return f"{text.STATE_SIGNS[state]} {state}"
 
 
@@ -265,7 +259,7 @@ def steps_told(rows: Iterable[HostRow]) -> frozenset[str]:
 
 
 def _of_machine(name: str, width: int, form: Callable[[float | None], str] | None = None) -> Column[HostRow]:
-    return measured(FIGURES[name], width, lambda row: (row.present.pulse, 0), form)
+    return measured(FIGURES[name], width, lambda row: (row.now.pulse, 0), form)
 
 
 # In column order: first the columns that are always shown, then those that need a reported figure.
@@ -310,15 +304,15 @@ def _cores(cores: int | None) -> str:
 def _whose(row: HostRow) -> str | None:
     if row.cores is None:
         return None
-    return "container" if row.present.pulse.host.is_container else "machine"
+    return "container" if row.now.pulse.host.is_container else "machine"
 
 
 def _history(of: Figure) -> Column[HostRow]:
     return past(
         of,
-        lambda row: of.read(row.present.pulse, 0),
+        lambda row: of.read(row.now.pulse, 0),
         lambda row: (row.moment.cluster, row.host.agent, 0),
-        lambda row, palette: None if row.state in PAST else palette.ramp[2],
+        lambda row, palette: None if row.state.is_past else palette.ramp[2],
     )
 
 

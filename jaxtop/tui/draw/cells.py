@@ -12,11 +12,11 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from jaxtop.model import State
-from jaxtop.model.liveness import BY_SEVERITY
+from jaxtop.model.liveness import worst
 from jaxtop.tui import text
 from jaxtop.tui.draw.ink import HALVES, PEER, SELECTED, Ink
 from jaxtop.tui.draw.layouts import TALL_BOX, Label, Level, Plan, Run
-from jaxtop.tui.draw.reading import ABSENT, EMPTY, OVER, STEPS, Reading, state_of_code
+from jaxtop.tui.draw.reading import ABSENT, EMPTY, STEPS, Reading, state_of_code
 from jaxtop.tui.draw.sparkline import bar, sparkline
 from jaxtop.tui.draw.table import fit
 
@@ -72,7 +72,7 @@ def _trend(scene: Scene, device: int, room: int) -> str:
     view = scene.devices[device]
     if scene.reading.metric.name.startswith("memory"):
         return sparkline(scene.history(device), room)
-    used = text.size(None if view.state in OVER else view.used_bytes)
+    used = text.size(view.used_bytes)
     return f"{used:<5} {sparkline(scene.history(device), room - 6)}"
 
 
@@ -213,9 +213,7 @@ def _texts(scene: Scene, device: int, room: int) -> tuple[str, str]:
     if device < 0:
         return ("?", "not met") if scene.reading.codes[device] == ABSENT else (" ", "")
     view = scene.devices[device]
-    gone = view.state in OVER
-    metric, value = scene.reading.metric, scene.reading.values[device]
-    return str(view.id), text.NA if gone else metric.said(view, value, room)
+    return str(view.id), scene.reading.metric.said(view, scene.reading.values[device], room)
 
 
 def _sign(code: int) -> str:
@@ -250,11 +248,6 @@ def _label(scene: Scene, label: Label) -> Iterable[Segment]:
     name = fit(label.text, min(room, len(label.text)))
     yield Segment(name, style)
     yield Segment(said.ljust(width - cell_len(name)), ink.style(ink.colour_of(state)))
-
-
-def worst(states: Sequence[State]) -> State:
-    """Return the most severe state."""
-    return min(states, key=BY_SEVERITY.index, default=State.LIVE)
 
 
 _RUNS = {

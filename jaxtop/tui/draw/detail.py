@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.model import State, pace_of
+from jaxtop.model import pace_of
 from jaxtop.model.steps import step_of
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
 from jaxtop.tui.draw.hardware import device_lines, device_words
 from jaxtop.tui.draw.probed import probed_lines
-from jaxtop.tui.draw.reading import OVER, PAST, STEPS
+from jaxtop.tui.draw.reading import STEPS
 from jaxtop.tui.draw.sparkline import bar, sparkline
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _SOURCES = {"allocator": "allocator", "arrays": "sum of live arrays"}
 
 @dataclass(frozen=True)
 class Subject:
-    """A device, its host, the meshes that contain it (by device ids), and its recent figures."""
+    """A device and its host with their current figures, the meshes that contain it, and its history."""
 
     device: DeviceView
     host: Host
@@ -47,11 +47,11 @@ class Subject:
 
 def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
     """Draw the detail for this size."""
-    pulse, position, gone = subject.device.pulse, subject.device.position, subject.device.state in OVER
+    pulse, position = subject.device.pulse, subject.device.position
     if width >= WIDE:
         third = (width - 2 * GAP) // 3
         last = width - 2 * (third + GAP)
-        hardware = [] if gone else device_words(pulse, position, ink, third)
+        hardware = device_words(pulse, position, ink, third)
         middle = _meshes(subject, ink, third, max(2, height - len(hardware)))
         columns = [
             (third, [*_identity(subject, ink), *_host(subject, ink)]),
@@ -61,7 +61,7 @@ def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
         return _joined(side_by_side(columns, height))
     identity, host = _identity(subject, ink), [_title("host", "", ink), *_host(subject, ink)]
     memory = _memory(subject, ink, width)
-    hardware = [] if gone else device_lines(pulse, position, ink, width, subject.trend)
+    hardware = device_lines(pulse, position, ink, width, subject.trend)
     if hardware:
         hardware.insert(0, _title("hardware", "", ink))
     spent = len(identity) + len(host) + len(memory) + len(hardware) + 4
@@ -89,7 +89,7 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
     lines = [head, Text(f"{platform}{kind}{local}"), Text(subject.host_label)]
     if device.coords is not None:
         lines.append(pairs([("coords", " ".join(map(str, device.coords)))], ink))
-    step = None if device.state in PAST else step_of(host)
+    step = step_of(host)
     computes = step.flops_per_second if step else None
     each = None if computes is None or host.hello is None else computes / len(host.hello.devices)
     at_least = step is not None and step.flops_at_least
@@ -132,10 +132,10 @@ def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int) -> list[Text]:
 
 
 def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
-    device = subject.device
-    gone = device.state in OVER
+    device = subject.device.last
     source = _SOURCES.get(device.memory_source or "", device.memory_source or "")
-    lines = [_title(("last memory" if gone else "memory") + (":" if source else ""), source, ink)]
+    title = "last memory" if device.state.is_over else "memory"
+    lines = [_title(title + (":" if source else ""), source, ink)]
     lines.append(pairs([("used", text.size(device.used_bytes)), ("peak", text.size(device.peak_bytes))], ink))
     share = device.used_share
     lines.append(pairs([("limit", text.size(device.limit_bytes)), ("share", text.share(share))], ink))
@@ -154,20 +154,19 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
 
 def _host(subject: Subject, ink: Ink) -> list[Text]:
     device, host = subject.device, subject.host
-    gone = device.state in OVER
-    cpu = None if gone or device.host_cpu_percent is None else device.host_cpu_percent / 100
-    machine = None if gone else device.pulse.host.machine_cpu_permille
+    cpu = None if device.host_cpu_percent is None else device.host_cpu_percent / 100
+    machine = device.pulse.host.machine_cpu_permille
     step = host.pulse.step
     # Steps have numbers only if the script reports them.
     paces = [("step", text.number(step.index))] if step else []
-    if device.state is State.LIVE and (pace := pace_of(host)) is not None:
+    if (pace := pace_of(host)) is not None:
         paces.append(("" if step else "steps", text.rate(pace)))
     return [
         pairs(
             [("CPU", text.share(cpu)), ("machine", text.share(None if machine is None else machine / 1000))],
             ink,
         ),
-        pairs([("launches", text.rate(None if gone else device.launches_per_second))], ink),
+        pairs([("launches", text.rate(device.launches_per_second))], ink),
         pairs(paces or [("step", text.NA)], ink),
     ]
 

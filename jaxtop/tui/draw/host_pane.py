@@ -25,15 +25,14 @@ THREE, TWO = 110, 64
 
 @dataclass(frozen=True)
 class HostSubject:
-    """A host, the same host with only its current figures (`present`), its step, and the recent step times.
+    """A host with its current figures, its step, and the recent step times.
 
     `still` is the number of seconds without a launch, if that is far longer than usual.
     """
 
-    host: Host
     label: str
     state: State
-    present: Host
+    host: Host
     step: StepView | None
     trend: Sequence[float | None] = ()
     still: float | None = None
@@ -50,8 +49,8 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
         step.append(Text(f"last step {text.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
     if subject.step is not None:
         step += step_lines(subject.step, ink, room, subject.trend)
-    machine = host_lines(subject.present.pulse, ink, room)
-    threads = thread_lines(subject.present.pulse.host.busy_threads, ink)
+    machine = host_lines(subject.host.pulse, ink, room)
+    threads = thread_lines(subject.host.pulse.host.busy_threads, ink)
     busy = [_title("busy threads", "", ink), *threads] if threads else []
     if threads and count == 2 and len(machine) + len(busy) > height:
         busy = [_title("busiest", "", ink).append_text(threads[0])]  # a title needs a line below it

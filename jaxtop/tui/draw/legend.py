@@ -10,7 +10,7 @@ from rich.text import Text
 from jaxtop.model import State
 from jaxtop.tui import text
 from jaxtop.tui.draw.ink import NO_VALUE, NOT_MET, Ink
-from jaxtop.tui.draw.reading import OVER, STEPS, UNKNOWN
+from jaxtop.tui.draw.reading import STEPS, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +81,7 @@ def _most(reading: Reading, devices: Sequence[DeviceView]) -> str:
 
 def _pointed(reading: Reading, devices: Sequence[DeviceView], pointed: int) -> str:
     device = devices[pointed]
-    value = text.NA if device.state in OVER else reading.metric.said(device, reading.values[pointed])
+    value = reading.metric.said(device, reading.values[pointed])
     state = "" if device.state is State.LIVE else f", {device.state.value}"
     return f"here: {who(device)}, {value}{state}"
 

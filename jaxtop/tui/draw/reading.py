@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop.model import State, liveness
+from jaxtop.model import State
 from jaxtop.tui.draw.layouts import MISSING, NOTHING
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ STEPS = 8
 UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
 _STATES = tuple(State)
 _OF_STATE = {state: 110 + i for i, state in enumerate(_STATES)}
-OVER, PAST = liveness.OVER, liveness.PAST
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
     live, last = State.LIVE, STEPS - 1
     figure = metric.read
     values = tuple(
-        [figure(device) if device.state is live or device.state not in OVER else None for device in devices]
+        [figure(device) if device.state is live or not device.state.is_over else None for device in devices]
     )
     known = [value for value in values if value is not None]
     largest = max(known, default=None)

@@ -59,7 +59,7 @@ def _of_step(read: Callable[[StepView], float | None]) -> Callable[[HostRow], fl
 _INDEX: Field[HostRow] = Field(lambda row: row.step, count)
 _STEP: Field[HostRow] = Field(_of_step(lambda step: step.p50_s), seconds)
 OF_HOSTS: dict[str, Field[HostRow]] = {
-    **_of_figures(HOST_FIGURES, lambda row: (row.present.pulse, 0)),
+    **_of_figures(HOST_FIGURES, lambda row: (row.now.pulse, 0)),
     "state": Field(lambda row: str(row.state), words),
     "host": Field(lambda row: row.host.hostname, words),
     "run": Field(lambda row: row.run, words),

@@ -8,7 +8,6 @@ from jaxtop.model.arrays.tree import MIXED, Node
 from jaxtop.tui import text
 from jaxtop.tui.draw.array_pane import growth
 from jaxtop.tui.draw.ink import Ink, ink_of
-from jaxtop.tui.draw.reading import OVER
 from jaxtop.tui.draw.slices import slices_of
 from jaxtop.tui.draw.table import NOTHING, Column, figure
 from jaxtop.tui.filters.arrays import shape_in_words, understand
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from jaxtop.model import ArrayView, Run
+    from jaxtop.model import ArrayView
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
     from jaxtop.tui.widgets.table import Table
@@ -116,10 +115,6 @@ def empty(moment: Moment) -> str:
     return "no arrays: no host holds any"
 
 
-def _is_past(run: Run, moment: Moment) -> bool:
-    return all(moment.states[view.host.agent] in OVER for view in run.hosts)
-
-
 class ArraysView(View):
     """The tree of arrays, with the details of the array under the cursor beside or below it."""
 
@@ -175,7 +170,7 @@ class ArraysView(View):
         self._counted = "" if ago is None else f"counted {text.age(ago)} ago"
         if reasons := moment.not_on("arrays"):
             self._counted = f"not counted on every host: {reasons[0]}"
-        self._past_runs = frozenset(run.id for run in moment.runs if _is_past(run, moment))
+        self._past_runs = frozenset(run.id for run in moment.runs if run.is_over)
         self.table.update_views(self._views, moment.run_names, empty(moment))
         self._show_pane()
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from jaxtop.model import present
 from jaxtop.model.thresholds import Level, errors, judged, slowed
 from jaxtop.tui import text
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty
 from jaxtop.tui.columns.figures import HISTORY_KEY, measured, past
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.columns.reported import Reported
-from jaxtop.tui.draw.reading import PAST
 from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.figures import FIGURES
 from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
@@ -62,7 +60,7 @@ class Scene(DeviceScene):
     @cached_property
     def most(self) -> int:
         """The largest memory use of any device."""
-        return max((present(device).used_bytes or 0 for device in self.moment.devices), default=0)
+        return max((device.used_bytes or 0 for device in self.moment.devices), default=0)
 
     @cached_property
     def has_coords(self) -> bool:
@@ -102,14 +100,14 @@ def _coords(row: Row) -> str:
 
 
 def _gauge_colour(row: Row, palette: Palette) -> str | None:
-    if row.fill is None or row.device.state in PAST:
+    if row.fill is None or row.device.state.is_past:
         return None
     reached = judged(_MEMORY, row.device.pulse, row.device.position)
     return palette.theme.primary if reached is None else palette.of_level(reached.level)
 
 
 def _history_colour(row: Row, palette: Palette) -> str | None:
-    return None if row.device.state in PAST else palette.ramp[2]
+    return None if row.device.state.is_past else palette.ramp[2]
 
 
 def _axis(name: str, size: int) -> Column[Row]:
@@ -283,5 +281,5 @@ class DevicesView(DeviceTableView[Row]):
         if self._shape != shape:
             self._shape = shape
             self.table.update_columns(columns_for(scene, reported, self._followed))
-        rows = [Row(present(device), scene) for device in moment.devices]
+        rows = [Row(device, scene) for device in moment.devices]
         self.table.update_rows(rows, empty(moment))

@@ -13,7 +13,6 @@ from jaxtop.tui.columns.reported import Reported
 from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.host_pane import HostSubject, host_pane
 from jaxtop.tui.draw.ink import ink_of
-from jaxtop.tui.draw.reading import PAST
 from jaxtop.tui.filters.figures import OF_HOSTS, understand
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
@@ -35,7 +34,7 @@ ROOM_BELOW = 18
 
 def tone(row: HostRow, palette: Palette) -> str | None:
     """Return the muted colour for hosts whose figures are not current."""
-    return palette.muted if row.state in PAST else None
+    return palette.muted if row.state.is_past else None
 
 
 def empty(moment: Moment) -> str:
@@ -104,9 +103,7 @@ class HostsView(View):
             self._pane.show(lambda _width, _height: Text())
             return
         past = recent(self.moment.cluster, row.host.agent, STEP_TIME, 0, LONGEST_TREND)
-        subject = HostSubject(
-            row.host, self.moment.label(row.host), row.state, row.present, row.rhythm, past, row.still
-        )
+        subject = HostSubject(self.moment.label(row.host), row.state, row.now, row.rhythm, past, row.still)
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 
     def on_table_sorted(self, message: Table.Sorted) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from jaxtop.model import PARTS, MemoryView, Part, growers, memory, memory_total, present
+from jaxtop.model import PARTS, MemoryView, Part, growers, memory, memory_total
 from jaxtop.tui import text
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty
 from jaxtop.tui.columns.figures import curve
@@ -238,8 +238,7 @@ class MemoryScreenView(DeviceTableView[Row]):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        devices = map(present, moment.devices)
-        scene = self._scene = Scene(moment, memory(moment.cluster, devices))
+        scene = self._scene = Scene(moment, memory(moment.cluster, moment.devices))
         self._fit_columns()
         self.table.update_rows([Row(view.device, scene, view) for view in scene.views], empty(moment))
         self._draw()

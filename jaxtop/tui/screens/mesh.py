@@ -19,7 +19,7 @@ from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.ink import Ink, ink_of
 from jaxtop.tui.draw.layouts import EMPTY_PLAN, MISSING
 from jaxtop.tui.draw.legend import legend, printable
-from jaxtop.tui.draw.reading import OVER, Reading, read
+from jaxtop.tui.draw.reading import Reading, read
 from jaxtop.tui.metrics import METRICS, Metric, groups_metric, slice_metric, wait_metric
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
@@ -232,7 +232,7 @@ class MeshScreenView(View):
         """Switch to the next metric that some device reports."""
         metrics = [*METRICS, self._waits[1], *([self._painted] if self._painted is not None else [])]
         at = metrics.index(self._metric) if self._metric in metrics else 0
-        devices = [device for device in self._arranger.devices if device.state not in OVER]
+        devices = [device for device in self._arranger.devices if not device.state.is_over]
         following = [*metrics[at + 1 :], *metrics[: at + 1]]
         self._metric = next((each for each in following if each.is_reported(devices)), METRICS[0])
         self.figure = self._metric.figure
@@ -347,8 +347,8 @@ class MeshScreenView(View):
 
     def _subject(self) -> Subject | None:
         device, moment = self._device, self.moment
-        host = None if device is None else moment.host(device.agent)
-        if device is None or host is None:
+        view = None if device is None else moment.views.get(device.agent)
+        if device is None or view is None:
             return None
         samples = moment.cluster.history.get(device.agent)
         group = self._arranger.group
@@ -359,8 +359,8 @@ class MeshScreenView(View):
         meshes.sort(key=lambda mesh: mesh is not self._arranger.mesh)
         return Subject(
             device,
-            host,
-            moment.label(host),
+            view.now,
+            moment.label(view.host),
             tuple(_ids(mesh) for mesh in meshes),
             None if group is None else (_ids(group[0]), group[1]),
             tuple(self._history_of(device)),

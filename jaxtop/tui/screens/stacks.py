@@ -12,7 +12,6 @@ from jaxtop.model import diagnose
 from jaxtop.model.stalls.stack_tree import StackNode, stack_nodes, words_of
 from jaxtop.model.stalls.stacks import place_text
 from jaxtop.tui import text
-from jaxtop.tui.draw.reading import PAST
 from jaxtop.tui.draw.table import Column
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, words
@@ -180,7 +179,7 @@ class StacksView(View):
                 name = f"{run.name or run.id}: " if len(moment.runs) > 1 else ""
                 colour = getattr(palette, _COLOURS.get(found.severity, "warning"))
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
-        present = [view.host for view in moment.hosts if moment.states[view.host.agent] not in PAST]
+        present = [view.host for view in moment.hosts if not view.state.is_past]
         told = [view.host for view in moment.hosts if view.host.stacks.threads]
         if told:
             here = sum(bool(host.stacks.threads) for host in present)

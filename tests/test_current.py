@@ -1,0 +1,283 @@
+"""What `HostView.now` blanks, nothing shows: the states of a host against its figures, for every consumer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.export import FORMATS
+from jaxtop.export.series import to_csv_series
+from jaxtop.model import (
+    DEVICE_FIGURES,
+    HOST_FIGURES,
+    STEP_FIGURES,
+    Cluster,
+    Host,
+    State,
+    launch_rate,
+    pace_of,
+    reported,
+    runs,
+    step_of,
+)
+from jaxtop.tui import headline
+from jaxtop.tui.columns import hosts as host_columns
+from jaxtop.tui.draw.reading import read
+from jaxtop.tui.metrics import METRICS
+from jaxtop.tui.moment import Moment
+from jaxtop.tui.palette import DARK
+from jaxtop.tui.plotted import Beside, peers
+from jaxtop.tui.screens import devices as device_columns
+from tests.stories import cluster_of, hello, link, pulse, running, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.tui.draw.table import Column
+
+# The last pulse comes at this time.
+AT = 20.0
+RHYTHM = wire.Rhythm(
+    2,
+    ("step",),
+    mean_us=251_000,
+    milli_per_s=3_917,
+    p50_us=247_000,
+    p90_us=307_000,
+    p99_us=503_000,
+    flops=10**12,
+)
+
+
+def everything(*, with_hello: bool = True) -> Cluster:
+    """A host that reports every figure, each with another number, beside a host that reports none."""
+    columns = {name: (1_009 + 2 * i,) for i, name in enumerate(wire.DeviceSample.__struct_fields__)}
+    columns |= {"slowed": (0b1010,)}
+    names = [
+        each for each in wire.HostSample.__struct_fields__ if each not in ("is_container", "busy_threads")
+    ]
+    host = wire.HostSample(
+        **{name: 2_003 + 2 * i for i, name in enumerate(names)},
+        is_container=True,
+        busy_threads=(wire.BusyThread("load", 913, True),),
+    )
+    gpu = wire.Device(0, "NVIDIA H100", "gpu", local_id=0)
+    cluster = cluster_of(*running(1), (10, "r1-0", link("up")))
+    if with_hello:
+        tell(cluster, (11, "r1-0", hello(0, devices=(gpu,))))
+    for i in range(11):
+        said = pulse(
+            at_ms=int(AT + i - 10) * 1000,
+            sampled_ms=int(AT + i - 10) * 1000 - 613,
+            counted_ms=int(AT + i - 10) * 1000 - 1_627,
+            memory_source="allocator",
+            devices=wire.DeviceSample(**columns),
+            host=host,
+            launches={"step": 4_100 + 41 * i},
+            compiling=(wire.Compiling("forward", int(AT) * 1000 - 7_919),),
+            step=wire.Step(65_537, 13, {"loss": 2.5}),
+            cost=wire.Cost(7_717, 3, 2),
+            rhythm=RHYTHM,
+        )
+        tell(cluster, (AT + i - 10, "r1-0", said))
+    return cluster
+
+
+# How a host comes into each state, and how long after its last pulse it is looked at.
+STATES: dict[State, tuple[tuple[wire.Message, ...], float]] = {
+    State.LIVE: ((), 0.5),
+    State.QUIET: ((), 3.0),
+    State.BLOCKED: ((), 9.0),
+    State.STOPPED: ((link("silent"),), 0.5),
+    State.UNREACHABLE: ((link("unreachable"),), 0.5),
+    State.REFUSED: ((link("refused"),), 0.5),
+    State.ENDED: ((wire.Bye(20_000, "ended"),), 0.5),
+    State.DIED: ((link("dead"),), 0.5),
+    State.GONE: ((link("closed"),), 0.5),
+}
+
+FIGURES: dict[str, Callable[[Cluster, Host], float | None]] = {
+    **{each.name: lambda _, host, each=each: each.read(host.pulse, 0) for each in DEVICE_FIGURES},
+    **{each.name: lambda _, host, each=each: each.read(host.pulse, 0) for each in HOST_FIGURES},
+    **{each.name: lambda _, host, each=each: each.read(host.pulse, 0) for each in STEP_FIGURES},
+    "launches/s": launch_rate,
+    "steps/s": lambda _, host: pace_of(host),
+    "p50": lambda _, host: None if (step := step_of(host)) is None else step.p50_s,
+    "flop/s": lambda _, host: None if (step := step_of(host)) is None else step.flops_per_second,
+    "at step": lambda _, host: host.pulse.step.index if host.pulse.step else None,
+    "agent's CPU": lambda _, host: None if host.pulse.cost.cpu_ppm is None else host.pulse.cost.cpu_ppm / 1e6,
+    "busy thread": lambda _, host: (
+        sum(each.cpu_permille for each in host.pulse.host.busy_threads) / 1e3 or None
+    ),
+    "compiling": lambda _, host: (
+        (host.pulse.at_ms - host.pulse.compiling[0].since_ms) / 1e3 if host.pulse.compiling else None
+    ),
+    "sampled ago": lambda _, host: (
+        (host.pulse.at_ms - host.pulse.sampled_ms) / 1e3 if host.pulse.sampled_ms else None
+    ),
+    "counted ago": lambda _, host: (
+        (host.pulse.at_ms - host.pulse.counted_ms) / 1e3 if host.pulse.counted_ms else None
+    ),
+}
+
+# What a consumer shows of the host: numbers, by wherever they stand in it.
+Shown = dict[str, float]
+
+
+def leaves(value: object, where: str = "") -> Shown:
+    if isinstance(value, dict):
+        return {k: v for name, each in value.items() for k, v in leaves(each, f"{where}.{name}").items()}
+    if isinstance(value, list | tuple):
+        return {k: v for i, each in enumerate(value) for k, v in leaves(each, f"{where}.{i}").items()}
+    return {where: value} if isinstance(value, int | float) and not isinstance(value, bool) else {}
+
+
+def in_json(cluster: Cluster, now: float) -> Shown:
+    document = json.loads(FORMATS["json"](cluster, now))
+    (host,) = (
+        each for each in document["hosts"] if each["hostname"] != "node1" or each["process_index"] != 1
+    )
+    if host["step"]:
+        del host["step"]["index"]  # it stays on purpose, as counts do
+    return leaves(host)
+
+
+def in_csv(cluster: Cluster, now: float) -> Shown:
+    rows = csv.DictReader(io.StringIO(FORMATS["csv"](cluster, now)))
+    row = next(each for each in rows if each["process_index"] != "1")
+    return {name: float(value) for name, value in row.items() if re.fullmatch(r"-?[\d.e+-]+", value)}
+
+
+def in_openmetrics(cluster: Cluster, now: float) -> Shown:
+    lines = [line.rpartition(" ") for line in FORMATS["openmetrics"](cluster, now).splitlines()]
+    return {name: float(value) for name, _, value in lines if "{" in name and 'process_index="1"' not in name}
+
+
+def in_series(cluster: Cluster, now: float) -> Shown:
+    rows = csv.DictReader(io.StringIO("".join(to_csv_series([(now, cluster)]))))
+    return {
+        f"{each['metric']} {each['name']}": float(each["value"]) for each in rows if each["process"] != "1"
+    }
+
+
+def cells(columns: tuple[Column, ...], row: object) -> Shown:
+    return {k: v for column in columns for k, v in leaves(column.read(row), column.key).items()}
+
+
+def names(cluster: Cluster) -> set[str]:
+    return reported(host.pulse for host in cluster.hosts.values())
+
+
+def in_hosts(cluster: Cluster, now: float) -> Shown:
+    moment, steps = Moment(cluster, now), host_columns.KnownSteps()
+    (view,) = (each for each in moment.hosts if each.host.agent == "r1-0")
+    row = host_columns.HostRow(view, moment, steps)
+    told = frozenset({"p50", "p99", "flops"})
+    shown = cells(host_columns.columns_for(moment, names(cluster), told), row)
+    for column in host_columns.columns_for(moment, names(cluster), told, "steps"):
+        if column.key == "history":
+            shown |= cells((column,), row)
+    return shown
+
+
+def in_devices(cluster: Cluster, now: float) -> Shown:
+    moment = Moment(cluster, now)
+    scene = device_columns.Scene(moment, device_columns.Axes([]))
+    columns = device_columns.columns_for(scene, names(cluster))
+    return {
+        k: v
+        for device in moment.devices
+        for k, v in cells(columns, device_columns.Row(device, scene)).items()
+    }
+
+
+def in_mesh(cluster: Cluster, now: float) -> Shown:
+    devices = Moment(cluster, now).devices
+    found = {metric.name: read(devices, metric).values for metric in METRICS}
+    return {name: values[0] for name, values in found.items() if values and values[0] is not None}
+
+
+def in_plot(cluster: Cluster, now: float) -> Shown:
+    moment, host = Moment(cluster, now), cluster.hosts["r1-0"]
+    device = next(iter(moment.devices), None)
+    found = {
+        f"{figure.name} {beside}": peer.now
+        for figure in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)
+        for beside in Beside
+        for peer in peers(moment, figure, host, device, beside)
+        if peer.agent == "r1-0"
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def in_headline(cluster: Cluster, now: float) -> Shown:
+    """The numbers in the two lines at the top, by the word before each."""
+    moment = Moment(cluster, now)
+    lines = headline.header(moment, headline.Stand("live", "", True), 400, DARK).plain
+    lines += headline.facts(moment, {}, 400, DARK).plain
+    found = re.findall(r"(step|steps|launches|forward for) ([\d.]+) ?(\w?)", lines)
+    return {word: float(number) / (1000 if unit == "m" else 1) for word, number, unit in found}
+
+
+CONSUMERS = {
+    each.__name__: each
+    for each in (
+        in_json, in_csv, in_openmetrics, in_series, in_hosts, in_devices, in_mesh, in_plot, in_headline,
+    )
+}  # fmt: skip
+# How many of the figures each consumer shows at least, so that the test cannot pass by finding nothing.
+FEWEST = {
+    "in_json": 40, "in_csv": 30, "in_openmetrics": 38, "in_series": 38, "in_hosts": 20, "in_devices": 17,
+    "in_mesh": 18, "in_plot": 34, "in_headline": 4,
+}  # fmt: skip
+
+
+def is_of(value: float, figure: float, within: float) -> bool:
+    """Whether a value is this figure, also in percent or in thousandths."""
+    return any(math.isclose(value, figure * scale, rel_tol=within) for scale in (1, 100, 1000))
+
+
+def places(consumer: str) -> dict[str, list[str]]:
+    """Where a consumer shows each figure of a live host."""
+    cluster = everything()
+    now = AT + STATES[State.LIVE][1]
+    shown, host = CONSUMERS[consumer](cluster, now), cluster.hosts["r1-0"]
+    figures = {name: value for name, of in FIGURES.items() if (value := of(cluster, host)) is not None}
+    within = 0.02 if consumer == "in_headline" else 1e-6
+    found = {name: [k for k, v in shown.items() if is_of(v, figures[name], within)] for name in figures}
+    return {name: where for name, where in found.items() if where}
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS)
+@pytest.mark.parametrize("state", STATES)
+def test_no_consumer_shows_a_figure_that_is_not_current(state, consumer):
+    where = places(consumer)
+    assert len(where) >= FEWEST[consumer]
+    cluster = everything(with_hello=state is not State.GONE)
+    how, later = STATES[state]
+    tell(cluster, *((AT, "r1-0", message) for message in how))
+    now = AT + later
+    (view,) = (view for run in runs(cluster, now) for view in run.hosts if view.host.agent == "r1-0")
+    assert view.state is state
+    blank = [name for name, of in FIGURES.items() if of(cluster, view.now) is None]
+    assert bool(blank) is state.is_past
+    shown = CONSUMERS[consumer](cluster, now)
+    wrong = {name: [place for place in where.get(name, ()) if place in shown] for name in blank}
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def test_a_process_that_has_exited_has_no_current_figure_at_all():
+    cluster = everything()
+    tell(cluster, (AT, "r1-0", wire.Bye(20_000, "ended")))
+    for run in runs(cluster, AT):
+        for view in run.hosts:
+            if view.state.is_over:
+                assert all(of(cluster, view.now) is None for of in FIGURES.values())
+                assert all(of(cluster, view.last) is not None for of in FIGURES.values())
