@@ -93,5 +93,5 @@ def test_what_nobody_reports_is_told_from_what_somebody_does():
     busy = pulse(host=wire.HostSample(memory_used_bytes=5))
     assert reported([quiet]) == set()
     steady = pulse(rhythm=wire.Rhythm(1, mean_us=20_000))
-    assert reported([quiet, hot, busy, steady]) == {"temperature_c", "memory_used_bytes", "step_time_s"}
+    assert reported([quiet, hot, busy, steady]) == {"temperature_c", "memory_used_bytes", "mean_ms"}
     assert devices(followed(hot), NOW)[1].read(DEVICE_FIGURES[7]) == 71

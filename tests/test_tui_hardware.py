@@ -8,12 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster
-from jaxtop.model.thresholds import THRESHOLDS, Level, judged, slowed
-from jaxtop.tui.columns import hosts
+from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, Cluster, Unit
+from jaxtop.model.thresholds import Level, slowed
+from jaxtop.tui import text
 from jaxtop.tui.draw.hardware import device_lines, device_words, host_lines
 from jaxtop.tui.draw.ink import ink_of
-from jaxtop.tui.figures import joules, short, writer
+from jaxtop.tui.figures import hertz, joules, width_of, writer
+from jaxtop.tui.figures import plain as plain_number
 from jaxtop.tui.filters.expressions import words
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS, count, percent, seconds
 from jaxtop.tui.metrics import METRICS
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 INK = ink_of(DARK, plain=True)
-FIGURES = {each.name: each for each in (*DEVICE_FIGURES, *HOST_FIGURES)}
 QUIET = wire.Pulse(0)
 
 
@@ -117,12 +117,12 @@ class TestFilters:
     def test_every_figure_has_a_name_to_ask_for_it(self):
         for figures, fields in ((HOST_FIGURES, OF_HOSTS), (DEVICE_FIGURES, OF_DEVICES)):
             for each in figures:
-                assert {each.name, short(each).lower().replace(" ", "_")} <= fields.keys()
+                assert {each.name, each.short.lower().replace(" ", "_")} <= fields.keys()
 
 
 class TestDevices:
     def test_each_figure_that_is_reported_has_a_column(self):
-        columns = {*devices_screen._FIRST, *devices_screen._LATER}
+        columns = {each.name for each in (*devices_screen._FIRST, *devices_screen._LATER)}
         assert columns == {each.name for each in DEVICE_FIGURES[1:]}
 
         async def act(stage: Stage) -> None:
@@ -180,18 +180,17 @@ class TestDevices:
 
     def test_no_figure_is_too_long_for_its_column(self):
         most = {
-            "W": 1_200.0,
-            "°C": 105.0,
-            "Hz": 2.999e9,
-            "bytes": 1.4e11,
-            "bytes per second": 9e11,
-            "s": 99.9,
+            Unit.WATTS: 1_200.0,
+            Unit.DEGREES: 105.0,
+            Unit.HERTZ: 2.999e9,
+            Unit.BYTES: 1.4e11,
+            Unit.BYTES_PER_SECOND: 9e11,
+            Unit.SECONDS: 99.9,
         }
-        for name, width in {**devices_screen._FIRST, **devices_screen._LATER}.items():
-            figure = FIGURES[name]
-            sign = 1 if name in {each.figure for each in THRESHOLDS} else 0
-            assert len(writer(figure)(most.get(figure.unit, 1.0))) + sign <= width, name
-            assert len(short(figure)) <= width + 1, name  # a title may use the gap before it
+        for figure in DEVICE_FIGURES:
+            sign = 1 if figure.thresholds else 0
+            assert len(writer(figure)(most.get(figure.unit, 1.0))) + sign <= width_of(figure), figure.name
+            assert len(figure.short) <= width_of(figure) + 1  # a title may use the gap before it
 
     @pytest.mark.parametrize(("width", "last"), [(80, "TEMP"), (120, "RECENT")])
     def test_what_is_looked_for_first_is_there_on_narrow_terminals(self, width, last):
@@ -205,11 +204,11 @@ class TestHosts:
             await stage.press("2")
             table = stage.app._view.table
             written = {column.key: column.write(table.row) for column in table._columns}
-            assert (written["p50"], written["p99"]) == ("410ms", "566ms")
-            assert written["utilization"].startswith("~")  # an estimate
-            assert written["watts"].endswith("W") and written["joules"].endswith("J")
+            assert (written["p50_ms"], written["p99_ms"]) == ("410ms", "566ms")
+            assert written["utilization_of_peak"].startswith("~")  # an estimate
+            assert written["watts"].endswith("W") and written["joules_per_step"].endswith("J")
             assert (written["cores"], written["of"]) == ("64", "machine")
-            assert set(hosts._LATER) <= written.keys()
+            assert {each.name for each in HOST_FIGURES} <= written.keys()
 
         play(act, *working(4))
 
@@ -321,21 +320,21 @@ class TestMetrics:
 
 
 class TestThresholds:
-    def test_each_has_a_figure_that_exists_and_a_reason(self):
-        assert all(each.figure in FIGURES and each.reason and each.word for each in THRESHOLDS)
-        assert {each.figure for each in THRESHOLDS if each.is_of_full} <= {
-            each.name for each in FIGURES.values() if each.full(ALL, 0) is not None
-        }
+    def test_each_has_a_word_and_a_reason_and_a_maximum_if_it_is_a_share_of_one(self):
+        for figure in FIGURES.values():
+            assert all(each.reason and each.word for each in figure.thresholds)
+            is_of_full = any(each.is_of_full for each in figure.thresholds)
+            assert figure.full(ALL, 0) is not None or not is_of_full
 
     def test_what_has_no_limit_is_at_no_limit(self):
         hot = wire.Pulse(0, devices=wire.DeviceSample(temperature_c=(99,), power_mw=(900_000,)))
-        assert judged(FIGURES["temperature_c"], hot) is None
-        assert judged(FIGURES["power_w"], hot) is None
+        assert FIGURES["temperature_c"].reached(hot) is None
+        assert FIGURES["power_w"].reached(hot) is None
 
     def test_the_gravest_is_told(self):
         def level(degrees: int) -> Level:
             sample = wire.DeviceSample(temperature_c=(degrees,), temperature_limit_c=(90,))
-            reached = judged(FIGURES["temperature_c"], wire.Pulse(0, devices=sample))
+            reached = FIGURES["temperature_c"].reached(wire.Pulse(0, devices=sample))
             return Level.FINE if reached is None else reached.level
 
         assert [level(each) for each in (60, 85, 86, 90, 95)] == [
@@ -363,13 +362,30 @@ ALL = wire.Pulse(
 def test_every_figure_can_be_written_and_has_a_short_name(figure):
     assert writer(figure)(None) == "n/a"
     assert writer(figure)(figure.read(ALL, 0)) != "n/a"
-    assert len(short(figure)) <= 8
+    assert len(figure.short) <= 8
 
 
 def test_energy_reads_in_its_natural_unit():
     assert [joules(each) for each in (None, 0.000958, 0.0123, 35, 1200)] == [
         "n/a", "958uJ", "12mJ", "35J", "1.2kJ",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("write", "values"),
+    [
+        (joules, {999.4e-6: "999uJ", 999.6e-6: "1mJ", 0.9994: "999mJ", 0.9999: "1J", 999.7: "1.0kJ"}),
+        (text.duration, {999.4: "999ms", 999.6: "1.0s"}),
+        (text.micros, {999.4: "999us", 999.6: "1.0ms", 99_960: "100ms", 999_600: "1.0s", 999.96e6: "1000s"}),
+        (text.rate, {99.94: "99.9/s", 99.96: "100/s"}),
+        (text.size, {999.4: "999B", 999.6: "1.0K", 99.96 * 1024: "100K", 999.6 * 1024: "1.0M"}),
+        (text.amount, {999.4: "999", 999.6: "1.0k", 99_960: "100k", 999_600: "1.0M"}),
+        (hertz, {999.4e6: "999MHz", 999.6e6: "1.00GHz"}),
+        (plain_number, {99.994: "99.99", 99.996: "100", 1234: "1,234"}),
+    ],
+)
+def test_what_is_rounded_up_to_the_next_unit_is_written_in_it(write, values):
+    assert {value: write(value) for value in values} == values
 
 
 def test_a_host_that_never_told_is_no_zero_in_the_model():

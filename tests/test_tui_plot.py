@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.model import Unit
+from jaxtop.model import FIGURES, Unit
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.plot import LETTERS, Frame, Line, extent, plot, summary, ticks
-from jaxtop.tui.figures import FIGURES, writer
+from jaxtop.tui.figures import writer
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.playback import Start
 from jaxtop.tui.plotted import Peer, few
@@ -141,7 +141,7 @@ class TestScreen:
                     break
                 seen.append(stage.app._view._figure().name)
                 assert "n/a: " not in stage.text
-            assert {"power_w", "step_time_s", "memory_pressure"} <= set(seen)
+            assert {"power_w", "mean_ms", "memory_pressure"} <= set(seen)
             assert "queued" not in seen and len(seen) == len(set(seen))
             await stage.press("left")
             assert stage.app._view._figure().name == seen[-1]

@@ -195,7 +195,7 @@ def test_a_host_that_died_keeps_its_line_and_claims_no_figures():
 
     async def steps(app, pilot):
         assert app.cells("state") == ["● live", "× died"]
-        for key in ("memory", "launches", "steps", "cpu", "rss"):
+        for key in ("memory", "launches", "steps", "process_cpu_cores", "rss_bytes"):
             assert app.cells(key)[1] == "n/a", key
         await pilot.press(*["."] * 4)
         await pilot.press("S")

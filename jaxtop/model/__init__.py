@@ -16,11 +16,20 @@ from jaxtop.model.arrays.memory import (
     memory_total,
 )
 from jaxtop.model.cluster import Cluster
-from jaxtop.model.figures import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit
+from jaxtop.model.figures import (
+    DEVICE_FIGURES,
+    FIGURES,
+    HOST_FIGURES,
+    STEP_FIGURES,
+    STEP_TIME,
+    Figure,
+    Scope,
+    Unit,
+)
 from jaxtop.model.host import EMPTY_HOST, Host, Unmet
 from jaxtop.model.liveness import State, state_of
 from jaxtop.model.programs import Difference, ProgramView, differences, programs
-from jaxtop.model.series import STEP_FIGURES, STEP_TIME, recent, reported, series
+from jaxtop.model.series import recent, reported, series
 from jaxtop.model.stalls.diagnosis import diagnose
 from jaxtop.model.stalls.stacks import StackGroup, stack_groups
 from jaxtop.model.state import Diagnosis, LoggedEvent
@@ -45,6 +54,7 @@ from jaxtop.wire import BusyThread, Pulse
 __all__ = [
     "DEVICE_FIGURES",
     "EMPTY_HOST",
+    "FIGURES",
     "HOST_FIGURES",
     "PARTS",
     "STEP_FIGURES",
@@ -69,6 +79,7 @@ __all__ = [
     "Pulse",
     "Run",
     "RunStep",
+    "Scope",
     "Span",
     "StackGroup",
     "State",

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from jaxtop.model.figures import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit
+from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, STEP_FIGURES, Figure, Scope
 from jaxtop.model.views import figure as device_figure
 from jaxtop.wire import DeviceSample, HostSample, Pulse, Rhythm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from jaxtop.model.state import ClusterState
 
@@ -23,43 +23,20 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item")
 _Sample = TypeVar("_Sample", HostSample, Rhythm)
 
-# Columns that have a history of their own, hardly change, or count without being shown over time.
-_LEFT_OUT = frozenset(
-    {
-        "used_bytes", "peak_bytes", "limit_bytes", "reserved_bytes", "largest_free_bytes", "pool_bytes",
-        "driver_total_bytes", "power_limit_mw", "temperature_limit_c", "clock_max_mhz", "slowed", "energy_mj",
-        "ecc_corrected", "ecc_uncorrected",
-    }
-)  # fmt: skip
-_KEPT = tuple(name for name in DeviceSample.__struct_fields__ if name not in _LEFT_OUT)
-_columns_of = attrgetter(*_KEPT)
+_USED = FIGURES["used_bytes"]
+# The columns whose past is stored here: the memory in use has a history of its own.
+_STORED = tuple(each.field for each in DEVICE_FIGURES if each is not _USED)
+_columns_of = attrgetter(*_STORED)
 
 _Column = tuple[int | None, ...] | None
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[tuple[_Column, ...], HostSample, Rhythm | None])
-
-
-def _of_rhythm(field: str, scale: float) -> Callable[[Pulse, int], float | None]:
-    def read(pulse: Pulse, _position: int) -> float | None:
-        value = None if pulse.rhythm is None else getattr(pulse.rhythm, field)
-        return None if value is None else value * scale
-
-    return read
-
-
-# The mean step time over the last seconds before each pulse, and the steps per second in them.
-STEP_TIME = Figure("step_time_s", "step time", Unit.SECONDS, _of_rhythm("mean_us", 1e-6))
-STEPS = Figure("steps_per_second", "steps per second", Unit.NUMBER, _of_rhythm("milli_per_s", 1e-3))
-STEP_FIGURES = (STEP_TIME, STEPS)
-_USED = DEVICE_FIGURES[0]
-_OF_DEVICES = frozenset(each.name for each in DEVICE_FIGURES)
-_BY_NAME = {each.name: each for each in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)}
 # Decoded columns of figures that are cached: enough for a screen of hosts or devices with sparklines.
 _MOST_READ = 16_384
 
 
 def kept(pulse: Pulse) -> bytes:
-    """Encode the figures of a pulse that are kept."""
+    """Encode the figures of a pulse whose past is shown."""
     host = pulse.host
     if host.busy_threads:
         host = msgspec.structs.replace(host, busy_threads=())
@@ -81,12 +58,12 @@ def recent(
 def _points(
     cluster: ClusterState, agent: str, figure: Figure, position: int, count: int | None
 ) -> Iterable[Point]:
-    if figure.name == _USED.name:
+    if figure is _USED:
         return (
             (sample.at, device_figure(sample.used_bytes, position))
             for sample in _last(cluster.history.get(agent, ()), count)
         )
-    if figure.name not in _OF_DEVICES:
+    if figure.scope is not Scope.DEVICE:
         position = 0
     return (
         (at, column[position] if position < len(column := _column(raw, figure.name)) else None)
@@ -103,10 +80,13 @@ def _last(items: Sequence[_Item], count: int | None) -> Iterable[_Item]:
 def _column(raw: bytes, name: str) -> tuple[float | None, ...]:
     """Return a figure of all devices of a host."""
     columns, host, rhythm = _decoder.decode(raw)
-    pulse = Pulse(0, devices=DeviceSample(**dict(zip(_KEPT, columns, strict=True))), host=host, rhythm=rhythm)
-    count = max((len(each) for each in columns if each is not None), default=0) if name in _OF_DEVICES else 1
-    read = _BY_NAME[name].read
-    return tuple(read(pulse, position) for position in range(count))
+    pulse = Pulse(
+        0, devices=DeviceSample(**dict(zip(_STORED, columns, strict=True))), host=host, rhythm=rhythm
+    )
+    figure, count = FIGURES[name], 1
+    if figure.scope is Scope.DEVICE:
+        count = max((len(each) for each in columns if each is not None), default=0)
+    return tuple(figure.read(pulse, position) for position in range(count))
 
 
 def reported(pulses: Iterable[Pulse]) -> set[str]:
@@ -135,7 +115,8 @@ def _figures_with(
         host=_with_ones(HostSample(), host),
         rhythm=None if rhythm is None else _with_ones(Rhythm(0), rhythm),
     )
-    figures = (name for name, figure in _BY_NAME.items() if figure.read(pulse, 0) is not None)
+    plotted = (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)
+    figures = (each.name for each in plotted if each.read(pulse, 0) is not None)
     return frozenset((*figures, *compress(DeviceSample.__struct_fields__, columns)))
 
 

@@ -1,53 +1,16 @@
-"""The formatting of figures of devices and hosts, by unit, the same on all screens."""
+"""The formatting of figures of devices, hosts and steps, by unit, the same on all screens."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, Unit
+from jaxtop.model import Unit
 from jaxtop.tui import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.model import Figure
-
-FIGURES = {each.name: each for each in (*DEVICE_FIGURES, *HOST_FIGURES, *STEP_FIGURES)}
-# Short names, for narrow columns.
-_SHORT = {
-    "utilization": "util",
-    "tensor_activity": "tensor",
-    "occupancy": "occup",
-    "dram_activity": "dram",
-    "memory_activity": "mem act",
-    "temperature_c": "temp",
-    "memory_clock_hz": "mem clk",
-    "driver_used_bytes": "driver",
-    "link_received_bytes_per_second": "link in",
-    "link_sent_bytes_per_second": "link out",
-    "pcie_received_bytes_per_second": "pcie in",
-    "pcie_sent_bytes_per_second": "pcie out",
-    "transfer_p50_s": "xfer p50",
-    "transfer_p99_s": "xfer p99",
-    "machine_cpu": "machine",
-    "rss_bytes": "rss",
-    "memory_used_bytes": "mem",
-    "cpu_pressure": "cpu wait",
-    "memory_pressure": "mem wait",
-    "io_pressure": "io wait",
-    "held_back": "held",
-    "received_bytes_per_second": "net in",
-    "sent_bytes_per_second": "net out",
-    "process_read_bytes_per_second": "reads",
-    "process_written_bytes_per_second": "writes",
-    "step_time_s": "step",
-    "steps_per_second": "steps/s",
-}
-
-
-def short(figure: Figure) -> str:
-    """Return the name of a figure in at most eight characters."""
-    return _SHORT.get(figure.name, figure.title)
 
 
 def watts(value: float | None) -> str:
@@ -70,34 +33,57 @@ def seconds(value: float | None) -> str:
 
 
 def joules(value: float | None) -> str:
-    """Format an energy, from one token to one step: 958uJ, 1.2mJ, 35J, 1.2kJ."""
+    """Format an energy, from one token to one step: 958uJ, 12mJ, 35J, 1.2kJ."""
     if value is None:
         return text.NA
-    for unit, scale in (("", 1.0), ("m", 1e-3)):
-        if value >= scale:
-            return f"{text.amount(value / scale)}{unit}J"
-    return f"{value * 1e6:.0f}uJ"
+    if value < 999.5e-6:
+        return f"{value * 1e6:.0f}uJ"
+    if value < 999.5e-3:
+        return f"{text.amount(value * 1e3)}mJ"
+    return f"{text.amount(value)}J"
+
+
+def operations(value: float | None) -> str:
+    return text.NA if value is None else f"{text.amount(value)}F/s"
 
 
 def plain(value: float | None) -> str:
     """Format a number with its significant digits only: 12, 1.50, 1,234."""
     if value is None:
         return text.NA
-    return text.number(value, 0 if value == int(value) or abs(value) >= 100 else 2)
+    return text.number(value, 0 if value == int(value) or abs(value) >= 99.995 else 2)
 
 
-_WRITERS: dict[Unit, Callable[[float | None], str]] = {
-    Unit.BYTES: text.size,
-    Unit.BYTES_PER_SECOND: text.bandwidth,
-    Unit.SHARE: text.share,
-    Unit.WATTS: watts,
-    Unit.DEGREES: degrees,
-    Unit.HERTZ: hertz,
-    Unit.SECONDS: seconds,
-    Unit.NUMBER: plain,
+class _Form(NamedTuple):
+    write: Callable[[float | None], str]
+    # The width of a column of it.
+    width: int
+
+
+_FORMS = {
+    Unit.BYTES: _Form(text.size, 6),
+    Unit.BYTES_PER_SECOND: _Form(text.bandwidth, 8),
+    Unit.SHARE: _Form(text.share, 4),
+    Unit.WATTS: _Form(watts, 6),
+    Unit.JOULES: _Form(joules, 8),
+    Unit.DEGREES: _Form(degrees, 6),
+    Unit.HERTZ: _Form(hertz, 7),
+    Unit.SECONDS: _Form(seconds, 6),
+    Unit.FLOPS: _Form(text.amount, 6),
+    Unit.FLOPS_PER_SECOND: _Form(operations, 8),
+    Unit.TOKENS_PER_SECOND: _Form(text.amount, 8),
+    Unit.NUMBER: _Form(plain, 6),
 }
 
 
 def writer(figure: Figure) -> Callable[[float | None], str]:
     """Return the formatter of this figure. It writes an unknown value as `n/a`."""
-    return _WRITERS[figure.unit]
+    return _FORMS[figure.unit].write
+
+
+def width_of(figure: Figure) -> int:
+    """Return the width of a column of this figure: for its values with a sign, and for its title."""
+    width = _FORMS[figure.unit].width
+    if figure.unit is Unit.SHARE:  # other widths have room for a sign, and for any value
+        width += bool(figure.thresholds) + 2 * (figure.maximum is not None)
+    return max(len(figure.short), width)

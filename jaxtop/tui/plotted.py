@@ -6,7 +6,7 @@ from enum import StrEnum
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, series
+from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, Scope, series
 from jaxtop.model.views import run_of
 from jaxtop.tui.draw.plot import LETTERS, Line
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from jaxtop.model import DeviceView, Figure, Host
     from jaxtop.tui.draw.plot import Points
     from jaxtop.tui.moment import Moment
-
-_OF_DEVICES = frozenset(each.name for each in DEVICE_FIGURES)
 
 
 class Beside(StrEnum):
@@ -50,7 +48,7 @@ def choices(reported: Collection[str]) -> list[Figure]:
 
 def is_of_device(figure: Figure) -> bool:
     """Return whether each device has its own value of the figure."""
-    return figure.name in _OF_DEVICES
+    return figure.scope is Scope.DEVICE
 
 
 def ways(figure: Figure) -> tuple[Beside, ...]:

@@ -37,7 +37,7 @@ def rate(value: float | None) -> str:
     """Format a rate per second."""
     if value is None:
         return NA
-    return f"{value:.0f}/s" if value >= 100 else f"{value:.1f}/s"
+    return f"{value:.0f}/s" if value >= 99.95 else f"{value:.1f}/s"
 
 
 def number(value: float | None, digits: int = 0) -> str:
@@ -69,7 +69,7 @@ def duration(milliseconds: float | None) -> str:
     """Format a duration in milliseconds or seconds."""
     if milliseconds is None:
         return NA
-    return f"{milliseconds:.0f}ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f}s"
+    return f"{milliseconds:.0f}ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.1f}s"
 
 
 def micros(microseconds: float | None) -> str:
@@ -80,7 +80,7 @@ def micros(microseconds: float | None) -> str:
         return f"{microseconds:.0f}us"
     if microseconds < 999_500:
         return f"{microseconds / 1000:.{1 if microseconds < 99_950 else 0}f}ms"
-    return f"{microseconds / 1_000_000:.1f}s"
+    return f"{microseconds / 1_000_000:.{1 if microseconds < 999_950_000 else 0}f}s"
 
 
 def bandwidth(bytes_per_second: float | None) -> str:

@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.model import recent
-from jaxtop.model.thresholds import judged
 from jaxtop.tui import text
 from jaxtop.tui.draw.sparkline import sparkline
 from jaxtop.tui.draw.table import Column
-from jaxtop.tui.figures import short, writer
+from jaxtop.tui.figures import width_of, writer
 from jaxtop.tui.palette import SIGN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop.model import Cluster, Figure, Pulse
     from jaxtop.tui.palette import Palette
@@ -25,26 +24,26 @@ HISTORY = 14
 HISTORY_KEY = "history"
 
 
-def measured(
-    of: Figure,
-    width: int,
-    where: Callable[[AnyRow], tuple[Pulse, int]],
-    form: Callable[[float | None], str] | None = None,
-) -> Column[AnyRow]:
+def measured(of: Figure, where: Callable[[AnyRow], tuple[Pulse, int]]) -> Column[AnyRow]:
     """Return a column of a figure. `where` returns the pulse of a row and the position of its device."""
-    write_value = form or writer(of)
+    write_value = writer(of)
 
     def value(row: AnyRow) -> float | None:
         return of.read(*where(row))
 
     def write(row: AnyRow) -> str:
-        return (SIGN if judged(of, *where(row)) else "") + write_value(value(row))
+        return (SIGN if of.reached(*where(row)) else "") + write_value(value(row))
 
     def style(row: AnyRow, palette: Palette) -> str | None:
-        reached = judged(of, *where(row))
+        reached = of.reached(*where(row))
         return None if reached is None else palette.of_level(reached.level)
 
-    return Column(of.name, short(of), width, "right", value, write, style, largest_first=True)
+    return Column(of.name, of.short, width_of(of), "right", value, write, style, largest_first=True)
+
+
+def by_rank(figures: Iterable[Figure]) -> tuple[Figure, ...]:
+    """Return the figures that have columns, in the order of these."""
+    return tuple(sorted((each for each in figures if each.has_column), key=lambda each: each.rank))
 
 
 def past(
@@ -62,7 +61,7 @@ def past(
         cluster, agent, position = where(row)
         return curve(recent(cluster, agent, of, position, HISTORY))
 
-    drawn = Column(HISTORY_KEY, f"{short(of)}, recent", HISTORY, "left", value, write)
+    drawn = Column(HISTORY_KEY, f"{of.short}, recent", HISTORY, "left", value, write)
     return replace(drawn, style=style, largest_first=True, searched=False)
 
 

@@ -7,14 +7,25 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from jaxtop.model import STEP_TIME, Host, HostView, State, launch_rate, pace_of, scaled
+from jaxtop.model import (
+    HOST_FIGURES,
+    STEP_TIME,
+    Host,
+    HostView,
+    Scope,
+    State,
+    Unit,
+    launch_rate,
+    pace_of,
+    scaled,
+)
+from jaxtop.model.figures import STEPS_PER_SECOND, USUAL, figures_of
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.steps import past_of, step_of
-from jaxtop.model.thresholds import IDLE
 from jaxtop.tui import text
-from jaxtop.tui.columns.figures import measured, past
+from jaxtop.tui.columns.figures import by_rank, measured, past
 from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
-from jaxtop.tui.figures import FIGURES, joules, seconds, watts
+from jaxtop.tui.figures import width_of, writer
 from jaxtop.tui.palette import SIGN
 
 if TYPE_CHECKING:
@@ -91,6 +102,10 @@ class HostRow:
     def rhythm(self) -> StepView | None:
         """The step that it repeats; None if it is unknown or no longer current."""
         return self.known_steps.of(self.now)
+
+    def of_step(self, of: Figure) -> float | None:
+        """Return a figure of its step; None if it is unknown or no longer current."""
+        return None if self.rhythm is None else of.of_step(self.rhythm)
 
     @property
     def steps(self) -> float | None:
@@ -174,126 +189,62 @@ def _index(place: tuple[str, int] | None) -> str:
     return text.NA if place is None else str(place[1])
 
 
-def _of_step(
-    key: str,
-    title: str,
-    width: int,
-    form: Callable[[float | None], str],
-    read: Callable[[StepView], float | None],
-) -> Column[HostRow]:
-    """Return a column of a figure of the step."""
-
-    def value(row: HostRow) -> float | None:
-        return None if row.rhythm is None else read(row.rhythm)
-
-    return figure(key, title, width, value, form)
-
-
-def _idle(value: float | None) -> str:
-    return (SIGN if value is not None and value >= IDLE.reach else "") + text.share(value)
-
-
-def _idle_colour(row: HostRow, palette: Palette) -> str | None:
-    idle = None if row.rhythm is None else row.rhythm.idle
-    return None if idle is None or idle < IDLE.reach else palette.of_level(IDLE.level)
-
-
-def _of_before(row: HostRow, palette: Palette) -> str | None:
-    """Return the muted colour where no steps complete: the step times are then not current."""
-    return None if row.still is None else palette.muted
-
-
-def _estimated(value: float | None) -> str:
-    return text.NA if value is None else f"~{text.share(value)}"
-
-
-def _operations(value: float | None) -> str:
-    return text.NA if value is None else f"{text.amount(value)}F/s"
-
-
-def _of_operations(
-    key: str,
-    title: str,
-    width: int,
-    form: Callable[[float | None], str],
-    read: Callable[[StepView], float | None],
-) -> Column[HostRow]:
-    """Return a column of a figure that depends on the step's flops. It is a lower bound if they are."""
+def _of_step(of: Figure) -> Column[HostRow]:
+    """Return a column of a figure of the step: with its sign past a threshold, as an estimate or a bound."""
+    write_value = writer(of)
 
     def write(row: HostRow) -> str:
-        step = row.rhythm
-        if step is None or not step.flops_at_least:
-            return form(None if step is None else read(step))
-        return text.bound(form(read(step)).lstrip("~"), at_least=True)
+        value = row.of_step(of)
+        words = (SIGN if of.judged(value) else "") + write_value(value)
+        if value is None:
+            return words
+        if of.is_of_operations and row.rhythm is not None and row.rhythm.flops_at_least:
+            return text.bound(words, at_least=True)
+        return f"~{words}" if of.is_estimate else words
 
-    return replace(_of_step(key, title, width, form, read), write=write, form=None)
+    def style(row: HostRow, palette: Palette) -> str | None:
+        if of in _TIMES:  # where no steps complete, their times are not current
+            return None if row.still is None else palette.muted
+        reached = of.judged(row.of_step(of))
+        return None if reached is None else palette.of_level(reached.level)
 
-
-# The columns after the step times. Each is shown if any of the first `ASKED` hosts reports its figure.
-_OF_STEP = (
-    _of_operations("utilization", "of peak", 7, _estimated, lambda step: step.utilization),
-    replace(_of_step("idle", "idle", 5, _idle, lambda step: step.idle), style=_idle_colour),
-    _of_operations("flops", "flop/s", 8, _operations, lambda step: step.flops_per_second),
-    _of_step("tokens", "tokens/s", 8, text.amount, lambda step: step.tokens_per_second),
-    _of_step("watts", "power", 6, watts, lambda step: step.watts),
-    _of_step("joules", "J a step", 8, joules, lambda step: step.joules_per_step),
-    _of_step("joules_token", "J a token", 9, joules, lambda step: step.joules_per_token),
-)
-_TIMES = tuple(
-    replace(each, style=_of_before)
-    for each in (
-        _of_step("p50", "p50", 6, seconds, lambda step: step.p50_s),
-        _of_step("p99", "p99", 6, seconds, lambda step: step.p99_s),
+    return Column(
+        of.name,
+        of.short,
+        width_of(of),
+        "right",
+        lambda row: row.of_step(of),
+        write,
+        style,
+        largest_first=True,
     )
-)
+
+
+# The columns of the step: its times stand before the history, the others behind it.
+_OF_STEP = by_rank(figures_of(Scope.STEP))
+_TIMES = tuple(each for each in _OF_STEP if each.unit is Unit.SECONDS)
 # The number of hosts to check for a figure of the step. We assume that all hosts report the same figures.
 ASKED = 16
 
 
 def steps_told(rows: Iterable[HostRow]) -> frozenset[str]:
-    """Return the keys of the columns of the step that have a value."""
+    """Return the names of the figures of the step that have a value."""
     asked = list(islice(rows, ASKED))
-    return frozenset(
-        column.key for column in (*_TIMES, *_OF_STEP) if any(column.read(row) is not None for row in asked)
-    )
+    return frozenset(of.name for of in _OF_STEP if any(row.of_step(of) is not None for row in asked))
 
 
-def _of_machine(name: str, width: int, form: Callable[[float | None], str] | None = None) -> Column[HostRow]:
-    return measured(FIGURES[name], width, lambda row: (row.now.pulse, 0), form)
+def _of_machine(figures: Iterable[Figure]) -> tuple[Column[HostRow], ...]:
+    return tuple(measured(of, lambda row: (row.now.pulse, 0)) for of in figures)
 
 
-# In column order: first the columns that are always shown, then those that need a reported figure.
-_CPU, _RSS, _MACHINE, _LOAD = (
-    replace(_of_machine(name, width), key=key, title=key)
-    for name, key, width in (
-        ("process_cpu_cores", "cpu", 6),
-        ("rss_bytes", "rss", 6),
-        ("machine_cpu", "machine", 7),
-        ("load", "load", 6),
-    )
-)
-_LATER = {
-    "memory_used_bytes": 6,
-    "cpu_pressure": 8,
-    "memory_pressure": 8,
-    "io_pressure": 7,
-    "held_back": 5,
-    "received_bytes_per_second": 8,
-    "sent_bytes_per_second": 8,
-    "disk_read_bytes_per_second": 8,
-    "disk_written_bytes_per_second": 8,
-    "process_read_bytes_per_second": 8,
-    "process_written_bytes_per_second": 8,
-}
+# The columns of the machine: these are always shown, the others if some host reports them.
+_CPU, *_ALWAYS = (of for of in by_rank(HOST_FIGURES) if of.rank < USUAL)
+_LATER = tuple(of for of in by_rank(HOST_FIGURES) if of.rank >= USUAL)
 # The figures that the history column can show, by the key of the column that the table is sorted by.
 FOLLOWED: dict[str | None, Figure] = {
-    "cpu": FIGURES["process_cpu_cores"],
-    "rss": FIGURES["rss_bytes"],
-    "machine": FIGURES["machine_cpu"],
-    "load": FIGURES["load"],
-    **{name: FIGURES[name] for name in _LATER},
-    **dict.fromkeys(("p50", "p99"), STEP_TIME),
-    "steps": FIGURES["steps_per_second"],
+    **{of.name: of for of in HOST_FIGURES},
+    **dict.fromkeys((of.name for of in _TIMES), STEP_TIME),
+    "steps": STEPS_PER_SECOND,
 }
 
 
@@ -328,10 +279,9 @@ def columns_for(
 
     If there are several runs, a column shows the run of each host.
     """
-    if followed not in FOLLOWED:
-        followed = "p50" if STEP_TIME.name in reported else "cpu"
-    has_times = any(each.key in told for each in _TIMES)
-    history = _history(FOLLOWED[followed])
+    usual = STEP_TIME if STEP_TIME.name in reported else _CPU
+    history = _history(FOLLOWED.get(followed, usual))
+    times = [_of_step(of) for of in _TIMES if of.name in told]
     return (
         state_column(lambda row: row.state),
         Column("process", "proc", 4, "right", lambda row: row.place, lambda row: _index(row.place)),
@@ -341,18 +291,14 @@ def columns_for(
         figure("memory", "memory", 6, lambda row: row.used_bytes, text.size),
         figure("launches", "launch/s", 8, lambda row: row.launches, partial(text.number, digits=1)),
         figure("steps", "steps/s", 7, lambda row: row.steps, partial(text.number, digits=2)),
-        *(each for each in _TIMES if each.key in told),
-        *((history,) if has_times else ()),
-        *(each for each in _OF_STEP if each.key in told),
+        *((*times, history) if times else ()),
+        *(_of_step(of) for of in _OF_STEP if of.name in told and of not in _TIMES),
         figure("heard", "heard", 6, lambda row: row.age, text.age),
         figure("index", "at step", 7, lambda row: row.step, text.number),
-        _CPU,
+        *_of_machine([_CPU]),
         _compiling(20),
-        *(() if has_times else (history,)),
-        _RSS,
-        _MACHINE,
-        _LOAD,
-        *(_of_machine(name, width) for name, width in _LATER.items() if name in reported),
+        *(() if times else (history,)),
+        *_of_machine([*_ALWAYS, *(of for of in _LATER if of.name in reported)]),
         *(
             (figure("cores", "cores", 5, lambda row: row.cores, _cores), words("of", "of a", 9, _whose))
             if any(view.host.pulse.host.cores_milli is not None for view in moment.hosts[:ASKED])

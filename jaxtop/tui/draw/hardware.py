@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.color import Color
 
-from jaxtop.model import DEVICE_FIGURES, Unit
-from jaxtop.model.thresholds import IDLE, Level, errors, judged, slowed
+from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, Unit
+from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import pairs
 from jaxtop.tui.draw.sparkline import sparkline
-from jaxtop.tui.figures import FIGURES, joules, short, writer
+from jaxtop.tui.figures import joules, writer
 from jaxtop.tui.palette import SIGN
 
 if TYPE_CHECKING:
@@ -31,16 +31,12 @@ SHORTEST_TREND, LONGEST_TREND = 6, 40
 # Figures of these units are shown without their limit: a share implies it.
 _LIMITLESS = frozenset({Unit.SHARE})
 _SHOWN = DEVICE_FIGURES[1:]  # the memory has a section of its own
-_FIRST = ("utilization", "power_w", "temperature_c")
-# The figures of a host, line by line.
-_OF_HOST = (
-    (("CPU", "process_cpu_cores"), ("all", "machine_cpu"), ("load", "load")),
-    (("memory", "memory_used_bytes"), ("held back", "held_back")),
-    (("waits: CPU", "cpu_pressure"), ("memory", "memory_pressure"), ("disk", "io_pressure")),
-    (("net in", "received_bytes_per_second"), ("out", "sent_bytes_per_second")),
-    (("disk in", "disk_read_bytes_per_second"), ("out", "disk_written_bytes_per_second")),
-    (("process reads", "process_read_bytes_per_second"), ("writes", "process_written_bytes_per_second")),
-)
+# The lines of the figures of a host, with labels. Figures without a line of their own have one at the end.
+_PLACES = [(each.pane or (1000 + i, each.title), each) for i, each in enumerate(HOST_FIGURES)]
+_OF_HOST = [
+    [(label, each) for (at, label), each in _PLACES if at == line]
+    for line in sorted({line for (line, _), _ in _PLACES if line})
+]
 
 
 def of_level(level: Level, ink: Ink) -> Style:
@@ -60,7 +56,7 @@ def measured(
     words = write(value)
     if with_limit and full is not None and figure.unit not in _LIMITLESS:
         words += f" of {write(full)}"
-    reached = judged(figure, pulse, position)
+    reached = figure.reached(pulse, position)
     if reached is None:
         return Text(words)
     return Text(f"{words} {SIGN} {reached.word}", of_level(reached.level, ink))
@@ -88,11 +84,11 @@ def device_words(pulse: Pulse, position: int, ink: Ink, width: int) -> list[Text
     """Return the same in as few lines as possible: the faults in words, then the figures side by side."""
     lines = _faults(pulse, position, ink)
     line = Text(no_wrap=True, end="")
-    for figure in sorted(_SHOWN, key=lambda each: each.name not in _FIRST):
+    for figure in sorted(_SHOWN, key=lambda each: each.rank > 1):
         said = _marked(figure, pulse, position, ink)
         if said is None:
             continue
-        fact = pairs([(short(figure), "")], ink)
+        fact = pairs([(figure.short, "")], ink)
         fact.append_text(said)
         if line.cell_len and line.cell_len + 2 + fact.cell_len > width:
             lines.append(line)
@@ -126,7 +122,7 @@ def host_lines(pulse: Pulse, ink: Ink, width: int) -> list[Text]:
     return [line for line in lines if line.cell_len]
 
 
-def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, str]]) -> Text:
+def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, Figure]]) -> Text:
     """Return the known facts in one line; if they do not fit, without limits, then with signs for words."""
     ways: tuple[Callable[[Figure], Text | None], ...] = (
         lambda figure: measured(figure, pulse, 0, ink),
@@ -136,8 +132,8 @@ def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, str]])
     line = Text()
     for said in ways:
         line = Text(no_wrap=True, end="")
-        for name, key in facts:
-            words = said(FIGURES[key])
+        for name, figure in facts:
+            words = said(figure)
             if words is not None:
                 line.append(f"{'  ' if line.cell_len else ''}{name} ", ink.muted)
                 line.append_text(words)
@@ -148,7 +144,7 @@ def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, str]])
 
 def _marked(figure: Figure, pulse: Pulse, position: int, ink: Ink) -> Text | None:
     """Return a figure, with a sign before it if it reached a threshold; None if the figure is unknown."""
-    value, reached = figure.read(pulse, position), judged(figure, pulse, position)
+    value, reached = figure.read(pulse, position), figure.reached(pulse, position)
     if value is None:
         return None
     words = f"{SIGN if reached else ''}{writer(figure)(value)}"
@@ -182,11 +178,11 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
     if step.jitter is not None:
         lines[-1].append_text(pairs([("  jitter", text.share(step.jitter))], ink))
     if step.idle is not None:
-        is_high = step.idle >= IDLE.reach
+        reached = FIGURES["idle"].judged(step.idle)
         line = pairs([("devices idle", "")], ink)
         line.append(
-            text.share(step.idle) + (f" {SIGN} {IDLE.word}" if is_high else ""),
-            of_level(IDLE.level if is_high else Level.FINE, ink),
+            text.share(step.idle) + (f" {SIGN} {reached.word}" if reached else ""),
+            of_level(reached.level if reached else Level.FINE, ink),
         )
         lines.append(line)
     if step.flops_per_second is not None:

@@ -1,20 +1,19 @@
-"""The filter fields of hosts and devices: all their figures, each with the units it accepts."""
+"""The filter fields of hosts and devices: all figures that have columns, with the units they accept."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Unit
+from jaxtop.model import Scope, Unit
+from jaxtop.model.figures import figures_of
 from jaxtop.model.thresholds import errors, slowed
-from jaxtop.tui.figures import short
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, quantity, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from jaxtop.model import Figure, Pulse
-    from jaxtop.model.steps import StepView
+    from jaxtop.model import Figure
     from jaxtop.tui.columns.devices import DeviceRow
     from jaxtop.tui.columns.hosts import HostRow
     from jaxtop.tui.draw.table import Column
@@ -30,7 +29,13 @@ _operations = quantity({"": 1, "g": 1e9, "t": 1e12, "p": 1e15})
 # For figures other than bytes, k is 1,000.
 count = quantity({"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12})
 _ASKED = {
+    Unit.BYTES: number,  # in powers of 1,024
+    Unit.BYTES_PER_SECOND: number,
     Unit.NUMBER: count,
+    Unit.JOULES: count,
+    Unit.TOKENS_PER_SECOND: count,
+    Unit.FLOPS: _operations,
+    Unit.FLOPS_PER_SECOND: _operations,
     Unit.SHARE: percent,
     Unit.SECONDS: seconds,
     Unit.HERTZ: _hertz,
@@ -39,27 +44,19 @@ _ASKED = {
 }
 
 
-def _of_figures(figures: Iterable[Figure], where: Callable[[T], tuple[Pulse, int]]) -> dict[str, Field[T]]:
-    """Return a field for each figure, by its name in exports, its column title and its title in plots."""
-
-    def field(of: Figure) -> Field[T]:
-        return Field(lambda row: of.read(*where(row)), _ASKED.get(of.unit, number))  # bytes: powers of 1,024
-
+def _of_figures(scope: Scope, read: Callable[[Figure], Callable[[T], float | None]]) -> dict[str, Field[T]]:
+    """Return a field for each figure that has a column, by each of its names."""
     return {
-        name.lower().replace(" ", "_"): field(each)
-        for each in figures
-        for name in (each.name, short(each), each.title)
+        name: Field(read(of), _ASKED[of.unit])
+        for of in figures_of(scope)
+        if of.has_column
+        for name in of.filters
     }
 
 
-def _of_step(read: Callable[[StepView], float | None]) -> Callable[[HostRow], float | None]:
-    return lambda row: None if row.rhythm is None else read(row.rhythm)
-
-
-_INDEX: Field[HostRow] = Field(lambda row: row.step, count)
-_STEP: Field[HostRow] = Field(_of_step(lambda step: step.p50_s), seconds)
 OF_HOSTS: dict[str, Field[HostRow]] = {
-    **_of_figures(HOST_FIGURES, lambda row: (row.now.pulse, 0)),
+    **_of_figures(Scope.HOST, lambda of: lambda row: of.read(row.now.pulse, 0)),
+    **_of_figures(Scope.STEP, lambda of: lambda row: row.of_step(of)),
     "state": Field(lambda row: str(row.state), words),
     "host": Field(lambda row: row.host.hostname, words),
     "run": Field(lambda row: row.run, words),
@@ -68,20 +65,9 @@ OF_HOSTS: dict[str, Field[HostRow]] = {
     "memory": Field(lambda row: row.used_bytes, number),
     "launches": Field(lambda row: row.launches, count),
     "steps": Field(lambda row: row.steps, count),
-    "step": _STEP,
-    "p50": _STEP,
-    "p99": Field(_of_step(lambda step: step.p99_s), seconds),
-    "peak": Field(_of_step(lambda step: step.utilization), percent),
-    "idle": Field(_of_step(lambda step: step.idle), percent),
-    "flops": Field(_of_step(lambda step: step.flops_per_second), _operations),
-    "tokens": Field(_of_step(lambda step: step.tokens_per_second), count),
-    "power": Field(_of_step(lambda step: step.watts), _watts),
     "still": Field(lambda row: row.still, seconds),
     "heard": Field(lambda row: row.age, seconds),
-    "joules": Field(_of_step(lambda step: step.joules_per_step), count),
-    "joules_token": Field(_of_step(lambda step: step.joules_per_token), count),
-    "index": _INDEX,
-    "at_step": _INDEX,
+    **dict.fromkeys(("index", "at_step"), Field(lambda row: row.step, count)),
     "compiling": Field(lambda row: row.compiling and row.compiling[1], words),
     "cores": Field(lambda row: None if row.cores is None else row.cores / 1000, count),
     "agent": Field(lambda row: row.agent_cpu, quantity({"": 1, "%": 1})),
@@ -97,7 +83,7 @@ def _slowed(row: DeviceRow) -> str | None:
 
 
 OF_DEVICES: dict[str, Field[DeviceRow]] = {
-    **_of_figures(DEVICE_FIGURES, lambda row: (row.device.pulse, row.device.position)),
+    **_of_figures(Scope.DEVICE, lambda of: lambda row: row.device.read(of)),
     "id": Field(lambda row: row.device.id, count),
     "local": Field(lambda row: row.device.local_id, count),
     "process": Field(lambda row: row.device.process_index, count),

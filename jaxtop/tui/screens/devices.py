@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from jaxtop.model.thresholds import Level, errors, judged, slowed
+from jaxtop.model import DEVICE_FIGURES, FIGURES
+from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui import text
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty
-from jaxtop.tui.columns.figures import HISTORY_KEY, measured, past
+from jaxtop.tui.columns.figures import HISTORY_KEY, by_rank, measured, past
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.columns.reported import Reported
 from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
-from jaxtop.tui.figures import FIGURES
 from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
 from jaxtop.tui.moment import EMPTY, Moment
 from jaxtop.tui.palette import SIGN
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from textual.app import ComposeResult
 
@@ -102,7 +102,7 @@ def _coords(row: Row) -> str:
 def _gauge_colour(row: Row, palette: Palette) -> str | None:
     if row.fill is None or row.device.state.is_past:
         return None
-    reached = judged(_MEMORY, row.device.pulse, row.device.position)
+    reached = _MEMORY.reached(row.device.pulse, row.device.position)
     return palette.theme.primary if reached is None else palette.of_level(reached.level)
 
 
@@ -171,31 +171,16 @@ def _errors() -> Column[Row]:
 _COORDS: Column[Row] = Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords)
 _MEMORY = FIGURES["used_bytes"]
 _OF_MEMORY = ("memory", "share")
-# The figures to show first and the figures to show later, each with the width of its column.
-_FIRST = {"utilization": 4, "power_w": 6, "temperature_c": 6}
-_LATER = {
-    "tensor_activity": 6,
-    "dram_activity": 5,
-    "occupancy": 5,
-    "memory_activity": 7,
-    "clock_hz": 7,
-    "memory_clock_hz": 7,
-    "driver_used_bytes": 6,
-    "link_received_bytes_per_second": 8,
-    "link_sent_bytes_per_second": 8,
-    "pcie_received_bytes_per_second": 8,
-    "pcie_sent_bytes_per_second": 8,
-    "queued": 6,
-    "transfer_p50_s": 8,
-    "transfer_p99_s": 8,
-}
+# The figures to show first and the figures to show later.
+_FIRST = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank == 1)
+_LATER = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank > 1 and of is not _MEMORY)
 
 
-def _figures(reported: Collection[str], among: dict[str, int]) -> Iterator[Column[Row]]:
+def _figures(reported: Collection[str], among: Iterable[Figure]) -> Iterator[Column[Row]]:
     return (
-        measured(FIGURES[name], width, lambda row: (row.device.pulse, row.device.position))
-        for name, width in among.items()
-        if name in reported
+        measured(of, lambda row: (row.device.pulse, row.device.position))
+        for of in among
+        if of.name in reported
     )
 
 
@@ -206,7 +191,7 @@ def columns_for(
 
     The history column shows the followed figure if there is one, else utilization, else memory.
     """
-    if followed not in (*_OF_MEMORY, *_FIRST, *_LATER):
+    if followed not in (*_OF_MEMORY, *(of.name for of in (*_FIRST, *_LATER))):
         followed = "utilization" if "utilization" in reported else "memory"
     axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
     first = list(_figures(reported, _FIRST))
