@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 # Modules of cycles that are still to be removed. Nothing is added here.
 REMAINING = {
-    "jaxtop.model.collectives.axes",
-    "jaxtop.model.collectives.instances",
-    "jaxtop.model.collectives.layout",
-    "jaxtop.model.collectives.timing",
-    "jaxtop.model.collectives.words",
-    "jaxtop.model.exited",
-    "jaxtop.model.fold",
-    "jaxtop.model.keyframe",
-    "jaxtop.model.rates",
-    "jaxtop.model.series",
-    "jaxtop.model.stalls.diagnosis",
-    "jaxtop.model.stalls.episodes",
-    "jaxtop.model.stalls.lulls",
-    "jaxtop.model.stalls.stacks",
-    "jaxtop.model.views",
     "jaxtop.tui.draw.detail",
     "jaxtop.tui.draw.facts",
     "jaxtop.tui.draw.hardware",

@@ -1,6 +1,5 @@
 """The collectives of the whole cluster: their cost, their mesh axes, and the late participants."""
 
-from jaxtop.model.collectives.measured import Straggler
 from jaxtop.model.collectives.sums import (
     AxisTraffic,
     Latecomer,
@@ -13,6 +12,7 @@ from jaxtop.model.collectives.sums import (
     waits,
 )
 from jaxtop.model.collectives.views import CollectiveView, collectives
+from jaxtop.model.collectives.waits import Straggler
 
 __all__ = [
     "AxisTraffic",

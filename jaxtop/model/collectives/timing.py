@@ -11,7 +11,7 @@ from jaxtop.model.collectives.verdict import MISSING, Arrivals
 from jaxtop.model.windows import Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jaxtop.model.collectives.layout import Layout
     from jaxtop.model.windows import Durations, Grouped, Groups, Team
@@ -28,32 +28,26 @@ class Participants(NamedTuple):
     silent: set[int]
 
 
-class _Round(NamedTuple):
-    longest: list[int]
-    shortest: list[int]
-    waits: list[int]
-    by_device: list[int]
-
-
 def timed(
     participants: Participants, rounds: Sequence[Mapping[str, Durations]], window: int, launch_us: int
 ) -> Timing | None:
     """Return the timing of a collective over all rounds in a launch; None if no group is complete."""
     layout, grouped, silent = participants
-    best: _Round | None = None
+    waits: list[int] | None = None
+    of_devices: Iterable[int] = ()
     longest: list[int] = []
     shortest: list[int] = []
     for reports in rounds:
-        found = _round(grouped.places, _by_place(layout, reports), silent)
-        longest += found.longest
-        shortest += found.shortest
-        if found.longest and (best is None or _most(found.waits) > _most(best.waits)):
-            best = found
-    if best is None:
+        first, last, waited, by_member = _round(grouped.places, _by_place(layout, reports), silent)
+        longest += first
+        shortest += last
+        if first and (waits is None or _most(waited) > _most(waits)):
+            waits, of_devices = waited, by_member
+    if waits is None:
         return None
     if max(longest) >= MISSING or min(shortest) < 0:
         return None  # no collective lasts an hour, and none lasts less than no time
-    by_device = array("I", best.by_device)
+    by_device = array("I", of_devices)
     starts = list(accumulate(map(len, grouped.places), initial=0))
     return Timing(
         window,
@@ -61,7 +55,7 @@ def timed(
         len(longest),
         _some(longest),
         _some(shortest),
-        array("I", best.waits),
+        array("I", waits),
         by_device,
         tuple(_arrivals(team, starts, by_device) for team in grouped.teams),
         grouped,
@@ -104,7 +98,10 @@ def silent_places(layout: Layout, expected: set[str]) -> set[int]:
     return set(range(len(layout.assignment or ()))) - awaited
 
 
-def _round(places: Groups, durations: list[int | None], silent: set[int]) -> _Round:
+def _round(
+    places: Groups, durations: list[int | None], silent: set[int]
+) -> tuple[list[int], list[int], list[int], Iterable[int]]:
+    """Return the longest and shortest durations, the longest wait of each group, and each member's wait."""
     longest: list[int] = []
     shortest: list[int] = []
     waits: list[int] = []
@@ -129,7 +126,7 @@ def _round(places: Groups, durations: list[int | None], silent: set[int]) -> _Ro
         longest.append(first)
         shortest.append(last)
         waits.append(first - last)
-    return _Round(longest, shortest, waits, list(chain.from_iterable(by_device)))
+    return longest, shortest, waits, chain.from_iterable(by_device)
 
 
 def _most(waits: Sequence[int]) -> int:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts
-from jaxtop.model.collectives.measured import Straggler, measured, straggler
+from jaxtop.model.collectives.timing import arrivals_of
+from jaxtop.model.collectives.verdict import is_enough
+from jaxtop.model.collectives.waits import Straggler, Waits, longest_wait, straggler_of
 from jaxtop.model.rates import NO_RATES, Rates, Unsplit, rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from jaxtop import wire
     from jaxtop.model.collectives.layout import Layout
-    from jaxtop.model.collectives.measured import Measured
     from jaxtop.model.state import ClusterState
     from jaxtop.model.views import MeshView
-    from jaxtop.model.windows import ProgramKey
+    from jaxtop.model.windows import Late, ProgramKey, Timing
 
 # The first words of an op's name in HLO. A kind that begins like another one comes first if it is longer.
 KINDS = (
@@ -33,6 +36,8 @@ KINDS = (
 _TRIPS = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "ragged-all-to-all": 1}
 # The number of processes of a program whose launch rates are read.
 MOST_ASKED = 8
+# The run, program and fingerprint of a collective, and its op.
+_Key = tuple[str, str, str | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +118,8 @@ def _collectives(cluster: ClusterState, launched: Mapping[ProgramKey, _Rate]) ->
     for key, of_key in ops.items():
         for op in of_key:
             layout = of_programs.get(key) or _common(of_programs, key, op)
-            found = measured(cluster, key, op, members)
-            views.append(_view(cluster, layout, (*key, op), found, launched[key]))
+            view = _measured(cluster, layout, (*key, op), members)
+            views.append(_with_rate(view, launched[key]))
     views.sort(key=_order)
     return views
 
@@ -194,8 +199,31 @@ def _rate_of(cluster: ClusterState, key: ProgramKey, asked: dict[str, Rates]) ->
     return _Rate(max(own, default=None), max(unsplit, default=None))
 
 
-def _view(
-    cluster: ClusterState, layout: Layout | None, key: tuple[Any, ...], found: Measured, rate: _Rate
+def _measured(
+    cluster: ClusterState, layout: Layout | None, key: _Key, members: Collection[_Key]
+) -> CollectiveView:
+    """Return a collective as measured, without its rate; `members` are all collectives that there are."""
+    windows = cluster.windows.programs.get(key[:3])
+    timings = windows.timings.get(key[3], ()) if windows else ()
+    late = windows.late.get(key[3], ()) if windows else ()
+    hosts = [cluster.hosts.get(each.unit.agent) for each in late]
+    inputs = (
+        timings,
+        late,
+        *((layout.inventory, layout.groups_of(key[3]), layout.mesh) if layout else ()),
+        *(host and host.hello for host in hosts),
+    )
+    return cluster.derived.of(
+        "collective", key, members, inputs, lambda: _measure(cluster, layout, key, timings, late)
+    )
+
+
+def _measure(
+    cluster: ClusterState,
+    layout: Layout | None,
+    key: _Key,
+    timings: tuple[Timing, ...],
+    late: tuple[Late, ...],
 ) -> CollectiveView:
     run, program, fingerprint, op = key
     listed: wire.Collective | None = layout.of_op.get(op) if layout else None
@@ -203,10 +231,11 @@ def _view(
     axes = grouped.axes if grouped else None
     size = max(map(len, grouped.device_ids), default=None) if grouped else _size(layout, listed)
     kind = listed.kind if listed else kind_of(op)
-    times = listed.times if listed else None
-    launches = rate.own
-    if fingerprint is None and rate.unsplit is not None:  # it is the same in all of these programs
-        launches = rate.unsplit.per_second
+    longest = sorted(chain.from_iterable(each.longest for each in timings))
+    shortest = list(chain.from_iterable(each.shortest for each in timings))
+    transfer_us = round(median(shortest)) if shortest else None
+    teams = timings[-1].grouped.teams if timings and timings[-1].grouped else ()
+    waits = Waits(timings)
     return CollectiveView(
         run=run,
         program=program,
@@ -221,22 +250,29 @@ def _view(
         group_size=size,
         crosses_hosts=grouped.crosses_hosts if grouped else None,
         bytes=listed.bytes if listed else None,
-        times=times,
-        per_second=None if launches is None or times is None else launches * times,
-        samples=found.samples,
-        p50_us=found.p50,
-        p99_us=found.p99,
-        transfer_us=found.transfer,
-        wait_us=found.wait,
-        busbw_bytes_per_s=busbw(kind, listed.bytes if listed else None, size, found.transfer),
-        straggler=straggler(cluster, grouped, found),
-        is_enough=found.is_enough,
-        waits_us=found.waits,
+        times=listed.times if listed else None,
+        per_second=None,
+        samples=sum(each.instances for each in timings),
+        p50_us=longest[(len(longest) - 1) // 2] if longest else None,
+        p99_us=longest[-1 - len(longest) // 100] if longest else None,
+        transfer_us=transfer_us,
+        wait_us=longest_wait(timings),
+        busbw_bytes_per_s=busbw(kind, listed.bytes if listed else None, size, transfer_us),
+        straggler=straggler_of(cluster, grouped, late, waits),
+        is_enough=bool(teams) and is_enough(arrivals_of(timings, 0)),
+        waits_us=waits,
         is_async=listed is not None and listed.is_async,
         mesh=layout.mesh if layout else None,
         is_judged=grouped is not None and bool(grouped.teams),
-        unsplit=rate.unsplit,
     )
+
+
+def _with_rate(view: CollectiveView, rate: _Rate) -> CollectiveView:
+    launches = rate.own
+    if view.fingerprint is None and rate.unsplit is not None:  # it is the same in all of these programs
+        launches = rate.unsplit.per_second
+    per_second = None if launches is None or view.times is None else launches * view.times
+    return replace(view, per_second=per_second, unsplit=rate.unsplit)
 
 
 def kind_of(op: str) -> str:

@@ -1,4 +1,4 @@
-"""What the timings of a collective show: durations, waits, and who comes last."""
+"""What the timings of a collective show of its waits: the longest, those of devices, and who comes last."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from jaxtop.model.collectives.timing import arrivals_of
-from jaxtop.model.collectives.verdict import MISSING, is_enough
+from jaxtop.model.collectives.verdict import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Grouped, Late, ProgramKey, Timing
+    from jaxtop.model.windows import Grouped, Late, Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,46 +28,7 @@ class Straggler:
     late_us: int
 
 
-class Measured(NamedTuple):
-    """The measurements of a collective, derived from its timings."""
-
-    late: tuple[Late, ...]
-    samples: int
-    p50: int | None
-    p99: int | None
-    transfer: int | None
-    wait: int | None
-    is_enough: bool
-    waits: Mapping[int, int]
-
-
-def measured(cluster: ClusterState, key: ProgramKey, op: str, members: Collection[Any]) -> Measured:
-    """Return what windows showed of a collective; `members` are all collectives that there are."""
-    windows = cluster.windows.programs.get(key)
-    timings = windows.timings.get(op, ()) if windows else ()
-    late = windows.late.get(op, ()) if windows else ()
-    return cluster.derived.of(
-        "measured", (*key, op), members, (timings, late), lambda: _measure(timings, late)
-    )
-
-
-def _measure(timings: tuple[Timing, ...], late: tuple[Late, ...]) -> Measured:
-    longest = sorted(chain.from_iterable(each.longest for each in timings))
-    shortest = [each for timing in timings for each in timing.shortest]
-    teams = timings[-1].grouped.teams if timings and timings[-1].grouped else ()
-    return Measured(
-        late,
-        sum(each.instances for each in timings),
-        longest[(len(longest) - 1) // 2] if longest else None,
-        longest[-1 - len(longest) // 100] if longest else None,
-        round(median(shortest)) if shortest else None,
-        _longest_wait(timings),
-        bool(teams) and is_enough(arrivals_of(timings, 0)),
-        Waits(timings),
-    )
-
-
-def _longest_wait(timings: Sequence[Timing]) -> int | None:
+def longest_wait(timings: Sequence[Timing]) -> int | None:
     """Return the largest, over all groups, of the median of the group's longest waits."""
     most = None
     for of_group in zip(*(each.waits for each in timings if each.grouped is not None), strict=True):
@@ -119,11 +79,13 @@ def waits_of(timings: Sequence[Timing]) -> dict[int, int]:
     return found
 
 
-def straggler(cluster: ClusterState, grouped: Grouped | None, found: Measured) -> Straggler | None:
+def straggler_of(
+    cluster: ClusterState, grouped: Grouped | None, named: Sequence[Late], waits: Mapping[int, int]
+) -> Straggler | None:
     """Return the latest of the named units. For a process, its device is the one that waits least."""
-    if not found.late or grouped is None:
+    if not named or grouped is None:
         return None
-    late = max(found.late, key=lambda each: each.verdict.late_us)
+    late = max(named, key=lambda each: each.verdict.late_us)
     host = cluster.hosts.get(late.unit.agent)
     device_id = late.unit.device_id
     if device_id is None:
@@ -137,6 +99,6 @@ def straggler(cluster: ClusterState, grouped: Grouped | None, found: Measured) -
         ]
         if not members:
             return None
-        device_id = min(members, key=lambda each: found.waits.get(each, MISSING))
+        device_id = min(members, key=lambda each: waits.get(each, MISSING))
     share, late_us = late.verdict.share, late.verdict.late_us
     return Straggler(late.unit.agent, host.process_index if host else None, device_id, share, late_us)
