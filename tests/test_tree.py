@@ -167,7 +167,7 @@ def test_arrays_on_different_devices_do_not_add_up_on_one():
 def test_unasked_one_sees_down_to_what_a_variable_is_made_of():
     names = [f"state.{part}['{i}']" for part in ("params", "opt_state") for i in range(5)] + ["batch"]
     views = [*map(array, names), array(None), array(None, shape=(1,))]
-    assert lines(views, is_open=lambda node: node.open_unasked) == [
+    assert lines(views, is_open=lambda node: node.opens_by_default) == [
         "train()",
         "  state",
         "    .params",

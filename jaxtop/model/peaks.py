@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from jaxtop.wire import Device, Hello
 
-TOLD = "JAXTOP_PEAK_FLOPS"
+SET_BY_OWNER = "JAXTOP_PEAK_FLOPS"
 NVIDIA = "NVIDIA's data sheet, dense bfloat16"
 NVIDIA_HALF = "NVIDIA's data sheet, dense float16"
 GOOGLE = "Google Cloud's TPU documentation, bfloat16"
@@ -67,7 +67,7 @@ _TWO_CORES = re.compile(r"TPU ?(7x|v7x|v3|v2)", re.IGNORECASE)
 def peak_of(hello: Hello, device: Device) -> Peak | None:
     """Return the peak of a device; None if unknown. A value that the run's owner sets overrides the table."""
     if hello.peak_flops is not None:
-        return Peak(hello.peak_flops, TOLD)
+        return Peak(hello.peak_flops, SET_BY_OWNER)
     if _INSTANCE.search(device.kind):
         return None
     for pattern, tera, source in _KINDS:

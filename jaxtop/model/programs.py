@@ -301,10 +301,10 @@ def _figures(members: list[Host]) -> _Figures:
         for function, count in host.launches.items():
             name = program_of(function)
             launches[name] = max(count, launches.get(name, 0))
-        told = rates(host)
-        for name, rate in told.of_function.items():
+        measured = rates(host)
+        for name, rate in measured.of_function.items():
             of_names[name] = max(rate, of_names.get(name, 0.0))
-        for key, rate in told.of_program.items():
+        for key, rate in measured.of_program.items():
             of_programs[key] = max(rate, of_programs.get(key, 0.0))
         for name, count in host.programs.compiles.items():
             compiles[name] = max(count, compiles.get(name, 0))

@@ -107,9 +107,9 @@ def past_of(host: Host) -> float | None:
 
 def steps_of(host: Host) -> int | None:
     """Return how many steps a host made: as the script reported, or else as the rhythm counted."""
-    told, rhythm = host.pulse.step, host.pulse.rhythm
-    if told is not None:
-        return told.calls
+    reported, rhythm = host.pulse.step, host.pulse.rhythm
+    if reported is not None:
+        return reported.calls
     return None if rhythm is None else rhythm.steps
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, tellers, timeline
+from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline
 from jaxtop.tui.draw.collective_pane import by_wait
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], known: Ch
     )
     if told == known.told:
         return known
-    agents = tellers(cluster, view)
+    agents = reporting_agents(cluster, view)
     chosen = chosen_hosts(
         moment, view, agents, max(1, height - 2 if len(agents) > height - 1 else height - 1)
     )

@@ -33,10 +33,10 @@ def parts(name: str) -> tuple[str, ...]:
 
 
 class Way(NamedTuple):
-    """The steps from the root to an array; the first `unasked` of them are open by default."""
+    """The steps from the root to an array; the first `open_steps` of them are open by default."""
 
     steps: tuple[str, ...]
-    unasked: int
+    open_steps: int
 
 
 @lru_cache(maxsize=1 << 16)
@@ -59,7 +59,7 @@ class Node:
     A node covers all steps up to the first at which its arrays differ, so no node has exactly one child.
     """
 
-    __slots__ = ("_children", "_known", "_members", "depth", "label", "open_unasked", "path")
+    __slots__ = ("_children", "_members", "_sums", "depth", "label", "opens_by_default", "path")
 
     def __init__(
         self,
@@ -68,16 +68,16 @@ class Node:
         depth: int,
         members: list[_Member],
         *,
-        open_unasked: bool = False,
+        opens_by_default: bool = False,
     ) -> None:
         self.path = path
         self.label = label
         self.depth = depth
         # Whether the node is open by default.
-        self.open_unasked = open_unasked
+        self.opens_by_default = opens_by_default
         self._members = members
         self._children: Sequence[Node] | None = None
-        self._known: dict[str, Any] = {}
+        self._sums: dict[str, Any] = {}
 
     @property
     def views(self) -> list[ArrayView]:
@@ -128,24 +128,24 @@ class Node:
     def _on_fullest_device(self, fact: str) -> int | None:
         if len(self._members) == 1:
             return getattr(self._members[0][1], fact)  # type: ignore[no-any-return]
-        if fact not in self._known:
-            self._known[fact] = on_fullest_device(self.views, attrgetter(fact))
-        return self._known[fact]  # type: ignore[no-any-return]
+        if fact not in self._sums:
+            self._sums[fact] = on_fullest_device(self.views, attrgetter(fact))
+        return self._sums[fact]  # type: ignore[no-any-return]
 
     def _sum(self, fact: str) -> int:
-        if fact not in self._known:
-            self._known[fact] = sum(map(attrgetter(fact), self.views))
-        return self._known[fact]  # type: ignore[no-any-return]
+        if fact not in self._sums:
+            self._sums[fact] = sum(map(attrgetter(fact), self.views))
+        return self._sums[fact]  # type: ignore[no-any-return]
 
     def shared(self, fact: str) -> Any:
         """Return a fact that is the same for all arrays of the node; MIXED if they differ."""
-        known = f"shared {fact}"
-        if known not in self._known:
+        key = f"shared {fact}"
+        if key not in self._sums:
             read: Callable[[ArrayView], Any] = attrgetter(fact)
             first = read(self._members[0][1])
             same = all(read(view) == first for _, view in self._members)
-            self._known[known] = first if same else MIXED
-        return self._known[known]
+            self._sums[key] = first if same else MIXED
+        return self._sums[key]
 
     @property
     def order(self) -> tuple[str | int, ...]:
@@ -201,7 +201,7 @@ def _node(members: list[_Member], level: int, depth: int, labels: Mapping[str, s
         label += step if step[0] in ".[" else f": {step}"
     if end == len(steps) and len(members) == 1 and not members[0][1].name:
         label += f" {form(members[0][1])}"
-    return Node(steps[:end], label, depth, members, open_unasked=level < way.unasked)
+    return Node(steps[:end], label, depth, members, opens_by_default=level < way.open_steps)
 
 
 def form(view: ArrayView) -> str:

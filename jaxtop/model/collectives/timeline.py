@@ -93,7 +93,7 @@ def windows_seen(cluster: ClusterState) -> WindowsSeen:
     )
 
 
-def tellers(cluster: ClusterState, view: CollectiveView) -> tuple[str, ...]:
+def reporting_agents(cluster: ClusterState, view: CollectiveView) -> tuple[str, ...]:
     """Return the agents whose last window contains the program of this collective, in host order."""
     hosts = sorted(
         (host for host in cluster.hosts.values() if host.window.launches and _program(host.window, view)),

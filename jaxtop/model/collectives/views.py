@@ -35,7 +35,7 @@ KINDS = (
 # How often the data of all other members crosses the bus. For other kinds the whole data crosses it once.
 _TRIPS = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "ragged-all-to-all": 1}
 # The number of processes of a program whose launch rates are read.
-MOST_ASKED = 8
+MOST_SAMPLED = 8
 # The run, program and fingerprint of a collective, and its op.
 _Key = tuple[str, str, str | None, str]
 
@@ -104,8 +104,8 @@ def collectives(cluster: ClusterState) -> list[CollectiveView]:
         for key in windows.programs
         if key not in of_programs and not (key[:2] in names and _is_settled(cluster, key))
     ]
-    asked: dict[str, Rates] = {}
-    launched = {key: _rate_of(cluster, key, asked) for key in keys}
+    of_agents: dict[str, Rates] = {}
+    launched = {key: _rate_of(cluster, key, of_agents) for key in keys}
     inputs = windows.changes, cluster.layout_changes, cluster.derived.same("launch rates", launched)
     return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched))
 
@@ -181,17 +181,17 @@ def _device_ids(layout: Layout, op: str) -> object:
     return grouped and (grouped.device_ids, grouped.axes)
 
 
-def _rate_of(cluster: ClusterState, key: ProgramKey, asked: dict[str, Rates]) -> _Rate:
+def _rate_of(cluster: ClusterState, key: ProgramKey, of_agents: dict[str, Rates]) -> _Rate:
     """Return how often a program is launched, from a sample of the processes that run it."""
     layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
     agents = layout.agents if layout else tuple(windows.reported) if windows else ()
     own: list[float] = []
     unsplit: list[Unsplit] = []
     _, name, fingerprint = key
-    for agent in agents[:: max(1, len(agents) // MOST_ASKED)]:
-        if agent not in asked:
-            asked[agent] = rates(cluster.hosts[agent]) if agent in cluster.hosts else NO_RATES
-        found = asked[agent]
+    for agent in agents[:: max(1, len(agents) // MOST_SAMPLED)]:
+        if agent not in of_agents:
+            of_agents[agent] = rates(cluster.hosts[agent]) if agent in cluster.hosts else NO_RATES
+        found = of_agents[agent]
         if (rate := found.of(name, fingerprint)) is not None:
             own.append(rate)
         if name in found.unsplit:

@@ -98,7 +98,7 @@ def difference(before: Then, after: Then) -> list[Change]:
 
 
 def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
-    was = _Known(before.cluster)
+    was = _Hosts(before.cluster)
     met = set()
     for host in hosts(after.cluster):
         state = state_of(host, after.at)
@@ -119,7 +119,7 @@ def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
             yield Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
 
 
-class _Known:
+class _Hosts:
     """The hosts of a cluster, by agent, or by process index if a process was started again."""
 
     def __init__(self, cluster: ClusterState) -> None:
@@ -135,10 +135,10 @@ def _place(host: Host) -> tuple[str, int | None]:
     return run_of(host), host.process_index
 
 
-def _silent(then: Then, has_told: Callable[[Host], bool]) -> set[str]:
+def _runs_without(then: Then, has_reported: Callable[[Host], bool]) -> set[str]:
     """Return the runs that have hosts, none of which has reported this."""
     members = hosts(then.cluster)
-    return {run_of(host) for host in members} - {run_of(host) for host in members if has_told(host)}
+    return {run_of(host) for host in members} - {run_of(host) for host in members if has_reported(host)}
 
 
 def _has_programs(host: Host) -> bool:
@@ -161,13 +161,13 @@ def _pairs(
 
 def _of_programs(before: Then, after: Then) -> Iterator[Change]:
     was, now = ({view.key: view for view in programs(then.cluster)} for then in (before, after))
-    silent_before, silent_after = (_silent(then, _has_programs) for then in (before, after))
+    without_before, without_after = (_runs_without(then, _has_programs) for then in (before, after))
     for _, earlier, later in _pairs(was, now):
         if later is None and earlier is not None:
-            how = UNKNOWN_AFTER if earlier.run in silent_after else "gone"
+            how = UNKNOWN_AFTER if earlier.run in without_after else "gone"
             yield _of_program(earlier, how, before=earlier.needs_bytes)
         elif earlier is None and later is not None:
-            how = UNKNOWN_BEFORE if later.run in silent_before else "new"
+            how = UNKNOWN_BEFORE if later.run in without_before else "new"
             yield _of_program(later, how, after=later.needs_bytes)
 
 
@@ -241,15 +241,15 @@ _NONE = _Held()
 
 def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
     was, now = _held(before.cluster), _held(after.cluster)
-    silent_before, silent_after = (_silent(then, _has_census) for then in (before, after))
+    without_before, without_after = (_runs_without(then, _has_census) for then in (before, after))
     for key, earlier, later in _pairs(was, now):
         if earlier == later:
             continue
         run, name, *facts = key
         change = Change(Kind.ARRAYS, run, name or "unnamed", "", detail=", ".join(filter(None, facts)))
-        if earlier is None and run in silent_before:
+        if earlier is None and run in without_before:
             yield replace(change, how=UNKNOWN_BEFORE, after=(later or _NONE).bytes)
-        elif later is None and run in silent_after:
+        elif later is None and run in without_after:
             yield replace(change, how=UNKNOWN_AFTER, before=(earlier or _NONE).bytes)
         else:
             first, last = earlier or _NONE, later or _NONE

@@ -57,7 +57,7 @@ def diagnose(cluster: ClusterState, run: str, at: float) -> Diagnosis | None:
     return case.diagnosis(run) if case.stalled else None
 
 
-def goes_on(cluster: ClusterState, run: str, at: float) -> bool:
+def has_resumed(cluster: ClusterState, run: str, at: float) -> bool:
     """Return whether any process of the run makes progress; lost processes are left out."""
     return any(still_of(host) is None for host in _case(cluster, run, at).heard)
 

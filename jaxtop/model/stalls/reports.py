@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.stalls.diagnosis import diagnose, goes_on
+from jaxtop.model.stalls.diagnosis import diagnose, has_resumed
 from jaxtop.model.stalls.lulls import still_of
 from jaxtop.model.state import Certainty, LoggedEvent, RunStall
 from jaxtop.model.views import run_of
@@ -47,7 +47,7 @@ def observe(state: ClusterState, agent: str, _message: wire.Message, at: float) 
         reported, reported_at = (found, at) if is_news else (stall.reported, stall.reported_at)
         state.stalls[run] = RunStall(stall.since, at, reported, reported_at)
         return [LoggedEvent(at, found.severity, "stalled", found.about, found.text)] if is_news else []
-    if stall is not None and goes_on(state, run, at):
+    if stall is not None and has_resumed(state, run, at):
         del state.stalls[run]
         if stall.reported is not None:
             text = f"launches go on, {at - stall.since:.0f} s after they were seen to have stopped"

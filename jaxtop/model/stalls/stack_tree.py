@@ -35,7 +35,7 @@ class StackNode:
         return self.frame is None
 
     @property
-    def open_unasked(self) -> bool:
+    def opens_by_default(self) -> bool:
         """Whether the node is open by default: the first host of a group and main threads are."""
         if self.is_group:
             return False
@@ -122,7 +122,7 @@ def stack_nodes(
     return nodes
 
 
-def words_of(host: Host) -> str:
+def search_text(host: Host) -> str:
     """Return the text that a filter searches: the host, its threads and every line of their stacks."""
     lines = [place_text(frame) for thread in host.stacks.threads for frame in thread.frames]
     names = [thread.name for thread in host.stacks.threads]

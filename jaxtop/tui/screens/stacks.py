@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.widgets import Static
 
 from jaxtop.model import diagnose
-from jaxtop.model.stalls.stack_tree import StackNode, stack_nodes, words_of
+from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
 from jaxtop.model.stalls.stacks import place_text
 from jaxtop.tui import text
 from jaxtop.tui.draw.table import Column
@@ -57,7 +57,7 @@ FIELDS: dict[str, Field[Host]] = {
 
 def understand(typed: str) -> Callable[[Host], bool]:
     """Return a test of hosts with stacks from a typed filter. Raise expressions.Wrong if it is invalid."""
-    return expressions.understand(typed, FIELDS, words_of)
+    return expressions.understand(typed, FIELDS, search_text)
 
 
 def _does(node: StackNode) -> str:
@@ -115,7 +115,7 @@ class StackTable(FoldingTable[StackNode]):
         return self._grouped[1]
 
     def _opens_unasked(self, node: StackNode) -> bool:
-        return node.open_unasked or (node.depth == 0 and self._test is not None)
+        return node.opens_by_default or (node.depth == 0 and self._test is not None)
 
     def _tally(self) -> tuple[int, int]:
         hosts = sum(bool(view.host.stacks.threads) for view in self._moment.hosts)

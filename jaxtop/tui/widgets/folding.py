@@ -38,7 +38,7 @@ class Branch(Protocol):
     @property
     def children(self) -> Sequence[Any]: ...
     @property
-    def open_unasked(self) -> bool: ...
+    def opens_by_default(self) -> bool: ...
 
 
 AnyNode = TypeVar("AnyNode", bound=Branch)
@@ -112,7 +112,7 @@ class FoldingTable(Table[AnyNode]):
 
     def _opens_unasked(self, node: AnyNode) -> bool:
         """Return whether a branch is open by default."""
-        return node.open_unasked
+        return node.opens_by_default
 
     def filter_by(self, text: str) -> None:
         before = self._filter

@@ -57,4 +57,4 @@ class TreeTable(FoldingTable[Node]):
     def _opens_unasked(self, node: Node) -> bool:
         if self._test is not None and self._matching <= FEW:
             return True
-        return node.open_unasked and (node.depth == 0 or len(node.children) <= GLANCE)
+        return node.opens_by_default and (node.depth == 0 or len(node.children) <= GLANCE)
