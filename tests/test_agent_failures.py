@@ -356,7 +356,7 @@ def test_a_flood_of_greetings_takes_no_descriptors_of_the_script(tmp_path, files
 HOOKS = {
     "launches": "import jaxtop_agent.collectors.launches as m; m.weakref = None",
     "compiles": "import jaxtop_agent.collectors.compiles as m; m._function = m.now_ms = boom",
-    "told": "import jaxtop_agent.core.board as m; m.Board.tell = boom",
+    "sent": "import jaxtop_agent.core.board as m; m.Board.send = boom",
     "steps": "import jaxtop_agent.steps.progress as m; m.float = m.isinstance = boom",
 }
 

@@ -11,33 +11,33 @@ import pytest
 from jaxtop_agent.collectors import memory
 from jaxtop_agent.core import budget, settings
 from jaxtop_agent.core.board import Board
-from jaxtop_agent.core.budget import WARM_UP_PAUSE, WARM_UP_TURNS, Pace, Share
+from jaxtop_agent.core.budget import WARM_UP_PAUSE, WARM_UP_TURNS, CpuShare, Throttle
 from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.identity import identify
 from jaxtop_agent.core.sampler import Sampler
 
 
-def paced(share: Share, *costs: float) -> list[float]:
-    pace = Pace(share)
+def paced(share: CpuShare, *costs: float) -> list[float]:
+    throttle = Throttle(share)
     for _ in range(WARM_UP_TURNS):
-        pace.after(0.0)
-    return [pace.after(cost) for cost in costs]
+        throttle.after(0.0)
+    return [throttle.after(cost) for cost in costs]
 
 
 def test_a_part_waits_until_its_share_is_earned():
-    assert paced(Share(0.001), 0.002, 0.002, 0.002)[-1] == pytest.approx(2.0)
+    assert paced(CpuShare(0.001), 0.002, 0.002, 0.002)[-1] == pytest.approx(2.0)
 
 
 def test_one_turn_that_was_dear_by_chance_changes_nothing():
-    assert paced(Share(0.001), 0.002, 0.002, 0.3, 0.002)[2:] == [pytest.approx(2.0)] * 2
+    assert paced(CpuShare(0.001), 0.002, 0.002, 0.3, 0.002)[2:] == [pytest.approx(2.0)] * 2
 
 
 def test_what_says_no_age_waits_no_longer_than_it_may():
-    assert paced(Share(0.001, 10.0), 0.5, 0.5, 0.5)[-1] == 10.0
+    assert paced(CpuShare(0.001, 10.0), 0.5, 0.5, 0.5)[-1] == 10.0
 
 
 def test_the_first_turns_are_close_together():
-    assert Pace(Share(0.001)).after(0.5) == WARM_UP_PAUSE
+    assert Throttle(CpuShare(0.001)).after(0.5) == WARM_UP_PAUSE
 
 
 class Figures:

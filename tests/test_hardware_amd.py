@@ -168,7 +168,7 @@ def test_parts_of_a_gpu_are_not_given_the_figures_of_all_of_it(machine):
     machine.have({})
     reader = machine.opened(0, 1, 2)
     assert reader.read(0) == [{}, {}, ALL]
-    assert reader.remarks() == "nothing is told of parts of a GPU"
+    assert reader.remarks() == "no figures of partitions of a GPU"
 
 
 def test_without_a_gpu_or_a_way_to_tell_which_it_is_it_says_so(machine, monkeypatch):
@@ -176,5 +176,5 @@ def test_without_a_gpu_or_a_way_to_tell_which_it_is_it_says_so(machine, monkeypa
         machine.opened(0)
     machine.have({})
     monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "9")
-    with pytest.raises(Off, match="which GPUs these are cannot be told"):
+    with pytest.raises(Off, match="these devices cannot be matched to GPUs"):
         machine.opened(0)

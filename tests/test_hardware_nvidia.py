@@ -345,7 +345,7 @@ class TestWhichGpuIsWhich:
     @pytest.mark.parametrize("visible", ["", "-1", "1,1", "9", "nonsense"])
     def test_where_nothing_can_be_told_it_is_off_and_says_why(self, opened, see, visible):
         see(visible)
-        with pytest.raises(Off, match="which GPUs these are cannot be told: CUDA_VISIBLE_DEVICES"):
+        with pytest.raises(Off, match="these devices cannot be matched to GPUs: CUDA_VISIBLE_DEVICES"):
             opened(0)
 
     def test_gpus_stand_in_the_order_of_the_bus(self, driver, opened):

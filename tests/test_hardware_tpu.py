@@ -132,7 +132,7 @@ class TestWhichDeviceIsWhich:
         self.used(service, (7,))
         reader = Tpu(chips(0))
         reader.read(0)
-        assert reader.remarks() == "of which devices cannot be told: driver"
+        assert reader.remarks() == "cannot be matched to devices: driver"
 
     def test_both_cores_of_a_chip_have_its_duty_cycle(self, service):
         service.metrics = {

@@ -158,7 +158,7 @@ class TestLaunches:
 
             def state(*launches):
                 board.windows = (wire.Window(time.time_ns() // 1_000_000, 1000, launches=launches),)
-                hooks.keep()
+                hooks.restore()
                 return board.sources["launches"].partition(":")[0]
 
             print(state(), state(seen))  # by a runtime that goes round JAX's own ways to launch

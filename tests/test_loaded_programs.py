@@ -65,7 +65,7 @@ class Board:
         self.recompiling: frozenset[str] = frozenset()
         self.is_watched = True
 
-    def tell(self, message: wire.Message) -> None:
+    def send(self, message: wire.Message) -> None:
         self.told.append(message)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop_agent.stalls.launch_gaps import Rhythm
+from jaxtop_agent.stalls.launch_gaps import LaunchGaps
 
 START = 1000.0
 
@@ -13,7 +13,7 @@ class Run:
     """A run that is looked at every second: seconds in which a step ends, and seconds in which none does."""
 
     def __init__(self, *functions: str) -> None:
-        self.rhythm = Rhythm()
+        self.rhythm = LaunchGaps()
         self.functions = functions or ("step",)
         self.now = START
         self.counts: dict[str, int] = {}

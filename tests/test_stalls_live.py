@@ -175,7 +175,7 @@ def test_only_a_run_that_stands_still_is_told(tmp_path):
 
 
 BROKEN = {
-    "the rhythm": "import jaxtop_agent.stalls.launch_gaps as m; m.Rhythm.look = boom",
+    "the rhythm": "import jaxtop_agent.stalls.launch_gaps as m; m.LaunchGaps.look = boom",
     "the stacks": "import jaxtop_agent.stalls.stacks as m; m._thread = boom",
 }
 

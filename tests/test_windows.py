@@ -16,8 +16,8 @@ from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent.core import budget, settings
 from jaxtop_agent.core.threads import Wake
 from jaxtop_agent.profiler import rows, traces
+from jaxtop_agent.profiler.load import LaunchInterval
 from jaxtop_agent.profiler.lock import HeldDoor
-from jaxtop_agent.profiler.pace import LaunchPace
 from jaxtop_agent.profiler.schedule import FIRST_TRIES, FIRST_WINDOWS, SLOT_S, TIME_SHARE, Result, Schedule
 from jaxtop_agent.profiler.session import Sessions
 from jaxtop_agent.profiler.traces.parts import Op, Seen, Span
@@ -423,11 +423,11 @@ class TestSchedule:
         schedule.begin(1000.0)
         assert not schedule.is_too_dense
 
-    def test_the_hook_tells_the_pace_of_what_has_collectives(self):
-        pace = LaunchPace()
-        pace.seconds(0.0, {"add": 0, "step": 0, "eval": 0}, set())
-        assert pace.seconds(4.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) == pytest.approx(0.1)
-        assert pace.seconds(8.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) is None
+    def test_the_launch_interval_is_that_of_programs_with_collectives(self):
+        interval = LaunchInterval()
+        interval.seconds(0.0, {"add": 0, "step": 0, "eval": 0}, set())
+        assert interval.seconds(4.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) == pytest.approx(0.1)
+        assert interval.seconds(8.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) is None
 
 
 def test_a_policy_that_makes_no_sense_is_as_good_as_none(monkeypatch):

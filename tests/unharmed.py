@@ -29,7 +29,7 @@ START = "__import__('jaxtop').agent.start()"
 START_HOT = (
     "from jaxtop_agent.core import registrar as _r, budget as _b, settings as _t; "
     "_r.FIRST_PAUSE = _r.LONGEST_PAUSE = _t.SHORTEST_INTERVAL = 0.001; "
-    "_b.CENSUS = _b.COLLECTOR = _b.PROGRAMS = _b.Share(1.0); "
+    "_b.CENSUS = _b.COLLECTOR = _b.PROGRAMS = _b.CpuShare(1.0); "
     "__import__('jaxtop').agent.start(interval=0.001); del _b, _r, _t"
 )
 

@@ -43,7 +43,7 @@ class BlackBox:
             "name": identity.name,
             **processes.about_this(),
         }
-        self._tape = RecordingWriter(
+        self._writer = RecordingWriter(
             self._folder / name,
             about,
             Limits(LARGEST, SECONDS, minutes or None, MOST_WAITING),
@@ -61,50 +61,50 @@ class BlackBox:
         try:
             private.make(self._folder)
         except Exception as error:
-            self._tape.failure = reason(error)
+            self._writer.failure = reason(error)
             return
-        self._tape.run()
+        self._writer.run()
 
     @property
     def wants_keyframe(self) -> bool:
         """Whether a new file was begun, which must start with the full state."""
-        return self._tape.wants_keyframe and not self._tape.is_over
+        return self._writer.wants_keyframe and not self._writer.is_over
 
     def take(self, kind: str, sequence: int, payload: bytes) -> None:
         """Record a message that is being sent."""
-        board, tape = self._board, self._tape
-        if tape.is_over:
+        board, writer = self._board, self._writer
+        if writer.is_over:
             if board.is_recording:
                 board.is_recording = False
-                board.sources[SOURCE] = f"off: {tape.failure or 'ended'}"
+                board.sources[SOURCE] = f"off: {writer.failure or 'ended'}"
             return
         self._watch_disk()
-        tape.write([wire.Frame(steady(), board.identity.agent, kind, sequence, payload)])
+        writer.write([wire.Frame(steady(), board.identity.agent, kind, sequence, payload)])
         clock = board.clock_offset, board.clock_error
         if board.clock_error is not None and clock != self._clock:
             self._clock = clock
-            tape.note_clock(*clock)
+            writer.note_clock(*clock)
 
     def _watch_disk(self) -> None:
-        now, tape = steady(), self._tape
-        if tape.turns != self._turns:
-            self._turns, self._turned_at, self._takes = tape.turns, now, 0
+        now, writer = steady(), self._writer
+        if writer.turns != self._turns:
+            self._turns, self._turned_at, self._takes = writer.turns, now, 0
         self._takes += 1
         is_stuck = self._takes > NO_ANSWER_TAKES and now - self._turned_at > NO_ANSWER
-        said = "waiting: the disk does not answer" if is_stuck else f"on: {self._folder}"
-        if self._board.sources[SOURCE] != said:
-            self._board.sources[SOURCE] = said
+        state = "waiting: the disk does not answer" if is_stuck else f"on: {self._folder}"
+        if self._board.sources[SOURCE] != state:
+            self._board.sources[SOURCE] = state
 
     def take_state(self, state: Iterable[tuple[str, bytes]]) -> None:
         """Record the full state, from which a reader can start."""
         at, agent = steady(), self._board.identity.agent
         frames = tuple(wire.Frame(at, agent, kind, wire.LOCAL_SEQUENCE, raw) for kind, raw in state)
-        self._tape.write_keyframe(Keyframe(at, frames))
+        self._writer.write_keyframe(Keyframe(at, frames))
 
     def end(self) -> None:
         """Announce that no more messages follow; return at once."""
-        self._tape.end()
+        self._writer.end()
 
     def forsake(self) -> None:
         """In a forked child, leave the files to the parent."""
-        self._tape.forsake()
+        self._writer.forsake()

@@ -435,7 +435,7 @@ class SlowLaunches:
     def __init__(self, on_launch: Callable[[str], None]) -> None:
         self._owner = _find(_module("jax._src.interpreters.pxla"), "ExecuteReplicated")
         self._original = _find(self._owner, "__call__")
-        self._put = _Told(self._original, on_launch)
+        self._put = _ReportedMethod(self._original, on_launch)
 
     def install(self) -> None:
         """Replace JAX's method with the descriptor."""
@@ -447,7 +447,7 @@ class SlowLaunches:
             self._owner.__call__ = self._original
 
 
-class _Told:
+class _ReportedMethod:
     """A descriptor that reports each look-up with the `name` of the object, such as "jit(step)"."""
 
     def __init__(self, original: Any, on_launch: Callable[[str], None]) -> None:

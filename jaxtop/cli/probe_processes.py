@@ -100,7 +100,7 @@ def _start(team: Team, asked: Asked, errors: list[IO[str]], pipe: int) -> list[s
             words += [] if value is None else [name, value]
         words += ["--coordinator", coordinator] if coordinator else []
         words += ["--alone"] if team.is_alone else []
-        words += ["--tell", pipe] if index == 0 else []
+        words += ["--report", pipe] if index == 0 else []
         started.append(
             subprocess.Popen(
                 [sys.executable, "-m", "jaxtop_agent.probe", *map(str, words)],

@@ -240,7 +240,7 @@ class Commands:
             counted_ms=None,
             sources={},
             stopping=False,
-            tell=told.append,
+            send=told.append,
         )
         collector = ArrayCensus(Watched())
 

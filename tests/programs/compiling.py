@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtop_agent.collectors.compiles import Compiles
 from jaxtop_agent.collectors.launches import Launches
 
-board = SimpleNamespace(compiled={}, tell=lambda _: None)
+board = SimpleNamespace(compiled={}, send=lambda _: None)
 compiles = Compiles()
 compiles.attach(board)
 compiles.install()

@@ -73,7 +73,7 @@ class Census:
         self._present: list[Group] = []
         # Hashes of the tracebacks that created arrays on several devices, in this and the previous census.
         self._makers: set[int] = set()
-        self._makers_known: set[int] = set()
+        self._makers_before: set[int] = set()
         self.must_repeat = False
         self.is_short_of_names = False
 
@@ -86,7 +86,7 @@ class Census:
         """Begin a new census."""
         self._number += 1
         self._present = []
-        self._makers_known, self._makers = self._makers, set()
+        self._makers_before, self._makers = self._makers, set()
         self.must_repeat = False
         if len(self._origins) > MOST_ORIGINS:
             self._origins.clear()
@@ -99,10 +99,10 @@ class Census:
 
     def count(self, arrays: list[Any], places: dict[int, Path]) -> None:
         """Count these arrays; remove the place of each counted array from `places`."""
-        known, census, present = self._by_objects, self._number, self._present
+        by_objects, census, present = self._by_objects, self._number, self._present
         for array in arrays:
             try:
-                alike = known.get(id(array.sharding))
+                alike = by_objects.get(id(array.sharding))
                 kind = None if alike is None else alike.get(id(array.aval))
                 if kind is None:
                     kind = self._kind(array)
@@ -148,7 +148,7 @@ class Census:
         """
         if not group.kind.is_on_one:
             self._makers.add(made)
-        elif made in self._makers_known:
+        elif made in self._makers_before:
             return self._without_bytes(group)
         return group
 
@@ -237,11 +237,13 @@ class Census:
 
     def drop(self, groups: list[Group]) -> None:
         """Forget all groups except these."""
-        kept = set(map(id, groups))
+        groups_left = set(map(id, groups))
         for kind in self._kinds.values():
             for each in (kind, kind.shared):
                 if each is not None:
-                    each.groups = {key: group for key, group in each.groups.items() if id(group) in kept}
+                    each.groups = {
+                        key: group for key, group in each.groups.items() if id(group) in groups_left
+                    }
 
     def kind_of(self, array: Any) -> Kind | None:
         """Return the kind of an array; None if it was deleted before its kind was known."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jaxtop_agent.arrays.watched import Watched
     from jaxtop_agent.collectors.steps import Launched
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.core.budget import Share
+    from jaxtop_agent.core.budget import CpuShare
     from jaxtop_agent.steps.progress import Progress
 
 
@@ -24,7 +24,7 @@ class Collector(Protocol):
 
     name: str
     # The share of a core that it may use on average.
-    share: Share
+    share: CpuShare
     # Whether it also runs without viewers: for figures of the roster, and rates that need an earlier reading.
     also_unwatched: bool
 

@@ -65,7 +65,7 @@ class ArrayCensus:
         if present is None:
             if board.counted_ms is not None or board.sources.get(self.name) != self._crowd.why_not:
                 self.forget(board)
-                board.tell(wire.Arrays(now_ms(), now_ms(), 0))
+                board.send(wire.Arrays(now_ms(), now_ms(), 0))
             board.sources[self.name] = self._crowd.why_not
             return
         board.sources[self.name] = "on"
@@ -83,7 +83,7 @@ class ArrayCensus:
             if isinstance(message, wire.Arrays):
                 self._census.drop(present)
             board.arrays = self._table.whole()
-            board.tell(message)
+            board.send(message)
         board.counted_ms = now_ms()
 
     def forget(self, board: Board) -> None:

@@ -75,7 +75,7 @@ class Compiles:
 
         while self._board is not None and self._finished:
             with suppress(IndexError):  # another thread took it
-                self._board.tell(Compile(*self._finished.popleft()))
+                self._board.send(Compile(*self._finished.popleft()))
 
     def install(self) -> None:
         self._listeners.register()

@@ -114,8 +114,8 @@ def _usable(cores: int | None, root: str) -> int | None:
 
 
 def _least_milli(*cores: float | None) -> int | None:
-    known = [each for each in cores if each is not None]
-    return round(min(known) * 1000) if known else None
+    limits = [each for each in cores if each is not None]
+    return round(min(limits) * 1000) if limits else None
 
 
 def _moved(

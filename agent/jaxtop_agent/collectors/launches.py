@@ -127,9 +127,9 @@ class Launches:
         for each in (self._in_threads, self._slow):
             if each is not None:
                 each.install()
-        return self.keep()
+        return self.restore()
 
-    def keep(self) -> str:
+    def restore(self) -> str:
         """Take the slot if it is free, as after `debug_nans` is off again; return the source's state."""
         current = self._slot.get()
         if current is None:
@@ -191,8 +191,8 @@ class Launches:
 T = TypeVar("T")
 
 
-def _if_there(make: Callable[[Any], T], told: Any) -> T | None:
+def _if_there(make: Callable[[Any], T], argument: Any) -> T | None:
     try:
-        return make(told)
+        return make(argument)
     except jaxprivate.Missing:
         return None

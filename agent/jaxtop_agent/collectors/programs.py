@@ -90,12 +90,12 @@ class LoadedPrograms:
         # The compared messages have no time, so that an unchanged one is not sent.
         if programs != self._last:
             self._last = board.programs = programs
-            board.tell(msgspec.structs.replace(programs, at_ms=now_ms()))
+            board.send(msgspec.structs.replace(programs, at_ms=now_ms()))
 
     def forget(self, board: Board) -> None:
         self._inventories.forget(board)
         board.programs = board.recorded = None
-        board.tell(wire.Programs(now_ms()))
+        board.send(wire.Programs(now_ms()))
 
     def _look(self, board: Board, *, alone: bool) -> bool:
         """Read new programs as far as this turn's time permits; return False if nothing changed."""

@@ -48,7 +48,7 @@ class StepRhythm:
         self._recent: deque[Launch] = deque(maxlen=REMEMBERED)
         self._steps = Steps()
         self._facts = Facts()
-        self._told_by: tuple[object, ...] = ()
+        self._learned_from: tuple[object, ...] = ()
         self._patience = PATIENCE
 
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the hook notes the launches
@@ -62,31 +62,31 @@ class StepRhythm:
             return
         self._patience = 0
         self._learn(names, board.programs, board.windows)
-        told = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now)
+        figures = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now)
         devices = len(board.topology.devices) if board.topology is not None else 0
-        board.rhythm = None if told is None else self._message(told, names, devices)
+        board.rhythm = None if figures is None else self._message(figures, names, devices)
 
     def forget(self, board: Board) -> None:
         board.rhythm = None
 
     def _learn(self, names: dict[int, str], programs: Programs | None, windows: tuple[Window, ...]) -> None:
         """Update the facts about functions; of several programs with one name, the newest gives the bytes."""
-        told_by = len(names), programs, windows
-        if told_by == self._told_by:
+        sources = len(names), programs, windows
+        if sources == self._learned_from:
             return
         own = self._facts.own
-        if not self._told_by or len(names) != self._told_by[0]:
+        if not self._learned_from or len(names) != self._learned_from[0]:
             of_jax = jaxprivate.own_functions()
             own = frozenset(number for number, name in names.items() if name in of_jax)
-        self._told_by = told_by
+        self._learned_from = sources
         newest = {each.name: each for each in reversed(programs.programs if programs else ())}
         done = work.of_functions(programs, windows) if programs else {}
         durations = _durations(windows)
         wanted = {number: program_of(name) for number, name in names.items()}
-        known = {number: newest[name] for number, name in wanted.items() if name in newest}
+        by_number = {number: newest[name] for number, name in wanted.items() if name in newest}
         self._facts = Facts(
-            arguments={number: each.argument_bytes for number, each in known.items()},
-            results={number: each.output_bytes for number, each in known.items()},
+            arguments={number: each.argument_bytes for number, each in by_number.items()},
+            results={number: each.output_bytes for number, each in by_number.items()},
             flops={number: done[name].operations for number, name in wanted.items() if name in done},
             at_least=frozenset(
                 number for number, name in wanted.items() if name in done and done[name].at_least
@@ -96,20 +96,20 @@ class StepRhythm:
             device_ns={number: durations[name] for number, name in wanted.items() if name in durations},
         )
 
-    def _message(self, told: StepFigures, names: dict[int, str], devices: int) -> Rhythm:
+    def _message(self, figures: StepFigures, names: dict[int, str], devices: int) -> Rhythm:
         return Rhythm(
             serial=self._steps.serial,
-            functions=tuple(names[each] for each in dict.fromkeys(told.functions))[:MOST_FUNCTIONS],
+            functions=tuple(names[each] for each in dict.fromkeys(figures.functions))[:MOST_FUNCTIONS],
             steps=self._steps.steps,
-            launches_centi=round(told.launches * 100),
-            mean_us=_micros(told.mean_ns),
-            milli_per_s=None if told.per_second is None else round(told.per_second * 1000),
-            samples=told.samples,
-            p50_us=_micros(told.p50_ns),
-            p90_us=_micros(told.p90_ns),
-            p99_us=_micros(told.p99_ns),
-            flops=None if told.flops is None or not devices else round(told.flops / devices),
-            flops_at_least=told.flops is not None and told.flops_at_least,
+            launches_centi=round(figures.launches * 100),
+            mean_us=_micros(figures.mean_ns),
+            milli_per_s=None if figures.per_second is None else round(figures.per_second * 1000),
+            samples=figures.samples,
+            p50_us=_micros(figures.p50_ns),
+            p90_us=_micros(figures.p90_ns),
+            p99_us=_micros(figures.p99_ns),
+            flops=None if figures.flops is None or not devices else round(figures.flops / devices),
+            flops_at_least=figures.flops is not None and figures.flops_at_least,
         )
 
 

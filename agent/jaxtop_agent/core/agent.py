@@ -151,7 +151,7 @@ class Agent:
             black_box=black_box,
         )
         sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
-        sampler = Sampler(board, sampled, hooks.keep, self.progress.gather, Storms(board).look)
+        sampler = Sampler(board, sampled, hooks.restore, self.progress.gather, Storms(board).look)
         registrar = Registrar(board, identity.agent, identity.name, ClockOffset())
         windows = self._windows = Windows(board, hooks.launches, self._settings.collectives)
         self._workers = [
@@ -242,7 +242,7 @@ class Agent:
         board = self._board
         if board is not None:
             if self._publisher is not None:
-                self._publisher.say_at_the_end(reason)
+                self._publisher.set_farewell(reason)
             board.stopping = True
             for bell in board.bells():
                 bell.ring()

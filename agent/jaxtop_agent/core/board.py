@@ -124,7 +124,7 @@ class Board:
         """Whether a viewer is connected or the agent records; expensive figures are read only then."""
         return self.viewers > 0 or self.is_recording
 
-    def tell(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Queue a message for the publisher to send."""
         self.outbox.put(message)
         self.publisher_bell.ring()

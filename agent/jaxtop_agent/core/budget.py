@@ -14,24 +14,24 @@ from typing import NamedTuple
 WARM_UP_TURNS, WARM_UP_PAUSE = 3, 3.0
 
 
-class Share(NamedTuple):
+class CpuShare(NamedTuple):
     """A share of a core, and the longest pause: older figures would be mistaken for current ones."""
 
     of_core: float
     longest: float = math.inf
 
 
-CENSUS = Share(0.001)  # of arrays: a census of 4 ms delays the next by 4 s; the message carries its time
-COLLECTOR = Share(0.0006, 10.0)  # for each of the other collectors
-PROGRAMS = Share(0.002)  # each program is read only once
-HARDWARE = Share(0.0007, 10.0)
+CENSUS = CpuShare(0.001)  # of arrays: a census of 4 ms delays the next by 4 s; the message carries its time
+COLLECTOR = CpuShare(0.0006, 10.0)  # for each of the other collectors
+PROGRAMS = CpuShare(0.002)  # each program is read only once
+HARDWARE = CpuShare(0.0007, 10.0)
 WINDOWS = 0.0008
 
 
-class Pace:
+class Throttle:
     """Computes how long a part must pause after each of its turns."""
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: CpuShare) -> None:
         self._share = share
         self._warm_up = WARM_UP_TURNS
         # The median counts: a turn in which Python runs a full garbage collection is not itself expensive.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop._version import __version__
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.clock import now_ms
-from jaxtop_agent.core.threads import cpu_seconds
+from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
 from jaxtop_agent.hardware import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.jax import Hooks
@@ -121,3 +122,16 @@ class Messages:
             board.topology.process_index if board.topology else None, board.telemetry, board.requests
         )
         return wire.Roster(board.identity.agent, (alone,), name=board.identity.name)
+
+
+def costs(collectors: Mapping[str, float], threads: Mapping[int, str], since_s: float) -> wire.Costs:
+    """Return the cost of collectors from their measured seconds, and of running threads from their clocks."""
+    used: dict[str, float] = {}
+    for native_id, name in threads.items():
+        with suppress(OSError):
+            used[name] = used.get(name, 0.0) + cpu_clock(native_id)
+    return wire.Costs(now_ms(), round(since_s * 1000), _microseconds(collectors), _microseconds(used))
+
+
+def _microseconds(seconds: Mapping[str, float]) -> dict[str, int]:
+    return {name: round(taken * 1e6) for name, taken in seconds.items()}

@@ -6,9 +6,10 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop import debuglog, keys, runfiles, transport, wire
-from jaxtop_agent.core import addresses, costs
+from jaxtop_agent.core import addresses
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.messages import costs
 from jaxtop_agent.core.settings import bounded
 from jaxtop_agent.programs import telling
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
 # Older profiler windows are not sent to new viewers, because they do not describe the current state.
-WINDOWS_KEPT_MS = 600_000
+OLDEST_WINDOW_MS = 600_000
 NO_WINDOWS = "no window can be taken here: "
 NO_STACKS = "the stacks cannot be read here: "
 NOT_OWNER = "only the owner of the run may do this"
@@ -87,7 +88,7 @@ class Publisher:
             server.close()
             self.server = None
 
-    def say_at_the_end(self, reason: str) -> None:
+    def set_farewell(self, reason: str) -> None:
         """Set the reason that the last message gives."""
         self._farewell = reason
 
@@ -173,7 +174,7 @@ class Publisher:
             state.append(("arrays", wire.encode(self._board.arrays)))
         inventories = telling.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
         state += [("inventory", payload) for payload in inventories]
-        since = now_ms() - WINDOWS_KEPT_MS
+        since = now_ms() - OLDEST_WINDOW_MS
         state += [("window", wire.encode(each)) for each in self._board.windows if each.at_ms >= since]
         if self._stalls.is_still and (stacks := self._stalls.stacks()) is not None:
             state.append(("stacks", wire.encode(stacks)))
@@ -242,18 +243,18 @@ class Publisher:
         server.reply(question.sender, parts)
 
     def _act(self, request: wire.Request, is_owner: bool) -> tuple[wire.Reply, list[tuple[str, bytes]]]:
-        error, told = "", list[tuple[str, bytes]]()
+        error, messages = "", list[tuple[str, bytes]]()
         match request.what:
             case "ping":
                 pass
             case "roster":
                 self._board.registrar_bell.ring()  # for the next request; this answer does not wait
-                told = [("roster", wire.encode(self._messages.roster()))]
+                messages = [("roster", wire.encode(self._messages.roster()))]
             case "state":
-                told = self._state_aside()
+                messages = self._state_aside()
             case "cost":
                 since = time.monotonic() - self._began
-                told = [("costs", wire.encode(costs.read(self._board.costs, self._own_threads(), since)))]
+                messages = [("costs", wire.encode(costs(self._board.costs, self._own_threads(), since)))]
             case "pace" | "capture":
                 error = self._command(request, is_owner)
             case "stacks":  # they contain no values, so every authorized viewer may read them
@@ -261,11 +262,11 @@ class Publisher:
                 if stacks is None:
                     error = NO_STACKS + self._board.sources["stalls"]
                 else:
-                    told = [("stacks", wire.encode(stacks))]
+                    messages = [("stacks", wire.encode(stacks))]
             case other:
                 error = f"this agent does not know the request {other!r}; is its jaxtop older?"
         debuglog.debug("publisher", f"the request {request.what!r}", error or "answered")
-        return wire.Reply(request.what, error, now_ms()), told
+        return wire.Reply(request.what, error, now_ms()), messages
 
     def _command(self, request: wire.Request, is_owner: bool) -> str:
         """Execute a request that changes this agent; return the reason if it is refused, else ""."""

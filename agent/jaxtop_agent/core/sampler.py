@@ -26,7 +26,7 @@ class _Turn:
 
     def __init__(self, collector: collectors.Collector) -> None:
         self.collector = collector
-        self.pace = budget.Pace(collector.share)
+        self.throttle = budget.Throttle(collector.share)
         self.asked_at = -math.inf
         self.asked_ms: int | None = None
         self.pause = 0.0
@@ -37,7 +37,7 @@ class _Turn:
         return self.strikes >= STRIKES
 
     @property
-    def is_told_as_of_now(self) -> bool:
+    def counts_as_current(self) -> bool:
         return self.collector.share.longest < math.inf
 
 
@@ -95,7 +95,7 @@ class Sampler:
             is_first = self._board.sampled_ms is None
             # Collectors pause for different times, so the sample is as old as its oldest part. Arrays do not
             # count here: they carry their own time.
-            asked = [turn.asked_ms for turn in self._turns if not turn.is_off and turn.is_told_as_of_now]
+            asked = [turn.asked_ms for turn in self._turns if not turn.is_off and turn.counts_as_current]
             self._board.sampled_ms = min(filter(None, asked), default=now_ms())
             if is_first:
                 self._board.pulse_now = True
@@ -133,7 +133,7 @@ class Sampler:
                 self._switch_off(turn.collector, error)
         cost = time.thread_time() - cpu
         self._board.costs[turn.collector.name] += cost
-        turn.asked_at, turn.asked_ms, turn.pause = started, now_ms(), turn.pace.after(cost)
+        turn.asked_at, turn.asked_ms, turn.pause = started, now_ms(), turn.throttle.after(cost)
 
     def _switch_off(self, collector: collectors.Collector, error: BaseException) -> None:
         why = reason(error)
@@ -143,4 +143,4 @@ class Sampler:
             debuglog.warning("sampler", f"the collector {collector.name!r} cannot be reset", error=other)
         self._board.sources[collector.name] = why
         text = f"{collector.name} is {why}"
-        self._board.tell(wire.Event(now_ms(), "warning", "source", text))
+        self._board.send(wire.Event(now_ms(), "warning", "source", text))

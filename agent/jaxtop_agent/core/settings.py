@@ -50,12 +50,12 @@ def read(
 
 def bounded(interval: float) -> float:
     """Return the nearest allowed interval."""
-    known = float(interval) if math.isfinite(interval) else USUAL_INTERVAL
-    return min(max(known, SHORTEST_INTERVAL), LONGEST_INTERVAL)
+    finite = float(interval) if math.isfinite(interval) else USUAL_INTERVAL
+    return min(max(finite, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 
 
-def _policy(asked: object) -> str:
-    named = str(asked).strip().lower()
+def _policy(given: object) -> str:
+    named = str(given).strip().lower()
     return named if named in POLICIES else POLICIES[0]
 
 

@@ -85,7 +85,7 @@ def cpu_seconds(native_ids: Iterable[int]) -> float:
     return total
 
 
-def known() -> dict[int, Any]:
+def listed() -> dict[int, Any]:
     """Return the threads that `threading` knows, by ident, without taking its lock."""
     active: dict[int, Any] = getattr(sys.modules.get("threading"), "_active", {})
     return active.copy()

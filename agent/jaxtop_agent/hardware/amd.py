@@ -59,19 +59,19 @@ class Gpu(NamedTuple):
             return {}
         found: Figures = {}
         for column, (files, scale) in FILES.items():
-            value = next((each for name in files if (each := number(self._said(name))) is not None), None)
+            value = next((each for name in files if (each := number(self._content(name))) is not None), None)
             if value is not None:
                 found[column] = round(value * scale)
-        clocks = re.findall(r"(\d+)mhz", (self._said(CLOCKS) or "").lower())
+        clocks = re.findall(r"(\d+)mhz", (self._content(CLOCKS) or "").lower())
         if clocks:
             found["clock_max_mhz"] = max(map(int, clocks))
-        errors = numbers(self._said(ERRORS), ":")
+        errors = numbers(self._content(ERRORS), ":")
         for column, name in (("ecc_corrected", "ce"), ("ecc_uncorrected", "ue")):
             if name in errors:
                 found[column] = errors[name]
         return found
 
-    def _said(self, name: str) -> str | None:
+    def _content(self, name: str) -> str | None:
         return text(f"{self.folder}/{name.replace('hwmon', self.sensors)}")
 
 
@@ -92,26 +92,28 @@ class Amd:
         self._missing: frozenset[str] = frozenset()
         self.uuids = tuple(None if gpu is None else gpu.uuid or None for gpu in self._gpus)
         if not any(self._gpus):
-            raise Off("which GPUs these are cannot be told from HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES")
+            raise Off(
+                "these devices cannot be matched to GPUs by HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES"
+            )
 
     def read(self, now: float) -> Sequence[Figures]:  # noqa: ARG002 - no figure is a rate
         found = [{} if gpu is None else gpu.read() for gpu in self._gpus]
-        known = [figures.keys() for figures, gpu in zip(found, self._gpus, strict=True) if gpu is not None]
-        self._missing = frozenset[str]().union(*(COLUMNS - columns for columns in known))
+        offered = [figures.keys() for figures, gpu in zip(found, self._gpus, strict=True) if gpu is not None]
+        self._missing = frozenset[str]().union(*(COLUMNS - columns for columns in offered))
         return found
 
     def rest(self) -> None:
         """Do nothing: no figure depends on an earlier reading."""
 
     def remarks(self) -> str:
-        said = []
+        remarks = []
         if missing := sum(gpu is None for gpu in self._gpus):
-            said.append(f"{missing} of {len(self._gpus)} devices not found")
+            remarks.append(f"{missing} of {len(self._gpus)} devices not found")
         if any(gpu is not None and gpu.folder is None for gpu in self._gpus):
-            said.append("nothing is told of parts of a GPU")
+            remarks.append("no figures of partitions of a GPU")
         elif self._missing:
-            said.append(f"not offered by these GPUs: {listed(self._missing)}")
-        return "; ".join(said)
+            remarks.append(f"not offered by these GPUs: {listed(self._missing)}")
+        return "; ".join(remarks)
 
     def close(self) -> None:
         """Do nothing: no resource is held."""
@@ -124,10 +126,10 @@ def gpus(root: str = "/") -> list[Gpu]:
     for node in sorted(nodes.glob("[0-9]*"), key=lambda each: int(each.name)):
         if not number(text(f"{node}/gpu_id")):  # a CPU, or a GPU that this process may not use
             continue
-        said = numbers(text(f"{node}/properties"))
-        render = f"renderD{said.get('drm_render_minor')}"
+        properties = numbers(text(f"{node}/properties"))
+        render = f"renderD{properties.get('drm_render_minor')}"
         if os.access(f"{root}/dev/dri/{render}", os.R_OK | os.W_OK):  # ROCm omits the others, too
-            found.append((render, (said.get("domain", 0), said.get("location_id", 0) & PLACE)))
+            found.append((render, (properties.get("domain", 0), properties.get("location_id", 0) & PLACE)))
     parts = Counter(place for _, place in found)
     return [_gpu(root, render, is_whole=parts[place] == 1) for render, place in found]
 

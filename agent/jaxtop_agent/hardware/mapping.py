@@ -35,9 +35,9 @@ def find(nvml: Any, ordinals: Sequence[int | None]) -> tuple[list[DeviceHandle |
 
     JAX numbers its devices by CUDA's ordinals.
     """
-    known = cuda.uuids()
-    if known is not None:
-        found = [None if each is None else _by_uuid(nvml, known.get(each)) for each in ordinals]
+    by_ordinal = cuda.uuids()
+    if by_ordinal is not None:
+        found = [None if each is None else _by_uuid(nvml, by_ordinal.get(each)) for each in ordinals]
         return found, "" if all(found) else "the driver does not know what CUDA calls them"
     order, why = _by_environment(_cards(nvml))
     places = [order[each] if each is not None and each < len(order) else None for each in ordinals]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from jaxtop.wire import Device
     from jaxtop_agent.hardware.mapping import DeviceHandle
-    from jaxtop_agent.hardware.reader import Figures, Tell
+    from jaxtop_agent.hardware.reader import Figures, Report
 
 # A lost GPU rarely returns soon, and the call that finds it may be slow.
 LOOK_AGAIN_S = 10.0
@@ -58,9 +58,9 @@ def _named(title: str, devices: Sequence[int]) -> str:
 class Nvidia:
     """A reader of the GPUs behind JAX's devices."""
 
-    def __init__(self, devices: Sequence[Device], tell: Tell) -> None:
+    def __init__(self, devices: Sequence[Device], report: Report) -> None:
         self._nvml = nvml = binding()
-        self._tell = tell
+        self._report = report
         try:
             nvml.nvmlInit()
         except nvml.NVMLError as error:
@@ -91,11 +91,11 @@ class Nvidia:
         ]
         found = [gpu for gpu in self._gpus if gpu is not None]
         if not found:
-            raise Off(f"which GPUs these are cannot be told: {why}")
+            raise Off(f"these devices cannot be matched to GPUs: {why}")
         if len(found) < len(places):
             self._unplaced = f"{len(places) - len(found)} of {len(places)} devices not found: {why}"
         with suppress(nvml.NVMLError):  # some systems have figures but no events
-            self._xids = Xids(nvml, self._wholes(devices), self._tell)
+            self._xids = Xids(nvml, self._wholes(devices), self._report)
 
     def _wholes(self, devices: Sequence[Device]) -> dict[int, DeviceHandle]:
         """Return each whole GPU once, with a title that lists all devices that are parts of it."""
@@ -129,11 +129,11 @@ class Nvidia:
             self._look_again[gpu.uuid] = now + LOOK_AGAIN_S
             if again is None:
                 what = str(error) if isinstance(error, Lost) else f"does not answer: {error}"
-                self._tell("critical", "gpu", f"{gpu.title} {what}")
+                self._report("critical", "gpu", f"{gpu.title} {what}")
             return {}
         if again is not None:
             del self._look_again[gpu.uuid]
-            self._tell("info", "gpu", f"{gpu.title} is back")
+            self._report("info", "gpu", f"{gpu.title} is back")
         return found
 
     def rest(self) -> None:
@@ -148,7 +148,7 @@ class Nvidia:
         lost = [gpu.title for gpu in gpus if gpu.uuid in self._look_again]
         refused = {(mark, code) for gpu in gpus for mark, code in gpu.refused.items()}
         closed = {mark for mark, code in refused if code == nvml.NVML_ERROR_NO_PERMISSION}
-        said = [
+        remarks = [
             self._unplaced,
             f"lost: {', '.join(lost)}" if lost else "",
             f"not permitted: {listed(closed)}" if closed else "",
@@ -157,7 +157,7 @@ class Nvidia:
             else "",
             "no XIDs" if self._xids is None or self._xids.is_deaf else "",
         ]
-        return "; ".join(each for each in said if each)
+        return "; ".join(each for each in remarks if each)
 
     def close(self) -> None:
         for gpu in self._gpus:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jaxtop.wire.hosts import Column
 
     # Reports an event: severity, kind, text.
-    Tell = Callable[[str, str, str], None]
+    Report = Callable[[str, str, str], None]
 
 # The figures of one device, by the column names of `wire.DeviceSample`; unknown figures are omitted.
 Figures = dict[str, int]
@@ -60,9 +60,9 @@ class Reader(Protocol):
 
 def columns(figures: Sequence[Figures]) -> Mapping[str, Column]:
     """Return one column per figure that any device has; values too large for a message become None."""
-    known = [{name: value for name, value in each.items() if -LARGEST < value < LARGEST} for each in figures]
-    names = {name for each in known for name in each}
-    return {name: tuple(each.get(name) for each in known) for name in sorted(names)}
+    sound = [{name: value for name, value in each.items() if -LARGEST < value < LARGEST} for each in figures]
+    names = {name for each in sound for name in each}
+    return {name: tuple(each.get(name) for each in sound) for name in sorted(names)}
 
 
 def listed(names: Iterable[str]) -> str:

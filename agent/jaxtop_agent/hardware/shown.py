@@ -39,14 +39,14 @@ def sample(board: Board, now: float) -> DeviceSample:
 
 def sources(board: Board, now: float) -> dict[str, str]:
     """Return the states of the sources; if the hardware thread hangs, its state says for how long."""
-    said = dict(board.sources)
+    states = dict(board.sources)
     asked = board.hardware_asked
     silent = 0.0 if asked is None else now - asked
     for seconds, words in SILENCES:
         if silent >= seconds:
-            said[SOURCE] = f"off: the driver has not answered for {words}"
+            states[SOURCE] = f"off: the driver has not answered for {words}"
             break
-    return said
+    return states
 
 
 def devices(board: Board) -> tuple[Device, ...]:

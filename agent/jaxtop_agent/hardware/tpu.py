@@ -154,7 +154,7 @@ class Tpu:
 
     def remarks(self) -> str:
         names = ", ".join(column.split("_", maxsplit=1)[0] for column in self._unmapped)
-        return f"of which devices cannot be told: {names}" if names else ""
+        return f"cannot be matched to devices: {names}" if names else ""
 
     def close(self) -> None:
         """Do nothing: each reading has its own connections."""

@@ -26,7 +26,7 @@ IDLE_S = 3600.0
 # A service may start later, and a driver may be loaded later.
 RETRY_S = 60.0
 # Readings stay current for this many intervals.
-KEPT = 3
+VALID_INTERVALS = 3
 NO_HARDWARE = "off: these devices are the host's own CPUs"
 
 
@@ -47,7 +47,7 @@ class Hardware:
         self._topology: Topology | None = None
         self._reader: Reader | None = None
         self._strikes = 0
-        self._pace = budget.Pace(budget.HARDWARE)
+        self._throttle = budget.Throttle(budget.HARDWARE)
         board.sources[SOURCE] = "waiting: for devices"
 
     def run(self) -> None:
@@ -64,9 +64,9 @@ class Hardware:
         if topology is not self._topology:
             self._close()
             board.uuids = ()
-            self._topology, self._strikes, self._pace = topology, 0, budget.Pace(budget.HARDWARE)
+            self._topology, self._strikes, self._throttle = topology, 0, budget.Throttle(budget.HARDWARE)
         if topology is not None and maker(topology) is None:
-            self._say(NO_HARDWARE)
+            self._set_state(NO_HARDWARE)
         elif topology is not None and board.is_watched:
             return self._read(topology)
         if board.hardware is not NOTHING:
@@ -81,23 +81,23 @@ class Hardware:
         board.hardware_asked = started
         try:
             if self._reader is None:
-                self._reader = _open(topology, self._tell)
+                self._reader = _open(topology, self._report)
                 board.uuids = self._reader.uuids
             read = columns(self._reader.read(started))
         except Off as off:
             self._close()
-            self._say(f"off: {off}")
+            self._set_state(f"off: {off}")
             return RETRY_S
         except Exception as error:
             return self._fail(error)
         finally:
             board.hardware_asked = None
         self._strikes = 0
-        pause = max(board.interval, self._pace.after(time.thread_time() - cpu))
+        pause = max(board.interval, self._throttle.after(time.thread_time() - cpu))
         took = time.monotonic() - started
-        board.hardware = Readings(started, KEPT * max(pause, took), read)
+        board.hardware = Readings(started, VALID_INTERVALS * max(pause, took), read)
         remarks = self._reader.remarks()
-        self._say(f"on: {remarks}" if remarks else "on")
+        self._set_state(f"on: {remarks}" if remarks else "on")
         return max(0.0, pause - took)
 
     def _fail(self, error: Exception) -> float:
@@ -109,7 +109,7 @@ class Hardware:
             return self._board.interval
         self._strikes = 0
         self._close()
-        self._say(reason(error))
+        self._set_state(reason(error))
         return RETRY_S
 
     def _close(self) -> None:
@@ -119,13 +119,13 @@ class Hardware:
             with suppress(Exception):
                 reader.close()
 
-    def _say(self, state: str) -> None:
+    def _set_state(self, state: str) -> None:
         if self._board.sources.get(SOURCE) != state:
             self._board.sources[SOURCE] = state
             self._board.publisher_bell.ring()
 
-    def _tell(self, severity: str, kind: str, text: str) -> None:
-        self._board.tell(wire.Event(now_ms(), severity, kind, text))
+    def _report(self, severity: str, kind: str, text: str) -> None:
+        self._board.send(wire.Event(now_ms(), severity, kind, text))
 
 
 def maker(topology: Topology) -> str | None:
@@ -138,12 +138,12 @@ def maker(topology: Topology) -> str | None:
     return {"cuda": "nvidia", "rocm": "amd", "tpu": "tpu"}.get(platform)
 
 
-def _open(topology: Topology, tell: Callable[[str, str, str], None]) -> Reader:
+def _open(topology: Topology, report: Callable[[str, str, str], None]) -> Reader:
     match maker(topology):
         case "nvidia":
             from jaxtop_agent.hardware.nvidia import Nvidia  # a library of 8,000 lines that CPUs do not need
 
-            return Nvidia(topology.devices, tell)
+            return Nvidia(topology.devices, report)
         case "amd":
             from jaxtop_agent.hardware.amd import Amd
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jaxtop_agent.hardware.mapping import DeviceHandle
-    from jaxtop_agent.hardware.reader import Tell
+    from jaxtop_agent.hardware.reader import Report
 
 # Short descriptions from NVIDIA's catalogue:
 # https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
@@ -55,10 +55,10 @@ AT_ONCE = 16
 class Xids:
     """Listens for the XIDs of GPUs; GPUs that do not support this are skipped."""
 
-    def __init__(self, nvml: Any, gpus: Mapping[int, DeviceHandle], tell: Tell) -> None:
+    def __init__(self, nvml: Any, gpus: Mapping[int, DeviceHandle], report: Report) -> None:
         self._nvml = nvml
         self._gpus = gpus  # by the handle's address
-        self._tell = tell
+        self._report = report
         self._set: Any = nvml.nvmlEventSetCreate()
         self._refused = False
         for gpu in gpus.values():
@@ -83,7 +83,7 @@ class Xids:
                 title = "a GPU" if gpu is None else gpu.title
                 words = WORDS.get(number)
                 severity = "warning" if number in MILD else "critical"
-                self._tell(
+                self._report(
                     severity, "xid", f"XID {number} on {title}{when}" + (f": {words}" if words else "")
                 )
 

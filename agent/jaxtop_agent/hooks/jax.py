@@ -55,12 +55,12 @@ class Hooks:
         if self._compiles is not None:
             self._compiles.attach(board)
 
-    def keep(self) -> None:
+    def restore(self) -> None:
         """Restore hooks that JAX itself removed, and check whether launches are missed."""
         if self.launched is not None and self._board is not None:
             for window in self._board.windows[-1:]:
                 self.launched.compare(window)
-            self._board.sources[Launches.name] = self.launched.keep()
+            self._board.sources[Launches.name] = self.launched.restore()
 
     def uninstall(self) -> None:
         for hook in (self.launched, self._compiles):

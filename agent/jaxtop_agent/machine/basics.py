@@ -49,10 +49,10 @@ class Process(NamedTuple):
 
 
 def memory(root: str = "") -> Memory:
-    said = {
+    found = {
         name: int(value) * 1024 for name, value in _MEMORY.findall(files.text(f"{root}/proc/meminfo") or "")
     }
-    total, available = said.get("MemTotal"), said.get("MemAvailable")
+    total, available = found.get("MemTotal"), found.get("MemAvailable")
     if total is None or available is None or available > total:
         return Memory(total)
     return Memory(total, total - available)

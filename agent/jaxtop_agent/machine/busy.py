@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop.wire import BusyThread
-from jaxtop_agent.core.threads import cpu_clock, fact, known
+from jaxtop_agent.core.threads import cpu_clock, fact, listed
 from jaxtop_agent.machine import files
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _python_names(tasks: Collection[int]) -> dict[int, str]:
     """Return Python's names of these threads, for those that Python created."""
     if not tasks:
         return {}
-    ids = ((fact(each, "_native_id", 0), each) for each in known().values())
+    ids = ((fact(each, "_native_id", 0), each) for each in listed().values())
     return {task: fact(each, "_name", "") for task, each in ids if task in tasks}
 
 

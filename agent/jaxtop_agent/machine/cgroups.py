@@ -69,16 +69,16 @@ class Groups:
 
     def __init__(self, root: str = "") -> None:
         self._root = root
-        self._said: str | None = None
+        self._memberships: str | None = None
         self._chains: dict[str, _Chain] = {}
         self._bounds = _Bounds()
 
     def look(self, cores: int | None, memory: int | None) -> None:
         """Find the limits below the machine's `cores` and `memory`; the process may have changed groups."""
-        said = files.text(f"{self._root}/proc/self/cgroup")
-        if said != self._said:
-            self._said = said
-            self._chains = _chains(said or "", self._root)
+        content = files.text(f"{self._root}/proc/self/cgroup")
+        if content != self._memberships:
+            self._memberships = content
+            self._chains = _chains(content or "", self._root)
         quota, of_quota = self._least("cpu", _quota)
         if cores is None or quota is None or quota >= cores:
             quota = of_quota = None
@@ -179,8 +179,8 @@ def _quota(folder: str, is_unified: bool) -> float | None:
 
 def _cpus(folder: str, is_unified: bool) -> float | None:
     names = ("cpuset.cpus.effective",) if is_unified else ("cpuset.effective_cpus", "cpuset.cpus")
-    said = next((text for name in names if (text := files.text(f"{folder}/{name}"))), None)
-    return files.count(said)
+    content = next((text for name in names if (text := files.text(f"{folder}/{name}"))), None)
+    return files.count(content)
 
 
 def _memory(folder: str, is_unified: bool) -> float | None:
@@ -199,11 +199,11 @@ def _memory_used(folder: str, is_unified: bool) -> int | None:
     return None if used is None or dropped is None else max(0, used - dropped)
 
 
-def _chains(said: str, root: str) -> dict[str, _Chain]:
+def _chains(content: str, root: str) -> dict[str, _Chain]:
     """Return the chain of each controller; the key of the unified groups is empty."""
     mounts = list(_mounts(files.text(f"{root}/proc/self/mountinfo", MOST_OF_MOUNTS) or ""))
     found: dict[str, _Chain] = {}
-    for line in said.splitlines():
+    for line in content.splitlines():
         number, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
         if not path.startswith("/"):
@@ -219,9 +219,9 @@ def _chains(said: str, root: str) -> dict[str, _Chain]:
     return found
 
 
-def _mounts(said: str) -> Iterator[tuple[set[str | None], str, str]]:
+def _mounts(content: str) -> Iterator[tuple[set[str | None], str, str]]:
     """Yield the controllers of each mount (None: unified groups), the mounted group, the mount point."""
-    for line in said.splitlines():
+    for line in content.splitlines():
         before, _, after = line.partition(" - ")
         place, kind = before.split(" "), after.split(" ")
         if len(place) > 4 and len(kind) > 2 and kind[0] in {"cgroup", "cgroup2"}:

@@ -27,12 +27,12 @@ class Disks:
 
     def __init__(self, root: str = "") -> None:
         self._root = root
-        self._known: dict[str, bool] = {}
+        self._is_hardware: dict[str, bool] = {}
 
     def read(self) -> Traffic:
-        said = files.text(f"{self._root}/proc/diskstats", MOST_OF_DISKS)
+        content = files.text(f"{self._root}/proc/diskstats", MOST_OF_DISKS)
         read = written = None
-        for line in (said or "").splitlines():
+        for line in (content or "").splitlines():
             words = line.split()
             if len(words) > 9 and self._is_disk(words[2]):
                 sectors = files.number(words[5]), files.number(words[9])
@@ -42,16 +42,16 @@ class Disks:
         return Traffic(read, written)
 
     def _is_disk(self, name: str) -> bool:
-        known = self._known.get(name)
-        if known is None:
-            if len(self._known) > 4096:  # device names may change without end
-                self._known.clear()
+        found = self._is_hardware.get(name)
+        if found is None:
+            if len(self._is_hardware) > 4096:  # device names may change without end
+                self._is_hardware.clear()
             folder = f"{self._root}/sys/block/{name.replace('/', '!')}"
-            known = self._known[name] = os.path.exists(f"{folder}/device")  # noqa: PTH110 - makes no Path
-        return known
+            found = self._is_hardware[name] = os.path.exists(f"{folder}/device")  # noqa: PTH110 - makes no Path
+        return found
 
 
 def of_process(root: str = "") -> Traffic:
     """Return the process's own disk traffic, without cached reads; None where the file is not readable."""
-    said = files.numbers(files.text(f"{root}/proc/self/io"), ": ")
-    return Traffic(said.get("read_bytes"), said.get("write_bytes"))
+    content = files.numbers(files.text(f"{root}/proc/self/io"), ": ")
+    return Traffic(content.get("read_bytes"), content.get("write_bytes"))

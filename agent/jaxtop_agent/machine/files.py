@@ -28,26 +28,26 @@ def text(path: str, most: int = MOST) -> str | None:
     return found if most > 0 else found.rpartition("\n")[0]
 
 
-def number(said: str | None) -> int | None:
+def number(content: str | None) -> int | None:
     """Return a natural number; None for -1 and `max`, which mean that there is no limit."""
-    said = (said or "").strip()
-    if not said.isascii() or not said.isdecimal() or len(said) > 19:
+    content = (content or "").strip()
+    if not content.isascii() or not content.isdecimal() or len(content) > 19:
         return None
-    value = int(said)
+    value = int(content)
     return value if value < LARGEST else None
 
 
-def numbers(said: str | None, between: str | None = None) -> dict[str, int]:
+def numbers(content: str | None, between: str | None = None) -> dict[str, int]:
     """Parse lines of a name and a number."""
-    pairs = (line.partition(between or " ") for line in (said or "").splitlines())
+    pairs = (line.partition(between or " ") for line in (content or "").splitlines())
     found = ((name, number(value)) for name, _, value in pairs)
     return {name: value for name, value in found if value is not None}
 
 
-def count(said: str | None) -> int | None:
+def count(content: str | None) -> int | None:
     """Return the number of items in a list such as `0-3,8`."""
     total = 0
-    for part in (said or "").strip().split(","):
+    for part in (content or "").strip().split(","):
         first, dash, last = part.partition("-")
         start, end = number(first), number(last) if dash else number(first)
         if start is None or end is None or end < start:

@@ -20,7 +20,7 @@ from jaxtop.wire.hosts import Device
 from jaxtop.wire.probing import BENCHES, FAILED, MEETING, Asked, Here, Plan, Report, Stage
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.probe import benches, meetings, planning
-from jaxtop_agent.probe.store import Store, Teller, Unmet
+from jaxtop_agent.probe.store import Reporter, Store, Unmet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +33,9 @@ def main() -> None:
     """Measure, report, and exit without JAX's shutdown, which waits for processes that may have exited."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends this process
     arguments = _parse()
-    pipe = None if arguments.tell is None else os.fdopen(arguments.tell, "wb")
+    pipe = None if arguments.report is None else os.fdopen(arguments.report, "wb")
     try:
-        probe(arguments, Teller(pipe))
+        probe(arguments, Reporter(pipe))
     except Exception as error:
         first = str(error).strip().partition("\n")[0] or type(error).__name__
         named = "" if isinstance(error, Unmet | planning.Unfit) else f"{type(error).__name__}: "
@@ -45,15 +45,15 @@ def main() -> None:
     os._exit(0)
 
 
-def probe(arguments: argparse.Namespace, teller: Teller) -> None:
+def probe(arguments: argparse.Namespace, reporter: Reporter) -> None:
     """Join the other processes, agree on a plan, run it, and send all reports to process 0."""
-    teller.say(Stage("starting JAX"))
+    reporter.send(Stage("starting JAX"))
     import jax
 
     began = time.monotonic()
     asked = msgspec.json.decode(arguments.asked, type=Asked)
-    _join(arguments, asked.patience_s, teller)
-    teller.say(Stage("looking for devices"))
+    _join(arguments, asked.patience_s, reporter)
+    reporter.send(Stage("looking for devices"))
     try:
         own, devices = jax.local_devices(), jax.devices()
     except Exception as error:  # the exception type varies with version and platform
@@ -64,36 +64,36 @@ def probe(arguments: argparse.Namespace, teller: Teller) -> None:
     made: Plan | None = None
     if store.process == 0:
         everyone = [store.get(f"here/{i}", Here, i) for i in range(store.processes)]
-        teller.say(Stage("choosing sizes"))
+        reporter.send(Stage("choosing sizes"))
         made = planning.plan(asked, everyone, devices, own)
-    plan = store.told_by_first("plan", made, Plan)
-    teller.say(plan)
-    rounds = _devices(plan, own, store, teller)
+    plan = store.decided_by_first("plan", made, Plan)
+    reporter.send(plan)
+    rounds = _devices(plan, own, store, reporter)
     left = asked.seconds - (time.monotonic() - began)
-    met = meetings.measure(plan, max(asked.seconds / 4, left), store, teller)
+    met = meetings.measure(plan, max(asked.seconds / 4, left), store, reporter)
     store.put(f"report/{store.process}", Report(here, rounds, tuple(met)))
-    teller.say(Stage("gathering"))
+    reporter.send(Stage("gathering"))
     if store.process == 0:
         for i in range(store.processes):
-            teller.say(store.get(f"report/{i}", Report, i))
+            reporter.send(store.get(f"report/{i}", Report, i))
         if store.processes > 1:
             time.sleep(LINGER)
 
 
 def _devices(
-    plan: Plan, own: Sequence[Any], store: Store, teller: Teller
+    plan: Plan, own: Sequence[Any], store: Store, reporter: Reporter
 ) -> dict[str, tuple[tuple[float, ...], ...]]:
     """Measure the devices one by one, each once per round, so that a drift affects all of them alike."""
     found: dict[str, list[list[float]]] = {}
     for name in plan.benches:
-        teller.say(Stage(name, 0, plan.rounds))
+        reporter.send(Stage(name, 0, plan.rounds))
         bench: Any = benches.Together(own, plan) if name == "together" else benches.BENCHES[name](own, plan)
         rows: dict[str, list[list[float]]] = {figure: [[] for _ in own] for figure in BENCHES[name]}
         for number in range(plan.rounds):
             for place, values in _round(bench, len(own), plan, store, (name, number)):
                 for figure, value in zip(BENCHES[name], values, strict=True):
                     rows[figure][place].append(value)
-            teller.say(Stage(name, number + 1, plan.rounds))
+            reporter.send(Stage(name, number + 1, plan.rounds))
         found |= rows
     return {figure: tuple(map(tuple, rows)) for figure, rows in found.items()}
 
@@ -117,23 +117,26 @@ def _round(
     return found
 
 
-def _join(arguments: argparse.Namespace, patience: float, teller: Teller) -> None:
+def _join(arguments: argparse.Namespace, patience: float, reporter: Reporter) -> None:
     """Join the other processes, if the command or the environment says that there are others."""
     import jax
 
     if arguments.alone:
         return
-    told = {
+    options = {
         "coordinator_address": arguments.coordinator,
         "num_processes": arguments.processes,
         "process_id": arguments.process,
     }
     if arguments.local:
         # Otherwise the coordinator listens on all interfaces, and JAX takes a Slurm job's numbers for ours.
-        told |= {"coordinator_bind_address": arguments.coordinator, "cluster_detection_method": "deactivate"}
-    teller.say(Stage(MEETING))
+        options |= {
+            "coordinator_bind_address": arguments.coordinator,
+            "cluster_detection_method": "deactivate",
+        }
+    reporter.send(Stage(MEETING))
     try:
-        jax.distributed.initialize(**told, initialization_timeout=max(1, int(patience)))
+        jax.distributed.initialize(**options, initialization_timeout=max(1, int(patience)))
     except ValueError:
         if arguments.coordinator:
             raise
@@ -191,7 +194,7 @@ def _cache() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m jaxtop_agent.probe", description=__doc__)
     parser.add_argument("--asked", required=True, help="what to measure, as JSON")
-    parser.add_argument("--tell", type=int, metavar="FD", help="a pipe for what is to be told")
+    parser.add_argument("--report", type=int, metavar="FD", help="a pipe for progress and results")
     parser.add_argument("--coordinator", metavar="HOST:PORT")
     parser.add_argument("--processes", type=int)
     parser.add_argument("--process", type=int)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.wire.probing import Meeting, Plan
-    from jaxtop_agent.probe.store import Store, Teller
+    from jaxtop_agent.probe.store import Reporter, Store
 
 # How many launches of an all-reduce wait for each device first. These launches are used to compare groups.
 ROUNDS_OF_FIRSTS = 5
@@ -19,19 +19,19 @@ LEAST_LAUNCHES, MOST_LAUNCHES = 7, 40
 ITEM = 4  # bytes of a float32
 
 
-def measure(plan: Plan, seconds: float, store: Store, teller: Teller) -> list[Met]:
+def measure(plan: Plan, seconds: float, store: Store, reporter: Reporter) -> list[Met]:
     """Measure as many collectives as fit the time; only the clock of process 0 decides."""
     end = time.monotonic() + seconds
     found = []
     for number, meeting in enumerate(plan.meetings):
-        teller.say(Stage(COLLECTIVES, number, len(plan.meetings)))
-        if not store.told_by_first(f"go/{number}", time.monotonic() < end, bool):
+        reporter.send(Stage(COLLECTIVES, number, len(plan.meetings)))
+        if not store.decided_by_first(f"go/{number}", time.monotonic() < end, bool):
             break
         collective = Collective(meeting)
         collective.launch(0)
         once = collective.launch(0)[0]
         budget = (end - time.monotonic()) / (len(plan.meetings) - number)
-        launches = store.told_by_first(f"launches/{number}", _launches(meeting, plan, once, budget), int)
+        launches = store.decided_by_first(f"launches/{number}", _launches(meeting, plan, once, budget), int)
         times = [collective.launch(i) for i in range(launches)]
         found.append(Met(number, tuple(whole for whole, _ in times), tuple(first for _, first in times)))
     return found

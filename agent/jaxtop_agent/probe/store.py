@@ -66,20 +66,20 @@ class Store:
             f"{who} did not come within {self._patience:.0f} s ({place.partition('/')[0]}): gone, or stuck"
         )
 
-    def told_by_first(self, key: str, value: T | None, kind: type[T]) -> T:
+    def decided_by_first(self, key: str, value: T | None, kind: type[T]) -> T:
         """Return the value of process 0, in every process."""
         if self.process == 0:
             self.put(key, value)
         return self.get(key, kind, 0)
 
 
-class Teller:
+class Reporter:
     """The pipe to the command that started this process; most processes have none."""
 
     def __init__(self, pipe: IO[bytes] | None) -> None:
         self._pipe = pipe
 
-    def say(self, message: Said) -> None:
+    def send(self, message: Said) -> None:
         if self._pipe is not None:
             self._pipe.write(msgspec.json.encode(message) + b"\n")
             self._pipe.flush()

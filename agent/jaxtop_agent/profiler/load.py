@@ -1,4 +1,4 @@
-"""The expected contents of a window: the events of the launched programs, estimated before it opens."""
+"""What to expect of a window before it opens: events of the launched programs, and time between launches."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from jaxtop.names import program_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from jaxtop_agent.core.board import Board
 
 NO_COLLECTIVES = "no program has collectives"
 NOT_READ = "for programs to be read"
+FEWEST = 2
+# A function that is launched this many times less often than another is no step: it may be an evaluation.
+RARE = 20
 
 
 class Expected(NamedTuple):
@@ -48,9 +52,9 @@ class Load:
         launched = {name: count - before.get(name, 0) for name, count in self._before.items()}
         with_collectives = {name for (name, _), each in self._board.inventories.items() if each.collectives}
         sizes = recorded or {}
-        known = {name: size for name in with_collectives if (size := sizes.get(name)) is not None}
-        candidates = {name: size for name, size in known.items() if launched.get(name)} or (
-            known if len(known) == len(with_collectives) else {}
+        sized = {name: size for name in with_collectives if (size := sizes.get(name)) is not None}
+        candidates = {name: size for name, size in sized.items() if launched.get(name)} or (
+            sized if len(sized) == len(with_collectives) else {}
         )
         smallest = min(candidates.values(), default=None)
         if recorded is None or any(size is None or size > most for size in recorded.values()):
@@ -73,3 +77,32 @@ class Load:
             name = program_of(function)
             found[name] = found.get(name, 0) + count
         return found
+
+
+class LaunchInterval:
+    """The time between launches, from the launch totals of two looks."""
+
+    def __init__(self) -> None:
+        self._at = 0.0
+        self._totals: dict[str, int] = {}
+
+    def seconds(
+        self, now: float, totals: Mapping[str, int], with_collectives: AbstractSet[str]
+    ) -> float | None:
+        """Return the time between two launches of the slowest function that is launched repeatedly.
+
+        Functions that are known to have collectives take precedence. None if no function was launched
+        repeatedly since the last look.
+        """
+        passed, before = now - self._at, self._totals
+        self._at, self._totals = now, dict(totals)
+        moved = {
+            name: count - before[name]
+            for name, count in totals.items()
+            if name in before and count - before[name] >= FEWEST
+        }
+        among = {name: count for name, count in moved.items() if name in with_collectives} or moved
+        if not among:
+            return None
+        often = max(among.values())
+        return passed / min(count for count in among.values() if count * RARE >= often)

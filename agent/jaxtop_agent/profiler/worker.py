@@ -12,8 +12,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.profiler import policy, rows, traces
-from jaxtop_agent.profiler.load import NOT_READ, Expected, Load
-from jaxtop_agent.profiler.pace import LaunchPace
+from jaxtop_agent.profiler.load import NOT_READ, Expected, LaunchInterval, Load
 from jaxtop_agent.profiler.schedule import MOST_EVENTS_UNDER_GIL, SLOT_S, Result, Schedule
 from jaxtop_agent.profiler.session import InUse, Sessions, Taken
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 SOURCE = "collectives"
 IDLE_S = 3600.0
 # The windows kept for new viewers: as many as a first verdict needs.
-KEPT = 4
+WINDOWS_FOR_NEW_VIEWERS = 4
 
 
 class Windows:
@@ -35,7 +34,7 @@ class Windows:
         self._board = board
         self._launches = launches
         self._policy = chosen
-        self._pace = LaunchPace()
+        self._launch_interval = LaunchInterval()
         self._load = Load(board, launches)
         self._expected = Expected()
         self._schedule = Schedule()
@@ -114,10 +113,10 @@ class Windows:
             why_not = f"{state}: {why_closed}"
         elif why_not is None and ((launch or 0) > most or self._schedule.is_too_dense):
             why_not = f"{policy.ON_REQUEST}: the trace of one step is too large to be taken by itself"
-        self._say(why_not or "on")
+        self._set_state(why_not or "on")
         return why_not is None
 
-    def _say(self, state: str) -> None:
+    def _set_state(self, state: str) -> None:
         if self._board.sources.get(SOURCE) != state:
             self._board.sources[SOURCE] = state
 
@@ -127,7 +126,7 @@ class Windows:
         self._expected = self._load.look(now, self._schedule.most_events())
         inventories = self._board.inventories
         functions = {name.split("_", 1)[-1] for (name, _), each in inventories.items() if each.collectives}
-        return self._pace.seconds(now, self._launches(), functions)
+        return self._launch_interval.seconds(now, self._launches(), functions)
 
     def _take(self, topology: Topology, slot: int | None) -> None:
         board, sessions = self._board, self._sessions
@@ -144,8 +143,8 @@ class Windows:
         try:
             taken = sessions.take(seconds, lambda: board.stopping or recorded() > most)
         except InUse as error:
-            self._say(f"waiting: {error}")
-            board.tell(Window(now_ms(), 0, slot, note=str(error)))
+            self._set_state(f"waiting: {error}")
+            board.send(Window(now_ms(), 0, slot, note=str(error)))
             wait(board.windows_bell, SLOT_S / 2)  # so that the reason is visible for a moment
             return
         if not board.stopping:
@@ -170,21 +169,21 @@ class Windows:
         window = rows.message(seen, devices, loaded, limit, blank)
         cpu = taken.cpu + time.thread_time() - cpu
         self._schedule.learn(Result(taken.seconds, cpu, seen.events, len(window.launches), _step(window)))
-        board.windows = (*board.windows, window)[-KEPT:]
-        board.tell(window)
+        board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
+        board.send(window)
 
 
 def _wanted(board: Board) -> traces.Wanted:
     """Return the collectives by program name, for all programs of a name: a trace has only the name."""
-    known: dict[str, dict[str, str]] = {}
+    names: dict[str, dict[str, str]] = {}
     partial = set()
     for key, inventory in board.inventories.items():
-        ops = known.setdefault(inventory.program, {})
+        ops = names.setdefault(inventory.program, {})
         ops.update((each.op, each.op) for each in inventory.collectives)
         ops.update(board.ends.get(key, {}))
         if inventory.rest or inventory.unread or inventory.why_not:
             partial.add(inventory.program)
-    return traces.Wanted(known, frozenset(partial))
+    return traces.Wanted(names, frozenset(partial))
 
 
 def _step(window: Window) -> float | None:

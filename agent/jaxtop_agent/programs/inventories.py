@@ -65,7 +65,7 @@ class Inventories:
         if is_told or reading.calls_back:
             self._put_on(board)
         if is_told:
-            board.tell(replace(inventory, at_ms=now_ms()))
+            board.send(replace(inventory, at_ms=now_ms()))
         return work
 
     def keep(self, board: Board, keys: Iterable[Key], *, are_all: bool = True) -> None:

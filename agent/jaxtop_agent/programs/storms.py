@@ -37,7 +37,7 @@ class Storms:
         self._told &= storms.keys()
         if board.is_watched:
             for name in sorted(storms.keys() - self._told):
-                board.tell(wire.Event(now_ms(), "warning", "recompiling", storms[name].storm_text(now)))
+                board.send(wire.Event(now_ms(), "warning", "recompiling", storms[name].storm_text(now)))
             self._told.update(storms)
         if storms.keys() == board.recompiling:
             return
@@ -48,7 +48,7 @@ class Storms:
                 compiles=board.programs.compiles | {name: each.count for name, each in storms.items()},
                 recompiling=tuple(sorted(storms)),
             )
-            board.tell(msgspec.structs.replace(board.programs, at_ms=now_ms()))
+            board.send(msgspec.structs.replace(board.programs, at_ms=now_ms()))
 
     def _is_jaxs(self, name: str, compiled: Compiled) -> bool:
         """Return whether it is one of JAX's own functions, by its name if nothing better is known."""

@@ -12,31 +12,31 @@ if TYPE_CHECKING:
 # All launches between two looks count as one move. The times between moves are remembered.
 REMEMBERED = 16
 STEADY = 8
-PAUSES = 8
-# A standstill is a time without launches that is longer than AT_LEAST, than TIMES the usual gap (but AT_MOST
-# seconds at most), and than twice the longest remembered pause, so that occasional pauses are not reported.
+LONG_GAPS = 8
+# A long gap is a time without launches that is longer than AT_LEAST, than TIMES the usual gap (but AT_MOST
+# seconds at most), and than twice the longest remembered gap, so that occasional ones are not reported.
 AT_LEAST, TIMES, AT_MOST = 5.0, 6, 45.0
-TIMES_A_PAUSE = 2
+TIMES_LONGEST = 2
 # A look later than this was delayed with the script itself: the process was stopped, or the GIL was held.
 LATE = 3.0
-# A shorter pause is not a lull.
+# A shorter time without activity is not a lull.
 LULL = 4.0
 
 
-class Standstill(NamedTuple):
+class LongGap(NamedTuple):
     """When the last launch was seen, and the usual gap between launches."""
 
     since: float
     usual: float
 
 
-class Rhythm:
-    """Detects standstills from the launch counters, read about every second; time is an argument."""
+class LaunchGaps:
+    """Detects long gaps from the launch counters, read about every second; time is an argument."""
 
     def __init__(self) -> None:
         self._counts: Mapping[str, int] = {}
         self._gaps: deque[float] = deque(maxlen=REMEMBERED)
-        self._pauses: deque[float] = deque(maxlen=PAUSES)
+        self._long_gaps: deque[float] = deque(maxlen=LONG_GAPS)
         self._movers: deque[frozenset[str]] = deque(maxlen=REMEMBERED)
         self._looked: float | None = None
         self._moved = 0.0  # the look that saw the last move
@@ -45,8 +45,8 @@ class Rhythm:
 
     def look(
         self, now: float, counts: Mapping[str, int], *, compiling: bool = False, compiled_at: float = 0.0
-    ) -> Standstill | None:
-        """Return the current standstill, if any; `compiled_at` is when a compilation last ended."""
+    ) -> LongGap | None:
+        """Return the current long gap, if any; `compiled_at` is when a compilation last ended."""
         self._forgive_lateness(now)
         movers = frozenset(name for name, count in counts.items() if count != self._counts.get(name))
         self._counts = counts
@@ -58,7 +58,7 @@ class Rhythm:
             self._move(now, movers)
             self._moved_after = now if before is None else before
         elif not self._is_disturbed and len(self._gaps) >= STEADY and now - self._moved > self._patience():
-            return Standstill(self._moved, self.usual())
+            return LongGap(self._moved, self.usual())
         return None
 
     def usual(self) -> float:
@@ -79,15 +79,15 @@ class Rhythm:
     def _move(self, now: float, movers: frozenset[str]) -> None:
         gap = now - self._moved
         if not self._is_disturbed:
-            if gap * TIMES_A_PAUSE > self._least_patience():
-                self._pauses.append(gap)
+            if gap * TIMES_LONGEST > self._least_patience():
+                self._long_gaps.append(gap)
             self._gaps.append(gap)
         self._movers.append(movers)
         self._moved = now
         self._is_disturbed = False
 
     def _patience(self) -> float:
-        return max(self._least_patience(), TIMES_A_PAUSE * max((*self._gaps, *self._pauses)))
+        return max(self._least_patience(), TIMES_LONGEST * max((*self._gaps, *self._long_gaps)))
 
     def _least_patience(self) -> float:
         return max(AT_LEAST, min(TIMES * self.usual(), AT_MOST))

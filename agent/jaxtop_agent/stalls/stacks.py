@@ -41,7 +41,7 @@ def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thr
     there = sorted(frames.keys() - own, key=lambda ident: (ident != main, ident))
     frames.clear()
     order = there[:MOST_THREADS]
-    told: list[wire.Thread] = []
+    found: list[wire.Thread] = []
     for start in range(0, len(order), AT_ONCE):
         frames = running.frames()
         try:
@@ -49,11 +49,11 @@ def read(own: frozenset[int], functions: Collection[str] = ()) -> tuple[wire.Thr
                 if ident in frames:  # it may have ended since
                     thread = _thread(names.get(ident, "without a name"), ident == main, frames[ident])
                     launch = calls.launch(frames[ident], functions) if ident == main else None
-                    told.append(_with_launch(thread, launch))
+                    found.append(_with_launch(thread, launch))
         finally:
             frames.clear()
         breathe()
-    return _bounded(told)
+    return _bounded(found)
 
 
 def _with_launch(thread: wire.Thread, name: str | None) -> wire.Thread:
@@ -79,7 +79,7 @@ def _place(frame: FrameType) -> wire.Place:
 
 def _names() -> tuple[dict[int, str], int | None]:
     """Return the names of the threads by ident, and the ident of the main thread."""
-    names = {ident: threads.fact(each, "_name", "without a name") for ident, each in threads.known().items()}
+    names = {ident: threads.fact(each, "_name", "without a name") for ident, each in threads.listed().items()}
     main = getattr(sys.modules.get("threading"), "_main_thread", None)
     return names, threads.fact(main, "_ident", None)
 

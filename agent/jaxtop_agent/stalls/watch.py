@@ -6,12 +6,12 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
+from jaxtop import debuglog, wire
 from jaxtop.names import program_of
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.stalls import stacks
-from jaxtop_agent.stalls.launch_gaps import Lull, Rhythm, Standstill
+from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, Lull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ class Stalls:
         self._hooks = hooks
         self._progress = progress
         self._own_threads = own_threads
-        self._rhythm = Rhythm()
+        self._gaps = LaunchGaps()
         self._lull = Lull(time.monotonic())
         self._due = 0.0
         self._sent_at: float | None = None
@@ -82,13 +82,13 @@ class Stalls:
         counts = self._hooks.launches()
         counts[STEPS] = self._progress.calls
         compiling, compiled_at = bool(self._hooks.compiling()), self._hooks.compiled_at()
-        standstill = self._rhythm.look(now, counts, compiling=compiling, compiled_at=compiled_at)
+        gap = self._gaps.look(now, counts, compiling=compiling, compiled_at=compiled_at)
         launched_at, function = self._hooks.last_launch()
         done_at = max(launched_at, self._progress.last_at)
         lull = self._lull.look(now, done_at, compiling=compiling, compiled_at=compiled_at)
-        if not self._can_tell():
-            standstill = lull = None
-        self._note(standstill, now)
+        if not self._can_judge():
+            gap = lull = None
+        self._note(gap, now)
         longest_ms = round(self._lull.longest * 1000)
         self.lull = None if lull is None else wire.Lull(function, _wall_ms(lull, now), longest_ms)
         if not self.is_still or not self._board.is_watched:
@@ -103,8 +103,8 @@ class Stalls:
         self._sent = found.threads
         return found
 
-    def _can_tell(self) -> bool:
-        """Whether a pause without launches can mean a stall in this process."""
+    def _can_judge(self) -> bool:
+        """Whether a time without launches can mean a stall in this process."""
         if hasattr(sys, "ps1") or "ipykernel" in sys.modules:
             state = INTERACTIVE
         elif self._board.sources.get("launches") != "on":
@@ -114,25 +114,26 @@ class Stalls:
         self._board.sources[NAME] = state
         return state == "on"
 
-    def _note(self, standstill: Standstill | None, now: float) -> None:
-        if standstill is None:
+    def _note(self, gap: LongGap | None, now: float) -> None:
+        if gap is None:
             if self.stall is not None:
                 self._board.pulse_now = True
             self.stall = None
         elif self.stall is None:
-            since_ms = _wall_ms(standstill.since, now)
-            self.stall = wire.Stall(self._carrier(), since_ms, round(standstill.usual * 1000))
+            since_ms = _wall_ms(gap.since, now)
+            self.stall = wire.Stall(self._carrier(), since_ms, round(gap.usual * 1000))
             self._board.pulse_now = True
 
     def _carrier(self) -> str:
         """Return the function that stands for the rhythm: of those in it, the one that compiled longest."""
         names = self._hooks.launches()
         compiled = self._board.compiled.copy()
-        known = {name: compiled.get(program_of(name)) for name in names}
-        weights = {name: each.last_ms for name, each in known.items() if each is not None}
-        return self._rhythm.carrier({**weights, STEPS: -1})
+        variants = {name: compiled.get(program_of(name)) for name in names}
+        weights = {name: each.last_ms for name, each in variants.items() if each is not None}
+        return self._gaps.carrier({**weights, STEPS: -1})
 
     def _break(self, error: Exception) -> None:
+        debuglog.warning("publisher", "stalls cannot be detected any more", error=error)
         self._is_broken = True
         self.stall = self.lull = None
         self._board.sources[NAME] = reason(error)

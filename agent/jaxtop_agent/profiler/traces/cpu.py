@@ -101,10 +101,12 @@ class _Reader:
         return kind
 
     def _asked(self, event: Any) -> _On | None:
-        said = stats(event)
-        if "run_id" not in said or "hlo_module" not in said or "device_ordinal" not in said:
+        values = stats(event)
+        if "run_id" not in values or "hlo_module" not in values or "device_ordinal" not in values:
             return None
-        return _On(said["run_id"], said["device_ordinal"], str(said["hlo_module"]), said.get("program_id"))
+        return _On(
+            values["run_id"], values["device_ordinal"], str(values["hlo_module"]), values.get("program_id")
+        )
 
     def _operation(self, kind: str, on: _On, name: str, event: Any) -> None:
         start, end = int(event.start_ns), _end(event)
@@ -120,16 +122,16 @@ class _Reader:
         if part is not None and part.name == name and abs(event.start_ns - part.end) < AT_ONCE_NS:
             self._parts[-1] = part._replace(event=None)
         else:
-            said = stats(event)
-            self._ends[said.get("_ct", 0), said.get("_c", 0)] = _end(event)
+            values = stats(event)
+            self._ends[values.get("_ct", 0), values.get("_c", 0)] = _end(event)
 
     def _launch(self, kind: str, event: Any) -> None:
-        said = stats(event)
-        run = said.get("run_id", said.get("_c") if said.get("_ct") == PJRT_CONTEXT else None)
+        values = stats(event)
+        run = values.get("run_id", values.get("_c") if values.get("_ct") == PJRT_CONTEXT else None)
         if run is not None and kind == "begin":
             self._begun[run] += 1
-        elif run is not None and "device_ordinal" in said:
-            self._finished[run, said["device_ordinal"]] = _end(event)
+        elif run is not None and "device_ordinal" in values:
+            self._finished[run, values["device_ordinal"]] = _end(event)
 
     def finish(self) -> None:
         """Combine the events of all threads."""
@@ -137,8 +139,8 @@ class _Reader:
         for part in breathing(self._parts):
             end: int | None = part.end
             if part.event is not None:
-                said = stats(part.event)
-                end = self._ends.get((said.get("_pt", 0), said["_p"])) if "_p" in said else part.end
+                values = stats(part.event)
+                end = self._ends.get((values.get("_pt", 0), values["_p"])) if "_p" in values else part.end
             op = self._wanted.op(part.on.module, part.name)
             if op is None:
                 seen.work(part.on.run, part.on.device, part.start, part.end)

@@ -78,18 +78,18 @@ class Seen:
 class Wanted:
     """The operations that are collectives, by the inventories, else by their names.
 
-    For each program, `known` maps each collective, and each operation that ends one, to the collective's name
+    For each program, `names` maps each collective, and each operation that ends one, to the collective's name
     in the inventory. The inventories of `partial` programs are incomplete.
     """
 
     def __init__(
         self,
-        known: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+        names: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
         partial: frozenset[str] = frozenset(),
     ) -> None:
-        self._known = known
+        self._names = names
         self._partial = partial
-        self._all = frozenset(op for ops in known.values() for op in ops)
+        self._all = frozenset(op for ops in names.values() for op in ops)
         self._likely: dict[str, bool] = {}
 
     def maybe(self, name: str) -> bool:
@@ -102,9 +102,9 @@ class Wanted:
 
     def op(self, module: str, name: str) -> str | None:
         """Return the inventory's name for an operation; None if it is no collective of this program."""
-        known = self._known.get(module)
-        if known is not None and (name in known or module not in self._partial):
-            return known.get(name)
+        names = self._names.get(module)
+        if names is not None and (name in names or module not in self._partial):
+            return names.get(name)
         return name.replace("-done", "-start", 1) if COLLECTIVE.fullmatch(name) else None
 
 
