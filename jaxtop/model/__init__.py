@@ -4,7 +4,6 @@ The model is pure: it uses no clock, sockets, files or threads. Only `Cluster.ap
 always an argument. Live views, replays and tests all use this one path.
 """
 
-from jaxtop.devbench.shown import Probe, ProbedDevice, probed_collective, probed_device
 from jaxtop.model.arrays.groups import ArrayView, Span, arrays, distinct, slices
 from jaxtop.model.arrays.memory import (
     PARTS,
@@ -73,8 +72,6 @@ __all__ = [
     "MemoryView",
     "MeshView",
     "Part",
-    "Probe",
-    "ProbedDevice",
     "ProgramView",
     "Pulse",
     "Run",
@@ -100,8 +97,6 @@ __all__ = [
     "memory_total",
     "meshes",
     "pace_of",
-    "probed_collective",
-    "probed_device",
     "programs",
     "recent",
     "reported",

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.screen import Screen
 
-    from jaxtop.model import Probe, State
+    from jaxtop.devbench.shown import Probe
+    from jaxtop.model import State
     from jaxtop.tui.history import History, Recorder
     from jaxtop.tui.ingest import Feed
     from jaxtop.tui.playback import Start

@@ -8,11 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import model
+from jaxtop.devbench.shown import probed_collective, probed_device
 from jaxtop.model import collectives as of_collectives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jaxtop.devbench.shown import Probe, ProbedDevice
     from jaxtop.model import (
         ArrayView,
         Cluster,
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
         Host,
         HostView,
         MeshView,
-        Probe,
-        ProbedDevice,
         ProgramView,
         Run,
         State,
@@ -97,14 +97,14 @@ class Moment:
         if self.probe is None or host is None or host.hello is None:
             return None
         hello = host.hello
-        return model.probed_device(self.probe, hello.hostname, hello.devices[device.position])
+        return probed_device(self.probe, hello.hostname, hello.devices[device.position])
 
     def probed_busbw(self, view: CollectiveView) -> float | None:
         """Return the probed bus bandwidth of such a collective at about this size; None if not probed."""
         if self.probe is None or not view.groups or view.bytes is None:
             return None
         platform = next((device.platform for device in self.devices if device.run == view.run), "")
-        found = model.probed_collective(self.probe, platform, view.kind, view.groups[0], view.bytes)
+        found = probed_collective(self.probe, platform, view.kind, view.groups[0], view.bytes)
         return None if found is None else found.busbw_bytes_per_s
 
     @cached_property

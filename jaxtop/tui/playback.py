@@ -14,7 +14,7 @@ from jaxtop.model.views import interval
 from jaxtop.tui.moment import Moment
 
 if TYPE_CHECKING:
-    from jaxtop.model import Probe
+    from jaxtop.devbench.shown import Probe
     from jaxtop.model.state import LoggedEvent
     from jaxtop.tui.history import History
 

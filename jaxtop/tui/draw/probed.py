@@ -10,7 +10,7 @@ from jaxtop.tui.draw.facts import pairs
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from jaxtop.model import ProbedDevice
+    from jaxtop.devbench.shown import ProbedDevice
     from jaxtop.tui.draw.ink import Ink
 
 
