@@ -176,9 +176,9 @@ def names(cluster: Cluster) -> set[str]:
 
 
 def in_hosts(cluster: Cluster, now: float) -> Shown:
-    moment, steps = Moment(cluster, now), host_columns.KnownSteps()
+    moment = Moment(cluster, now)
     (view,) = (each for each in moment.hosts if each.host.agent == "r1-0")
-    row = host_columns.HostRow(view, moment, steps)
+    row = host_columns.HostRow(view, moment)
     told = frozenset({"p50", "p99", "flops"})
     shown = cells(host_columns.columns_for(moment, names(cluster), told), row)
     for column in host_columns.columns_for(moment, names(cluster), told, "steps"):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
     from jaxtop.wire import Launch
 
 # The name of the metric that counts the tokens of a step, in `agent.step(i, tokens=…)`.
@@ -145,6 +146,11 @@ def step_of(host: Host) -> StepView | None:
         flops_at_least=rhythm.flops_at_least,
         past_s=past_of(host),
     )
+
+
+def step_in(cluster: ClusterState, host: Host) -> StepView | None:
+    """Return the step of a host of this cluster, derived once until the host changes."""
+    return cluster.derived.of("step", host.agent, cluster.hosts, (host,), lambda: step_of(host))
 
 
 def step_of_run(hosts: Iterable[Host]) -> RunStep | None:

@@ -21,7 +21,7 @@ from jaxtop.model import (
 )
 from jaxtop.model.figures import STEPS_PER_SECOND, USUAL, figures_of
 from jaxtop.model.liveness import BY_SEVERITY
-from jaxtop.model.steps import past_of, step_of
+from jaxtop.model.steps import past_of, step_in
 from jaxtop.tui import text
 from jaxtop.tui.columns.figures import by_rank, measured, past
 from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
@@ -37,26 +37,12 @@ if TYPE_CHECKING:
     from jaxtop.tui.palette import Palette
 
 
-class KnownSteps:
-    """The cached steps of hosts. Each is computed once until the host changes."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[Host, StepView | None]] = {}
-
-    def of(self, host: Host) -> StepView | None:
-        known = self._known.get(host.agent)
-        if known is None or known[0] is not host:
-            known = self._known[host.agent] = host, step_of(host)
-        return known[1]
-
-
 @dataclass(slots=True)
 class HostRow:
     """One host at a moment."""
 
     view: HostView
     moment: Moment
-    known_steps: KnownSteps
 
     @property
     def host(self) -> Host:
@@ -101,7 +87,7 @@ class HostRow:
     @property
     def rhythm(self) -> StepView | None:
         """The step that it repeats; None if it is unknown or no longer current."""
-        return self.known_steps.of(self.now)
+        return step_in(self.moment.cluster, self.now)
 
     def of_step(self, of: Figure) -> float | None:
         """Return a figure of its step; None if it is unknown or no longer current."""

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from jaxtop.model import STEP_TIME, recent
 from jaxtop.tui.columns.figures import HISTORY_KEY
-from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, HostRow, KnownSteps, columns_for, steps_told
+from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, HostRow, columns_for, steps_told
 from jaxtop.tui.columns.reported import Reported
 from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.host_pane import HostSubject, host_pane
@@ -65,7 +65,6 @@ class HostsView(View):
             tone=tone,
             understand=lambda typed: understand(typed, OF_HOSTS, self.table.columns),
         )
-        self._steps = KnownSteps()
         self._reported = Reported()
         self._told: frozenset[str] = frozenset()
         # The column that the table was sorted by last. The history column shows its figure.
@@ -83,7 +82,7 @@ class HostsView(View):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        rows = [HostRow(view, moment, self._steps) for view in moment.hosts]
+        rows = [HostRow(view, moment) for view in moment.hosts]
         reported = self._reported.see(moment)
         self._told |= steps_told(rows)
         shape = len(moment.runs) > 1, reported, self._told, self._followed
