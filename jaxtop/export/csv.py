@@ -4,75 +4,35 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from jaxtop.export.json import to_document
-from jaxtop.export.metrics import FACTS, OF_DEVICES, OF_HOSTS
+from jaxtop.export.readings import OF_DEVICES, OF_HOSTS, of_device, of_host, percent, readings, slowed
 from jaxtop.names import legible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from jaxtop.model import Cluster
+    from jaxtop.export.readings import HostReading
+    from jaxtop.model import Cluster, MemoryView
 
-Row = dict[str, Any]
-
-# Figures whose columns are older than the generated ones, and which therefore keep their position.
-FIRST = {"utilization", "power_w", "temperature_c", "host_rss_bytes"}
-
-
-def _of_device(name: str) -> Callable[[Row, Row], object]:
-    return lambda _, device: device.get(name)
-
-
-def _of_host(name: str) -> Callable[[Row, Row], object]:
-    return lambda host, _: host["machine"][name]
-
-
-def _words(said: Iterable[str] | None) -> str:
-    return "; ".join(said or ())
-
-
-# A column: its name, and how it is read from a host and a device of the document.
-COLUMNS: tuple[tuple[str, Callable[[Row, Row], object]], ...] = (
-    ("run", lambda host, _: host["run"]),
-    ("process_index", lambda host, _: host["process_index"]),
-    ("hostname", lambda host, _: host["hostname"]),
-    ("pid", lambda host, _: host["pid"]),
-    ("state", lambda host, _: host["state"]),
-    ("device_id", lambda _, device: device.get("id")),
-    ("local_id", lambda _, device: device.get("local_id")),
-    ("platform", lambda _, device: device.get("platform")),
-    ("kind", lambda _, device: device.get("kind")),
-    ("used_bytes", lambda _, device: _memory(device, "used_bytes")),
-    ("peak_bytes", lambda _, device: _memory(device, "peak_bytes")),
-    ("limit_bytes", lambda _, device: _memory(device, "limit_bytes")),
-    ("memory_source", lambda _, device: _memory(device, "source")),
-    ("utilization", lambda _, device: device.get("utilization")),
-    ("power_w", lambda _, device: device.get("power_w")),
-    ("temperature_c", lambda _, device: device.get("temperature_c")),
-    ("host_cpu_percent", lambda host, _: host["cpu_percent"]),
-    ("host_rss_bytes", lambda host, _: host["rss_bytes"]),
-    ("launches", lambda host, _: sum(host["launches"].values()) if host["launches"] else None),
-    ("largest_free_bytes", lambda _, device: _memory(device, "largest_free_bytes")),
-    ("wait_us", lambda _, device: device.get("wait_us")),
-    ("uuid", lambda _, device: device.get("uuid")),
-    *(
-        (each.figure.name, _of_device(each.figure.name))
-        for each in OF_DEVICES
-        if each.figure.name not in FIRST
-    ),
-    *((each.name, _of_device(each.name)) for each in FACTS),
-    ("slowed", lambda _, device: _words(device.get("slowed"))),
-    *(
-        (f"host_{each.figure.name}", _of_host(each.figure.name))
-        for each in OF_HOSTS
-        if f"host_{each.figure.name}" not in FIRST
-    ),
-    ("host_memory_total_bytes", _of_host("memory_total_bytes")),
-    ("host_cores", _of_host("cores")),
-    ("host_is_container", _of_host("is_container")),
-    ("host_busy_threads", lambda host, _: _words(each["name"] for each in host["busy_threads"] or ())),
+# The columns before those of the table of figures. Columns keep their position: new ones follow at the end
+# of a part.
+_FIRST = (
+    "run", "process_index", "hostname", "pid", "state", "device_id", "local_id", "platform", "kind",
+    "used_bytes", "peak_bytes", "limit_bytes", "memory_source", "utilization", "power_w", "temperature_c",
+    "host_cpu_percent", "host_rss_bytes", "launches", "largest_free_bytes", "wait_us", "uuid",
+)  # fmt: skip
+COLUMNS = tuple(
+    dict.fromkeys(
+        (
+            *_FIRST,
+            *(each.name for each in OF_DEVICES),
+            "slowed",
+            *(f"host_{each.name}" for each in OF_HOSTS),
+            "host_is_container",
+            "host_busy_threads",
+        )
+    )
 )
 
 
@@ -80,17 +40,53 @@ def to_csv(cluster: Cluster, now: float) -> str:
     """Return the table; a host without known devices has one line with empty device fields."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow([name for name, _ in COLUMNS])
-    for host in to_document(cluster, now)["hosts"]:
-        for device in host["devices"] or [{}]:
-            table.writerow([cell(read(host, device)) for _, read in COLUMNS])
+    table.writerow(COLUMNS)
+    for each in readings(cluster, now):
+        host = _host(each)
+        for view in each.devices or (None,):
+            row = host if view is None else {**host, **_device(each, view)}
+            table.writerow([cell(row.get(column)) for column in COLUMNS])
     return out.getvalue()
+
+
+def _host(each: HostReading) -> dict[str, object]:
+    host, last = each.view.now, each.view.last
+    figures, machine = of_host(host), host.pulse.host
+    return {
+        "run": each.run,
+        "process_index": last.process_index,
+        "hostname": last.hostname,
+        "pid": last.pid,
+        "state": str(each.view.state),
+        "host_cpu_percent": percent(figures["process_cpu_cores"]),
+        "launches": sum(last.launches.values()) if last.launches else None,
+        **{f"host_{name}": value for name, value in figures.items()},
+        "host_is_container": None if figures["cores"] is None else machine.is_container,
+        "host_busy_threads": _words(thread.name for thread in machine.busy_threads),
+    }
+
+
+def _device(each: HostReading, view: MemoryView) -> dict[str, object]:
+    device, hello = view.device, each.view.last.hello
+    return {
+        **of_device(device),
+        "device_id": device.id,
+        "local_id": device.local_id,
+        "platform": device.platform,
+        "kind": device.kind,
+        "limit_bytes": device.limit_bytes,
+        "memory_source": device.memory_source,
+        "largest_free_bytes": view.largest_free_bytes,
+        "wait_us": each.waits_us.get(device.id),
+        "uuid": hello.devices[device.position].uuid if hello else None,
+        "slowed": _words(why for why, holds in slowed(device).items() if holds),
+    }
+
+
+def _words(words: Iterable[str]) -> str:
+    return "; ".join(words)
 
 
 def cell(value: object) -> object:
     """Return a cell with control characters escaped, so that names cannot steer the terminal."""
     return legible(value) if isinstance(value, str) else value
-
-
-def _memory(device: Row, figure: str) -> object:
-    return device.get("memory", {}).get(figure)

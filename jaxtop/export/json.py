@@ -8,28 +8,26 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import __version__
-from jaxtop.export.metrics import OF_STEPS, busy_threads, of_device, of_machine
+from jaxtop.export.readings import OF_DEVICES, of_device, of_host, of_step, percent, readings, slowed
 from jaxtop.model import (
     EMPTY_HOST,
     Part,
     arrays,
-    devices,
-    memory,
     meshes,
-    pace_of,
     programs,
     runs,
     scaled,
     step_of,
     steps_of,
 )
-from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares, waits
+from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares
 from jaxtop.model.stalls.lulls import running_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.model import ArrayView, Cluster, Host, HostView, MemoryView, MeshView, ProgramView, Run
+    from jaxtop.export.readings import HostReading
+    from jaxtop.model import ArrayView, Cluster, Host, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import AxisTraffic, CollectiveView, Lateness, StepShare
 
 SCHEMA = 1
@@ -42,30 +40,20 @@ def to_json(cluster: Cluster, now: float) -> str:
 
 def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     """Return the document as plain values."""
-    all_runs = runs(cluster, now)
     all_meshes = meshes(cluster)
     all_collectives = collectives(cluster)
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     late = {each.agent: each for each in lateness_of_hosts(cluster)}
-    waited = waits(cluster)
-    by_agent: dict[str, list[MemoryView]] = {}
-    # Of a run that is over, the memory that its devices held at last stays, as its arrays do.
-    past = {run.id for run in all_runs if run.is_over}
-    shown = [device.last if device.run in past else device for device in devices(cluster, now)]
-    for view in memory(cluster, shown):
-        by_agent.setdefault(view.device.agent, []).append(view)
     return {
         "schema": SCHEMA,
         "jaxtop": __version__,
         "at": timestamp(now),
-        "runs": [{"id": run.id, "name": run.name, "process_count": run.process_count} for run in all_runs],
+        "runs": [
+            {"id": run.id, "name": run.name, "process_count": run.process_count} for run in runs(cluster, now)
+        ],
         "hosts": [
-            {
-                **_host(run, view, by_agent.get(view.host.agent, []), now, waited),
-                "late": _late(late.get(view.host.agent)),
-            }
-            for run in all_runs
-            for view in run.hosts
+            {**_host(each, now), "late": _late(late.get(each.view.last.agent))}
+            for each in readings(cluster, now)
         ],
         "unmet": [
             {"address": unmet.endpoint, "state": unmet.link.state, "text": unmet.link.text}
@@ -101,18 +89,14 @@ def timestamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _host(
-    run: Run,
-    view: HostView,
-    own_devices: list[MemoryView],
-    now: float,
-    waited: Mapping[tuple[str, int], int],
-) -> dict[str, Any]:
+def _host(each: HostReading, now: float) -> dict[str, Any]:
     # An exited process keeps its counts and names.
+    view = each.view
     host, last = view.now, view.last
-    hello, pulse = host.hello, host.pulse
+    hello, pulse, figures = host.hello, host.pulse, of_host(host)
+    is_measured = figures["cores"] is not None
     return {
-        "run": run.id,
+        "run": each.run,
         "process_index": host.process_index,
         "incarnation": view.incarnation,
         "hostname": host.hostname,
@@ -123,18 +107,25 @@ def _host(
         "counted_age_s": None if not pulse.counted_ms else (pulse.at_ms - pulse.counted_ms) / 1000,
         "jax": hello.jax if hello else None,
         "platform": hello.platform if hello else None,
-        "cpu_percent": scaled(pulse.host.process_cpu_permille, 10),
-        "rss_bytes": pulse.host.rss_bytes,
+        # The older names of figures of the machine.
+        "cpu_percent": percent(figures["process_cpu_cores"]),
+        "rss_bytes": figures["rss_bytes"],
         "machine": {
-            "cpu_percent": scaled(pulse.host.machine_cpu_permille, 10),
-            "memory_total_bytes": pulse.host.memory_total_bytes,
-            **of_machine(pulse),
+            "cpu_percent": percent(figures["machine_cpu"]),
+            "memory_total_bytes": figures["memory_total_bytes"],
+            **figures,
+            "is_container": pulse.host.is_container if is_measured else None,
         },
-        "busy_threads": busy_threads(pulse),
+        "busy_threads": [
+            {"name": one.name, "cpu_percent": scaled(one.cpu_permille, 10), "is_python": one.is_python}
+            for one in pulse.host.busy_threads
+        ]
+        if is_measured
+        else None,
         "launches": dict(last.launches),
         "compiling": [
-            {"function": each.function, "for_s": (pulse.at_ms - each.since_ms) / 1000}
-            for each in pulse.compiling
+            {"function": one.function, "for_s": (pulse.at_ms - one.since_ms) / 1000}
+            for one in pulse.compiling
         ],
         "running": _running(host),
         "step": _step(view),
@@ -146,11 +137,11 @@ def _host(
         },
         "devices": [
             {
-                **_device(view),
-                "uuid": hello.devices[view.device.position].uuid if hello else None,
-                "wait_us": None if view.device.state.is_over else waited.get((run.id, view.device.id)),
+                **_device(held),
+                "uuid": hello.devices[held.device.position].uuid if hello else None,
+                "wait_us": each.waits_us.get(held.device.id),
             }
-            for view in own_devices
+            for held in each.devices
         ],
     }
 
@@ -178,13 +169,23 @@ def _step(view: HostView) -> dict[str, Any] | None:
         "peak_source": None if step is None else step.peak_source or None,
         "flops_at_least": None if step is None or step.flops is None else step.flops_at_least,
     }
-    figures = {each.name: None if step is None else each.in_json(step) for each in OF_STEPS}
-    figures["per_second"] = pace_of(view.now)
+    figures = {
+        name: _in_ms(value) if name.endswith("_ms") else value for name, value in of_step(view.now).items()
+    }
     return {**found, **figures, "past_s": None if step is None else step.past_s}
 
 
+def _in_ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 6)
+
+
+# The figures that stand in a device itself; the others stand in its memory only.
+_OF_DEVICE = tuple(each.name for each in OF_DEVICES if not each.json)
+
+
 def _device(view: MemoryView) -> dict[str, Any]:
-    device = view.device
+    device, reasons = view.device, slowed(view.device)
+    figures = of_device(device)
     return {
         "id": device.id,
         "local_id": device.local_id,
@@ -199,7 +200,8 @@ def _device(view: MemoryView) -> dict[str, Any]:
             "largest_free_bytes": view.largest_free_bytes,
             "parts": {part.replace(" ", "_"): view.of(part) for part in Part},
         },
-        **of_device(device),
+        **{name: figures[name] for name in _OF_DEVICE},
+        "slowed": [why for why, holds in reasons.items() if holds] if reasons else None,
     }
 
 

@@ -1,223 +1,238 @@
-"""The figures of devices and hosts as metrics: each name ends in its unit."""
+"""The cluster as samples of metrics, at one moment or over time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Figure, Unit, figure, scaled
-from jaxtop.wire import SLOWED
+from jaxtop.export.readings import (
+    OF_DEVICES,
+    OF_HOSTS,
+    OF_STEPS,
+    of_device,
+    of_host,
+    of_step,
+    readings,
+    slowed,
+)
+from jaxtop.model import Part, State, arrays, programs, scaled, steps_of
+from jaxtop.model.collectives import collectives, step_shares
+from jaxtop.model.figures import ALLOCATOR
+from jaxtop.model.steps import past_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Iterator
 
-    from jaxtop.model import DeviceView, StepView
-    from jaxtop.wire import Pulse
+    from jaxtop.export.readings import HostReading
+    from jaxtop.model import Cluster, Figure, MemoryView
+    from jaxtop.model.collectives import CollectiveView
 
-# The ending of a figure's own name, and the unit that replaces it in the metric's name.
-_ENDINGS = {
-    Unit.BYTES: ("_bytes", "bytes"),
-    Unit.BYTES_PER_SECOND: ("_bytes_per_second", "bytes_per_second"),
-    Unit.SHARE: ("", "ratio"),
-    Unit.WATTS: ("_w", "watts"),
-    Unit.DEGREES: ("_c", "celsius"),
-    Unit.HERTZ: ("_hz", "hertz"),
-    Unit.SECONDS: ("_s", "seconds"),
-    Unit.NUMBER: ("", ""),
+Labels = Mapping[str, object]
+SNAPSHOT, SERIES = "snapshot", "series"
+
+
+class Metric(NamedTuple):
+    """A metric: its help, unit and kind in OpenMetrics.
+
+    `names` are the labels that distinguish its rows in the long form of figures over time. `only` is the form
+    that has it, if the other has not.
+    """
+
+    help: str
+    unit: str = ""
+    kind: str = "gauge"
+    names: tuple[str, ...] = ()
+    only: str = ""
+
+
+class Sample(NamedTuple):
+    """The value of a metric: `where` it was read, with its run, host and device; and its other labels."""
+
+    metric: str
+    where: Labels
+    labels: Labels
+    value: float
+
+
+def _of_table(figures: Iterable[Figure]) -> dict[str, Metric]:
+    return {each.metric: Metric(each.help, each.unit, _KINDS[each.is_counter]) for each in figures}
+
+
+_KINDS = ("gauge", "counter")
+_NO_LABELS: Labels = {}
+# Memory has a label for its source.
+_MEMORY = tuple(each for each in OF_DEVICES if each.source == ALLOCATOR)
+_OTHERS = tuple(each for each in OF_DEVICES if each not in _MEMORY)
+_COLLECTIVE = ("program", "op", "axes")
+METRICS: dict[str, Metric] = {
+    "host_state": Metric("What the host is doing.", "", "stateset", (), SNAPSHOT),
+    "host_live": Metric("Whether the host is live.", only=SERIES),
+    **_of_table(OF_HOSTS),
+    "thread_cpu_ratio": Metric("CPU of the busiest threads, in cores.", "ratio", names=("thread",)),
+    "launches": Metric("Launches of a compiled function, at least.", "", "counter", ("function",)),
+    "steps": Metric("Steps that the script reported, or that were found.", "", "counter"),
+    "step_metric": Metric("What the script reported of its latest step.", names=("metric",)),
+    "agent_cpu_ratio": Metric("CPU of the agent itself, in cores.", "ratio"),
+    **_of_table(OF_STEPS),
+    **{name: each._replace(names=("source",)) for name, each in _of_table(_MEMORY).items()},
+    "device_memory_part_bytes": Metric("Memory by what takes it.", "bytes", names=("part",)),
+    **_of_table(_OTHERS),
+    "device_slowed": Metric("Whether it runs slower than it could, and why.", names=("reason",)),
+    "device_wait_seconds": Metric("Wait in the collectives of a launch.", "seconds", only=SNAPSHOT),
+    "arrays": Metric("Live arrays, each counted once.", names=("role",), only=SERIES),
+    "arrays_bytes": Metric("Bytes of live arrays, each counted once.", "bytes", names=("role",), only=SERIES),
+    "compiles": Metric("Compilations of a function.", "", "counter", only=SNAPSHOT),
+    "program_flops": Metric("Operations of a launch on a device, at least.", "flops", only=SNAPSHOT),
+    "program_memory_bytes": Metric("What a program needs of a device.", "bytes", only=SNAPSHOT),
+    "program_differs": Metric("Processes with another program of this name.", only=SNAPSHOT),
+    "program_collective_ratio": Metric("Share of a launch within collectives.", "ratio", only=SNAPSHOT),
+    "program_exposed_ratio": Metric("Share of a launch in collectives alone.", "ratio", only=SNAPSHOT),
+    "collective_bytes": Metric("Bytes, as nccl-tests count them.", "bytes", only=SNAPSHOT),
+    "collective_rate": Metric("How often a second it runs.", names=_COLLECTIVE),
+    "collective_samples": Metric("Instances that were measured.", only=SNAPSHOT),
+    # No count and no sum: only some launches are measured.
+    "collective_seconds": Metric("Duration for who came first.", "seconds", "summary", _COLLECTIVE),
+    "collective_transfer_seconds": Metric("Duration without waiting.", "seconds", names=_COLLECTIVE),
+    "collective_wait_seconds": Metric("Longest wait in a group, median.", "seconds", names=_COLLECTIVE),
+    "collective_bus_bytes_per_second": Metric(
+        "Bus bandwidth, estimated.", "bytes_per_second", names=_COLLECTIVE
+    ),
+    "collective_straggler_ratio": Metric("Share in which it came last.", "ratio", only=SNAPSHOT),
 }
-_RENAMED = {"process_cpu_cores": "process_cpu", "rss_bytes": "process_resident_bytes"}
-_OWN_SUBJECT = ("process_", "machine_")
+
+_SIZES = ("argument", "output", "alias", "temp", "code")
+# A metric, the labels beside those of the host or device, and the value.
+_Part = tuple[str, Labels, float | None]
 
 
-class Named(NamedTuple):
-    """A figure with the name, the help and the unit of its metric."""
-
-    metric: str
-    help: str
-    unit: str
-    figure: Figure
-
-
-def _named(of: Figure, subject: str) -> Named:
-    name = _RENAMED.get(of.name, of.name)
-    ending, unit = _ENDINGS[of.unit]
-    stem = name.removesuffix(ending)
-    if not stem.startswith(_OWN_SUBJECT):
-        stem = f"{subject}_{stem}"
-    about = of.title[0].upper() + of.title[1:]
-    return Named(f"{stem}_{unit}" if unit else stem, f"{about}.", unit, of)
-
-
-# Without the memory in use, whose metric also has a label for its source.
-OF_DEVICES = tuple(_named(each, "device") for each in DEVICE_FIGURES if each.name != "used_bytes")
-OF_HOSTS = tuple(_named(each, "machine") for each in HOST_FIGURES)
+def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
+    """Yield the samples of one moment, with programs; of an exited process only its state."""
+    for each in readings(cluster, now):
+        host, state = each.view.last, each.view.state
+        where: Labels = {"run": each.run, "process_index": host.process_index, "hostname": host.hostname}
+        for one in State:
+            yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
+        if state.is_over:
+            continue
+        yield from _known(where, _of_host(each))
+        for view in each.devices:
+            its = {**where, "device": view.device.id, "kind": view.device.kind}
+            yield from _known(its, _of_device(view))
+            waited = scaled(each.waits_us.get(view.device.id), 10**6)
+            yield from _known(its, [("device_wait_seconds", _NO_LABELS, waited)])
+    yield from _of_programs(cluster)
+    for collective in collectives(cluster):
+        yield from _known({"run": collective.run}, _of_collective(collective))
 
 
-class OfStep(NamedTuple):
-    """A figure of a host's step; JSON has times in milliseconds."""
-
-    name: str
-    metric: str
-    help: str
-    unit: str
-    read: Callable[[StepView], float | None]
-
-    @property
-    def json_unit(self) -> int:
-        return 1000 if self.unit == "seconds" else 1
-
-    def in_json(self, step: StepView) -> float | None:
-        value = self.read(step)
-        return value if value is None or self.json_unit == 1 else round(value * self.json_unit, 6)
-
-
-OF_STEPS = (
-    OfStep("per_second", "step_rate", "Steps a second.", "", lambda of: of.per_second),
-    OfStep("mean_ms", "step_mean_seconds", "Duration of a step, mean.", "seconds", lambda of: of.mean_s),
-    OfStep("p50_ms", "step_p50_seconds", "Duration of a step, median.", "seconds", lambda of: of.p50_s),
-    OfStep("p90_ms", "step_p90_seconds", "Duration of a step, 90 %.", "seconds", lambda of: of.p90_s),
-    OfStep("p99_ms", "step_p99_seconds", "Duration of a step, 99 %.", "seconds", lambda of: of.p99_s),
-    OfStep("jitter", "step_jitter_ratio", "What p90 has more than p50.", "ratio", lambda of: of.jitter),
-    OfStep("idle", "step_idle_ratio", "Time in which no program ran.", "ratio", lambda of: of.idle),
-    OfStep("launches_per_step", "step_launches", "Launches of a step.", "", lambda of: of.launches),
-    OfStep("flops", "step_flops", "Operations of a step, at least.", "flops", lambda of: of.flops),
-    OfStep(
-        "flops_per_second",
-        "step_flops_per_second",
-        "Operations a second, at least.",
-        "flops_per_second",
-        lambda of: of.flops_per_second,
-    ),
-    OfStep(
-        "utilization_of_peak",
-        "step_utilization_ratio",
-        "Operations, of the devices' peak: an estimate.",
-        "ratio",
-        lambda of: of.utilization,
-    ),
-    OfStep(
-        "tokens_per_second",
-        "tokens_per_second",
-        "Tokens a second.",
-        "tokens_per_second",
-        lambda of: of.tokens_per_second,
-    ),
-    OfStep("joules_per_step", "step_joules", "Energy of a step.", "joules", lambda of: of.joules_per_step),
-    OfStep(
-        "joules_per_token", "token_joules", "Energy of a token.", "joules", lambda of: of.joules_per_token
-    ),
-)
+def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
+    """Yield the samples of one moment of many: of live hosts only, and with the arrays by role."""
+    live = set()
+    for each in readings(cluster, now):
+        is_live = each.view.state is State.LIVE
+        where: Labels = {"run": each.run, "process_index": each.view.last.process_index}
+        yield Sample("host_live", where, _NO_LABELS, int(is_live))
+        if is_live:
+            live.add(each.run)
+            yield from _known(where, _of_host(each))
+            for view in each.devices:
+                yield from _known({**where, "device": view.device.id}, _of_device(view))
+    yield from _of_arrays(cluster, live)
+    for collective in collectives(cluster):
+        if collective.run in live:
+            for sample in _known({"run": collective.run}, _of_collective(collective)):
+                if not METRICS[sample.metric].only and sample.labels.get("quantile") != "0.99":
+                    yield sample
 
 
-class Fact(NamedTuple):
-    """A value of a device beside its figures: a limit, or a counter since the driver started counting."""
-
-    name: str
-    metric: str
-    help: str
-    unit: str
-    kind: str
-    read: Callable[[DeviceView], float | None]
+def _known(where: Labels, parts: Iterable[_Part]) -> Iterator[Sample]:
+    for metric, labels, value in parts:
+        if value is not None:
+            yield Sample(metric, where, labels, value)
 
 
-def _of(column: str, unit: int = 1) -> Callable[[DeviceView], float | None]:
-    def read(view: DeviceView) -> float | None:
-        value = figure(getattr(view.pulse.devices, column), view.position)
-        return value if unit == 1 else scaled(value, unit)
-
-    return read
-
-
-FACTS = (
-    Fact(
-        "power_limit_w",
-        "device_power_limit_watts",
-        "What it may draw.",
-        "watts",
-        "gauge",
-        _of("power_limit_mw", 1000),
-    ),
-    Fact(
-        "temperature_limit_c",
-        "device_temperature_limit_celsius",
-        "Where it slows down.",
-        "celsius",
-        "gauge",
-        _of("temperature_limit_c"),
-    ),
-    Fact(
-        "driver_total_bytes",
-        "device_driver_total_bytes",
-        "All memory, by the driver.",
-        "bytes",
-        "gauge",
-        _of("driver_total_bytes"),
-    ),
-    Fact("energy_j", "device_energy_joules", "Energy taken.", "joules", "counter", _of("energy_mj", 1000)),
-    Fact(
-        "ecc_corrected",
-        "device_ecc_corrected",
-        "Memory errors that were corrected.",
-        "",
-        "counter",
-        _of("ecc_corrected"),
-    ),
-    Fact(
-        "ecc_uncorrected",
-        "device_ecc_uncorrected",
-        "Memory errors that were not.",
-        "",
-        "counter",
-        _of("ecc_uncorrected"),
-    ),
-)
+def _of_host(each: HostReading) -> Iterator[_Part]:
+    host, last = each.view.now, each.view.last
+    values = of_host(host)
+    yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_HOSTS)
+    yield "agent_cpu_ratio", _NO_LABELS, scaled(host.pulse.cost.cpu_ppm, 10**6)
+    yield "steps", _NO_LABELS, steps_of(last)
+    if past_of(host) is None:  # else no step ends, and the figures are those of the past
+        values = of_step(host)
+        yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_STEPS)
+    yield from (("launches", {"function": name}, count) for name, count in last.launches.items())
+    if last.pulse.step is not None:
+        yield from (
+            ("step_metric", {"metric": name}, value) for name, value in last.pulse.step.metrics.items()
+        )
+    threads: dict[str, int] = {}
+    for thread in host.pulse.host.busy_threads:
+        threads[thread.name] = threads.get(thread.name, 0) + thread.cpu_permille
+    yield from (("thread_cpu_ratio", {"thread": name}, cpu / 1000) for name, cpu in threads.items())
 
 
-def slowed(view: DeviceView) -> dict[str, int]:
-    """Return for each reason to run slower whether it applies; empty where unknown."""
-    bits = figure(view.pulse.devices.slowed, view.position)
-    return {} if bits is None else {why: bits >> i & 1 for i, why in enumerate(SLOWED)}
+def _of_device(view: MemoryView) -> Iterator[_Part]:
+    values = of_device(view.device)
+    source: Labels = {"source": view.device.memory_source}
+    yield from ((of.metric, source, values[of.name]) for of in _MEMORY)
+    for part in Part:
+        yield "device_memory_part_bytes", {**source, "part": part.replace(" ", "_")}, view.of(part)
+    yield from ((of.metric, _NO_LABELS, values[of.name]) for of in _OTHERS)
+    yield from (("device_slowed", {"reason": why}, holds) for why, holds in slowed(view.device).items())
 
 
-def told(of: Figure, pulse: Pulse, position: int = 0) -> float | None:
-    """Return the figure, rounded to remove the floating-point noise of its scaling."""
-    value = of.read(pulse, position)
-    return round(value, 9) if isinstance(value, float) else value
+def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[Sample]:
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    for view in arrays(cluster):
+        if view.run in live:
+            key = view.run, view.role or ("other" if view.name else "unnamed")
+            count, size = counts.get(key, (0, 0))
+            counts[key] = count + view.count, size + view.bytes_global
+    for (run, role), (count, size) in counts.items():
+        yield Sample("arrays", {"run": run}, {"role": role}, count)
+        yield Sample("arrays_bytes", {"run": run}, {"role": role}, size)
 
 
-def of_device(view: DeviceView) -> dict[str, Any]:
-    """Return all figures of a device, and the facts beside them; None for unknown ones."""
-    reasons = slowed(view)
-    return {
-        **{each.name: told(each, view.pulse, view.position) for each in DEVICE_FIGURES},
-        **{each.name: each.read(view) for each in FACTS},
-        "slowed": [why for why, holds in reasons.items() if holds] if reasons else None,
+def _of_programs(cluster: Cluster) -> Iterator[Sample]:
+    shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
+    counted: dict[tuple[str, str], int] = {}
+    for view in programs(cluster):  # variants of a name share its count
+        program = view.program
+        counted[view.run, program.name] = max(counted.get((view.run, program.name), 0), view.compiles or 0)
+        if program.fingerprint is None:  # nothing distinguishes it from others of its name
+            continue
+        share = shares.get((view.run, program.name, program.fingerprint))
+        sizes = {kind: getattr(program, f"{kind}_bytes") for kind in _SIZES}
+        parts: list[_Part] = [
+            ("program_flops", _NO_LABELS, program.flops),
+            *(("program_memory_bytes", {"kind": kind}, size) for kind, size in sizes.items()),
+            ("program_differs", _NO_LABELS, len(view.differs)),
+            ("program_collective_ratio", _NO_LABELS, None if share is None else share.share),
+            ("program_exposed_ratio", _NO_LABELS, None if share is None else share.exposed_share),
+        ]
+        where: Labels = {"run": view.run, "program": program.name, "fingerprint": program.fingerprint}
+        yield from _known(where, parts)
+    for (run, name), count in counted.items():
+        yield from _known({"run": run, "program": name}, [("compiles", _NO_LABELS, count or None)])
+
+
+def _of_collective(view: CollectiveView) -> Iterator[_Part]:
+    axes = None if view.axes is None else ",".join(view.axes)
+    labels = {
+        "program": view.program,
+        "fingerprint": view.fingerprint,
+        "op": view.op,
+        "kind": view.kind,
+        "axes": axes,
     }
-
-
-def of_machine(pulse: Pulse) -> dict[str, Any]:
-    """Return all figures of a host, and its limits."""
-    said = pulse.host
-    is_told = said.cores_milli is not None
-    return {
-        **{each.name: told(each, pulse) for each in HOST_FIGURES},
-        "cores": scaled(said.cores_milli, 1000),
-        "is_container": said.is_container if is_told else None,
-    }
-
-
-def busy_threads(pulse: Pulse) -> list[dict[str, Any]] | None:
-    """Return the busiest threads of the process, with Python's marked; None where not measured."""
-    if pulse.host.cores_milli is None:
-        return None
-    return [
-        {"name": each.name, "cpu_percent": scaled(each.cpu_permille, 10), "is_python": each.is_python}
-        for each in pulse.host.busy_threads
-    ]
-
-
-def by_name(taken: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Return the CPU of threads, summed by name."""
-    found: dict[str, float] = {}
-    for name, cpu in taken:
-        found[name] = found.get(name, 0) + cpu
-    return found
+    yield "collective_bytes", labels, view.bytes
+    yield "collective_rate", labels, view.per_second
+    yield "collective_samples", labels, view.samples
+    yield "collective_seconds", {**labels, "quantile": "0.5"}, scaled(view.p50_us, 10**6)
+    yield "collective_seconds", {**labels, "quantile": "0.99"}, scaled(view.p99_us, 10**6)
+    yield "collective_transfer_seconds", labels, scaled(view.transfer_us, 10**6)
+    yield "collective_wait_seconds", labels, scaled(view.wait_us, 10**6)
+    yield "collective_bus_bytes_per_second", labels, view.busbw_bytes_per_s
+    if (late := view.straggler) is not None:
+        who = {"process_index": late.process_index, "device": late.device_id}
+        yield "collective_straggler_ratio", {**labels, **who}, late.share

@@ -171,14 +171,15 @@ _device, _host, _step = (
 # Without a column: limits and counters, and what screens show in their own way.
 _of_device, _of_host = partial(_device, has_column=False), partial(_host, has_column=False)
 _of_step = partial(_step, has_column=False)
-_DRIVER, _ALLOCATOR, _KERNEL, _STEPS = "driver", "allocator", "kernel", "launches"
+ALLOCATOR = "allocator"
+_DRIVER, _KERNEL, _STEPS = "driver", "kernel", "launches"
 _ESTIMATE = "compiled programs, launches"
 _WARNING, _BAD = Level.WARNING, Level.BAD
 
 _TABLE: tuple[Figure, ...] = (
     # Devices
     _device(
-        "used_bytes", "memory", Unit.BYTES, "used_bytes", "device_memory_used_bytes", _ALLOCATOR,
+        "used_bytes", "memory", Unit.BYTES, "used_bytes", "device_memory_used_bytes", ALLOCATOR,
         "Memory in use, by the allocator; where there is none, by the live arrays.",
         maximum="limit_bytes", thresholds=(
             Threshold(0.9, _WARNING, "nearly full", "what a step needs for a moment may not fit any more",
@@ -270,11 +271,11 @@ _TABLE: tuple[Figure, ...] = (
         _DRIVER, "Duration of transfers between hosts, 99 %.", short_title="xfer p99", rank=6,
     ),
     _of_device(
-        "peak_bytes", "peak memory", Unit.BYTES, "peak_bytes", "device_memory_peak_bytes", _ALLOCATOR,
+        "peak_bytes", "peak memory", Unit.BYTES, "peak_bytes", "device_memory_peak_bytes", ALLOCATOR,
         "Most memory ever in use.", short_title="peak", json="memory",
     ),
     _of_device(
-        "limit_bytes", "memory limit", Unit.BYTES, "limit_bytes", "device_memory_limit_bytes", _ALLOCATOR,
+        "limit_bytes", "memory limit", Unit.BYTES, "limit_bytes", "device_memory_limit_bytes", ALLOCATOR,
         "Memory that the allocator may use.", short_title="limit", json="memory",
     ),
     _of_device(

@@ -1,0 +1,76 @@
+"""What all exporters read: the hosts with their devices, and the figures of the table in base units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jaxtop.model import Scope, devices, memory, pace_of, runs, step_of
+from jaxtop.model.collectives import waits
+from jaxtop.model.figures import figures_of
+from jaxtop.wire import SLOWED
+
+if TYPE_CHECKING:
+    from jaxtop.model import Cluster, DeviceView, Host, HostView, MemoryView
+
+    Values = dict[str, float | None]
+
+OF_DEVICES, OF_HOSTS = figures_of(Scope.DEVICE), figures_of(Scope.HOST)
+OF_STEPS = tuple(each for each in figures_of(Scope.STEP) if each.metric)
+
+
+@dataclass(frozen=True)
+class HostReading:
+    """A host with its devices, and by id of these how long they waited in the collectives of a launch."""
+
+    run: str
+    view: HostView
+    devices: list[MemoryView]
+    waits_us: dict[int, int]
+
+
+def readings(cluster: Cluster, now: float) -> list[HostReading]:
+    """Return the hosts of all runs in order. The devices of a run that is over keep their last memory."""
+    all_runs, waited = runs(cluster, now), waits(cluster)
+    past = {run.id for run in all_runs if run.is_over}
+    shown = [device.last if device.run in past else device for device in devices(cluster, now)]
+    held: dict[str, list[MemoryView]] = {}
+    for view in memory(cluster, shown):
+        held.setdefault(view.device.agent, []).append(view)
+    found = []
+    for run in all_runs:
+        for host in run.hosts:
+            own = held.get(host.last.agent, [])
+            ids = () if host.state.is_over else (each.device.id for each in own)
+            its = {each: waited[run.id, each] for each in ids if (run.id, each) in waited}
+            found.append(HostReading(run.id, host, own, its))
+    return found
+
+
+def of_device(device: DeviceView) -> Values:
+    """Return the figures of a device by name; None for unknown ones."""
+    return {each.name: device.read(each) for each in OF_DEVICES}
+
+
+def of_host(host: Host) -> Values:
+    """Return the figures of a process and its machine by name; None for unknown ones."""
+    return {each.name: each.read(host.pulse, 0) for each in OF_HOSTS}
+
+
+def of_step(host: Host) -> Values:
+    """Return the figures of the step of a host by name. Without a step, the script may report the pace."""
+    step = step_of(host)
+    figures = {each.name: None if step is None else each.of_step(step) for each in OF_STEPS}
+    return {**figures, "per_second": pace_of(host)}
+
+
+def slowed(device: DeviceView) -> dict[str, int]:
+    """Return for each reason to run slower whether it applies; empty where unknown."""
+    column, position = device.pulse.devices.slowed, device.position
+    bits = column[position] if column is not None and position < len(column) else None
+    return {} if bits is None else {why: bits >> i & 1 for i, why in enumerate(SLOWED)}
+
+
+def percent(share: float | None) -> float | None:
+    """Return a share in percent, as some names in JSON promise."""
+    return None if share is None else round(share * 100, 9)
