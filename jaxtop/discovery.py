@@ -104,7 +104,7 @@ def _read_hostfile(path: str) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise NoTarget(f"the host file {path} cannot be read ({error})") from None
     if len(text) > MOST_OF_HOSTFILE or "\0" in text:
-        raise NoTarget(f"{path} is no host file: it should hold a host a line, and {MOST_HOSTFILE} at most")
+        raise NoTarget(f"{path} is not a host file: it needs one host per line, {MOST_HOSTFILE} at most")
     lines = text.splitlines()
     # The format of MPI and Slurm: a host a line; we ignore anything behind it (slots=8).
     return [line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#")]

@@ -102,7 +102,7 @@ def _read(path: Path) -> KeyPair:
             _check(path, os.fstat(file.fileno()))
             text = file.read(_LONGEST).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not text"
         raise NoKey(
             f"the key {path} cannot be read ({why}); copy the run's key file there, or set JAXTOP_KEY_FILE"
         ) from error
@@ -133,5 +133,5 @@ def _parse(text: str, source: str) -> KeyPair:
     except zmq.ZMQError:  # the right form, but not a valid number
         pass
     raise NoKey(
-        f"{source} does not hold a jaxtop key (40 characters of Z85); copy it again from the run's user"
+        f"{source} does not contain a jaxtop key (40 characters of Z85); copy it again from the run's user"
     )

@@ -119,7 +119,7 @@ def read(path: Path) -> bytes:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = os.fstat(file.fileno())
         if found.st_uid != os.getuid() or not stat.S_ISREG(found.st_mode):
-            raise Foreign(errno.EACCES, "it is no file of yours", str(path))
+            raise Foreign(errno.EACCES, "it is not your file", str(path))
         return file.read()
 
 

@@ -224,7 +224,7 @@ def take_replay(folder: Path, path: Path) -> None:
         session = Session([path])
         assert session.span is not None
         start = Start(sum(session.span) / 2, is_playing=False)
-        asyncio.run(_take_replay(folder, picture, JaxtopApp(None, steady, reel=session, replay=start)))
+        asyncio.run(_take_replay(folder, picture, JaxtopApp(None, steady, history=session, replay=start)))
         session.close()
         print(f"{picture.name}.svg", flush=True)
 

@@ -203,7 +203,7 @@ class Stage:
     async def paint(self) -> None:
         self.app._tick()
         await self.pilot.pause()
-        while self.app._is_taking_in and not self.app._exception_event.is_set():
+        while self.app._is_folding and not self.app._exception_event.is_set():
             await self.pilot.pause(0.01)
 
     def line(self, name: str) -> str:

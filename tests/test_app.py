@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from jaxtop import wire
-from jaxtop.tui.help import NOT_TOLD, Help
+from jaxtop.tui.help import NOT_LISTED, Help
 from jaxtop.tui.palette import PALETTES
 from tests import stage as staging
 from tests import staged_hardware
@@ -136,9 +136,9 @@ class TestWhatTheFrameSays:
         works = structs.replace(staging.hello(0), sources={"recording": "on: /boxes"})
 
         async def act(stage: Stage) -> None:
-            assert "process 1 on node01 keeps no black box: no space left on device" in stage.line("facts")
+            assert "process 1 on node01 writes no black box: no space left on device" in stage.line("facts")
             await stage.press("8")
-            assert len([line for line in stage.text.splitlines() if "keeps no black box" in line]) == 2
+            assert len([line for line in stage.text.splitlines() if "writes no black box" in line]) == 2
 
         told = [*staging.well(), *(staging.frame(each.agent, each) for each in (full, works, full))]
         play(act, *told)
@@ -269,7 +269,7 @@ class TestKeys:
             bound = {
                 each.binding.description
                 for each in stage.app.screen.active_bindings.values()
-                if each.binding.description and each.binding.action not in NOT_TOLD
+                if each.binding.description and each.binding.action not in NOT_LISTED
             }
             await stage.press("question_mark")
             assert isinstance(stage.app.screen, Help)

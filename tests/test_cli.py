@@ -132,8 +132,8 @@ def test_the_installed_command_and_the_module_are_the_same():
         (["demo", "--devices", "many"], "many is not a number from 1 to 64"),
         (["run"], "nothing to run; usage: jaxtop run"),
         (["run", "-m"], "nothing to run; usage: jaxtop run"),
-        (["run", "--", "nowhere.py"], "there is no script nowhere.py"),
-        (["run", "nowhere.py", "--help"], "there is no script nowhere.py"),
+        (["run", "--", "nowhere.py"], "no script nowhere.py"),
+        (["run", "nowhere.py", "--help"], "no script nowhere.py"),
         (["snapshot"], "jaxtop demo"),
         (["attach"], "jaxtop run SCRIPT"),
         ([], "jaxtop run SCRIPT"),
@@ -173,7 +173,7 @@ def test_a_key_that_is_none_is_said_in_one_line_that_does_not_show_it(home):
     pasted = "my password, of all things"
     wrong = jaxtop("snapshot", "127.0.0.1:1", env={**os.environ, "JAXTOP_KEY": pasted})
     assert wrong.returncode == 2 and is_one_line(wrong.stderr)
-    assert "JAXTOP_KEY does not hold a jaxtop key" in wrong.stderr and pasted not in wrong.stderr
+    assert "JAXTOP_KEY does not contain a jaxtop key" in wrong.stderr and pasted not in wrong.stderr
     keys.load()
     (home / ".config/jaxtop/key").chmod(0o644)
     readable = jaxtop("snapshot", "127.0.0.1:1")

@@ -125,7 +125,7 @@ def test_the_loss_of_one_of_its_processes_is_reported(home):
         status, document = snapshot()
         assert status == 1
         assert document["hosts"][1]["state"] in ("died", "gone")
-        eventually(lambda: "process 1 was ended by SIGKILL" in (home / "err").read_text())
+        eventually(lambda: "process 1 was killed by SIGKILL" in (home / "err").read_text())
         os.killpg(process.pid, signal.SIGINT)
         process.wait(60)
         assert group(process) == []

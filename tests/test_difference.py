@@ -47,17 +47,17 @@ class TestHosts:
     def test_a_host_that_came_and_one_that_went(self):
         alone = [each for each in TOLD if each.agent == agent_id(0)]
         assert told(changes(after(alone, 50), after(TOLD, 60), Kind.HOST)) == [
-            ("process 1 on node01", "came, is live")
+            ("process 1 on node01", "new: live")
         ]
         assert told(changes(after(TOLD, 50), after(alone, 60), Kind.HOST)) == [
-            ("process 1 on node01", "went, was live")
+            ("process 1 on node01", "gone: was live")
         ]
 
     def test_a_process_that_was_started_again_is_one_and_not_two(self):
         again = replace(staging.hello(1), agent="b" * 16, started_ms=int((NOW + 160) * 1000))
         new = [frame("b" * 16, again, NOW + 160), frame("b" * 16, staging.pulse(1, NOW + 170), NOW + 170)]
         found = changes(after(TOLD, 155), after([*TOLD, *new], 170), Kind.HOST)
-        assert told(found) == [("process 1 on node01", "started again: died → live")]
+        assert told(found) == [("process 1 on node01", "restarted: died → live")]
 
     def test_time_alone_makes_a_difference(self):
         still = after(staging.well())
@@ -90,7 +90,7 @@ class TestMemory:
         unknown = [frame(agent_id(0), replace(staging.pulse(0), devices=wire.DeviceSample()), NOW)]
         before = after([each for each in staging.well() if each.kind != "pulse"] + unknown)
         found = changes(before, after(staging.well()), Kind.DEVICE)
-        assert {(each.how, each.before, each.grown) for each in found} == {("not known before", None, None)}
+        assert {(each.how, each.before, each.grown) for each in found} == {("unknown before", None, None)}
 
 
 class TestArrays:
@@ -123,7 +123,7 @@ class TestArrays:
         before = after([each for each in TOLD if each.kind != "arrays"], 50)
         found = changes(before, after(TOLD, 50), Kind.ARRAYS)
         assert found
-        assert {(each.how, each.before, each.counts) for each in found} == {("not known before", None, None)}
+        assert {(each.how, each.before, each.counts) for each in found} == {("unknown before", None, None)}
 
 
 class TestProgramsAndLaunches:
@@ -133,9 +133,7 @@ class TestProgramsAndLaunches:
 
     def test_before_programs_were_listed_nobody_knew(self):
         before = after([each for each in TOLD if each.kind != "programs"], 50)
-        assert told(changes(before, after(TOLD, 50), Kind.PROGRAM)) == [
-            ("jit_train_step", "not known before")
-        ]
+        assert told(changes(before, after(TOLD, 50), Kind.PROGRAM)) == [("jit_train_step", "unknown before")]
 
     def test_launches_are_those_of_one_process_for_they_launch_together(self):
         (found,) = changes(after(TOLD, 50), after(TOLD, 70), Kind.LAUNCHES)
@@ -145,7 +143,7 @@ class TestProgramsAndLaunches:
     def test_what_was_launched_before_anyone_looked_is_not_counted_as_launched_since(self):
         before = after([each for each in TOLD if each.kind != "pulse"], 50)
         (found,) = changes(before, after(TOLD, 70), Kind.LAUNCHES)
-        assert (found.before, found.grown, found.how) == (None, None, "not known before")
+        assert (found.before, found.grown, found.how) == (None, None, "unknown before")
 
 
 def test_a_moment_does_not_differ_from_itself():
@@ -169,7 +167,7 @@ async def press(stage: Stage, *keys: str) -> None:
 
 def replay(act, size=(120, 40), seconds: float = 50) -> None:
     start = Start(at=NOW + seconds, is_playing=False)
-    play(act, reel=Reel(*TOLD), replay=start, size=size)
+    play(act, history=Reel(*TOLD), replay=start, size=size)
 
 
 class TestScreen:
@@ -180,7 +178,7 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await press(stage, "v")
             assert f"v {'08:00:50' if first == 50 else '08:03:20'}" in stage.line("controls")
-            stage.app._deck.seek(NOW + 250 - first)
+            stage.app._playback.seek(NOW + 250 - first)
             await press(stage, "v")
             assert isinstance(stage.app.screen, DifferenceScreen)
             assert title in stage.text
@@ -202,9 +200,9 @@ class TestScreen:
     def test_escape_keeps_the_mark_and_d_drops_it(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "right_curly_bracket", "v", "escape")
-            assert stage.app._deck.mark is not None
+            assert stage.app._playback.mark is not None
             await press(stage, "v", "d")
-            assert stage.app._deck.mark is None
+            assert stage.app._playback.mark is None
             assert stage.app.screen is stage.app.screen_stack[0]
 
         replay(act)
@@ -228,7 +226,7 @@ class TestScreen:
             await press(stage, "v", "end", "v", "slash", *word, "enter", "enter")
             await stage.pilot.pause(0.1)
             assert stage.screen_shown == f"screen-{screen}"
-            assert stage.app._deck.mark is not None
+            assert stage.app._playback.mark is not None
 
         replay(act)
 
@@ -254,13 +252,13 @@ class TestScreen:
     def test_help_and_palette_open_as_on_other_screens(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "right_curly_bracket", "v", "question_mark")
-            assert "Keys on Difference" in stage.text and "Drop the mark" in stage.text
+            assert "Keys on Difference" in stage.text and "Remove the mark" in stage.text
             await press(stage, "escape")
             assert isinstance(stage.app.screen, DifferenceScreen)
-            await press(stage, "colon", *"drop the")
+            await press(stage, "colon", *"remove the")
             await stage.pilot.pause(0.3)
             await press(stage, "enter")
-            assert stage.app._deck.mark is None
+            assert stage.app._playback.mark is None
 
         replay(act)
 
@@ -291,8 +289,8 @@ class TestScreen:
             await click("}", "#controls")
             await click(" v ", "#controls")
             assert isinstance(stage.app.screen, DifferenceScreen)
-            await click("Drop the mark", "#keys")
-            assert stage.app._deck.mark is None
+            await click("Remove the mark", "#keys")
+            assert stage.app._playback.mark is None
 
         replay(act, (80, 24))
 
@@ -303,6 +301,6 @@ class TestScreen:
             lines = stage.text.splitlines()
             assert "DIFFERENCE" in lines[0]
             assert "KIND" in lines[2] and "HOW" in lines[2]
-            assert "Drop the mark" in lines[-1]
+            assert "Remove the mark" in lines[-1]
 
         replay(act, size)

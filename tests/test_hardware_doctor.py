@@ -58,7 +58,7 @@ def test_a_driver_of_another_version_is_told(driver):
     assert found() == [
         (
             "note",
-            "no GPU figures: the NVIDIA driver that runs and its library are of different versions; reboot",
+            "no GPU figures: the loaded NVIDIA driver and its library have different versions; reboot",
         )
     ]
 
@@ -73,7 +73,7 @@ def test_a_driver_that_hangs_is_told_and_doctor_goes_on(driver, monkeypatch):
 def test_a_driver_that_ends_the_process_is_told(monkeypatch, tmp_path):
     (tmp_path / "pynvml.py").write_text("import os; os.abort()")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert found() == [("bad", "asking the driver ended with status -6")]
+    assert found() == [("bad", "the driver check exited with status -6")]
 
 
 def test_machines_without_any_of_it_get_notes_and_no_alarm():

@@ -148,7 +148,7 @@ def test_the_axes_of_a_mesh_have_the_names_that_they_are_given():
         ["model", "2", "of", "2"],
         ["all", "1", "of", "4"],
     ]
-    assert done.stdout.splitlines()[-1] == "nobody to compare: no device was measured alone"
+    assert done.stdout.splitlines()[-1] == "nothing to compare: no device was measured alone"
 
 
 @pytest.mark.newest
@@ -159,7 +159,7 @@ def test_the_axes_of_a_mesh_have_the_names_that_they_are_given():
         (("--devices", 1, "--mesh", "data=3"), "jaxtop: --mesh data=3 is for 3 devices; here is 1"),
         (
             ("--coordinator", "node01", "--processes", 2, "--process", 1),
-            "jaxtop: argument --coordinator: node01 is no HOST:PORT; see jaxtop probe --help",
+            "jaxtop: argument --coordinator: node01 is not HOST:PORT; see jaxtop probe --help",
         ),
         (
             ("--coordinator", "127.0.0.1:9", "--processes", 2, "--process", 2),
@@ -167,7 +167,7 @@ def test_the_axes_of_a_mesh_have_the_names_that_they_are_given():
         ),
         (
             ("--devices", 1, "--coordinator", "127.0.0.1:9", "--processes", 2, "--process", 1, "--wait", 1),
-            "jaxtop: the other processes were not met: is each started, with the same coordinator?",
+            "jaxtop: the other processes did not connect: start each of them with the same coordinator",
         ),
     ],
     ids=["a mesh of another size", "a mesh for one", "no address", "a process too many", "no coordinator"],
@@ -193,7 +193,7 @@ def test_a_process_that_is_lost_is_named_and_nothing_is_left_behind(tmp_path):
         assert process.wait(60) == 2
         assert group(process) == []
     last = (tmp_path / "err").read_text().splitlines()[-1]
-    assert last.startswith("jaxtop: process 1 of the probe was ended by SIGKILL (matmul)")
+    assert last.startswith("jaxtop: process 1 of the probe was killed by SIGKILL (matmul)")
 
 
 @pytest.mark.newest

@@ -61,11 +61,11 @@ def test_a_moment_of_a_recording_is_printed_like_one_of_a_live_run(recorded):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--at", "half past"], "is no time"),
+        (["--at", "half past"], "is not a time"),
         (["--at", "+2h"], "is outside of"),
         (["--start", "1999-01-01"], "is outside of"),
         (["--speed", "100"], "no speed"),
-        (["--at", "+1s", "--export", "csv"], "one of the two"),
+        (["--at", "+1s", "--export", "csv"], "give only one"),
         (["--step", "never"], "seconds"),
         ([], "needs a terminal"),
     ],

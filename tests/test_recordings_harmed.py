@@ -345,7 +345,7 @@ def test_a_header_that_is_too_short_is_damage(tmp_path, header):
     found, notes = opened(tmp_path / "b.mcap", MAGIC + record_of(1, header) + rest)
     assert found == frames and "corrupt" in notes[0]
     found, notes = opened(tmp_path / "c.mcap", MAGIC + record_of(1, header))
-    assert found == [] and ("no recording of jaxtop" in notes[0] or "corrupt" in notes[0])
+    assert found == [] and ("not a jaxtop recording" in notes[0] or "corrupt" in notes[0])
 
 
 def test_a_file_that_unpacks_to_far_more_than_recordings_do_is_refused(tmp_path, monkeypatch):
@@ -385,7 +385,7 @@ def test_what_is_no_recording_is_refused_in_one_line(tmp_path):
         "text.mcap": "does not begin like an MCAP file",
         "folder.mcap": "directory",
         "missing.mcap": "No such file",
-        "robot.mcap": "no recording of jaxtop",
+        "robot.mcap": "not a jaxtop recording",
     }.items():
         with pytest.raises(NotARecording) as caught:
             Recording(tmp_path / name)

@@ -65,7 +65,7 @@ def seen(tmp_path_factory):
                 recorder.taping.finish(recorder.cluster)
             finally:
                 recorder.source.close()
-    assert recorder.taping.tape.failure is None
+    assert recorder.taping.writer.failure is None
     return folder / "run.mcap", recorder
 
 

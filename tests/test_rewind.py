@@ -37,7 +37,7 @@ def filled(batches, most_bytes: int) -> RewindBuffer:
             cluster.feed(frame)
         buffer.take(batch, cluster, batch[-1].at)
         if buffer._files:
-            buffer._files[-1].taping.tape.sync()
+            buffer._files[-1].recorder.writer.sync()
     for each in buffer._files:
         each.session.refresh()  # as a second later
     return buffer
@@ -47,10 +47,10 @@ def test_it_holds_the_last_part_of_the_session_in_so_many_bytes_at_most(batches)
     most = 100_000
     buffer = filled(batches, most)
     try:
-        taken = [each.taping.tape.size for each in buffer._files]
+        taken = [each.recorder.writer.size for each in buffer._files]
         assert len(taken) == FILES and sum(taken) < 1.25 * most
         (note,) = buffer.notes
-        assert "what came before is dropped" in note and "100 kB" in note
+        assert "older history was dropped" in note and "100 kB" in note
         first, last = buffer.span
         assert batches[0][0].at < first < last == pytest.approx(batches[-1][-1].at)
         for part in (0.95, 0.1, 0.5, 0.3, 1.0, 0.0):  # from one file to another, and back
@@ -78,7 +78,7 @@ def test_a_session_that_fits_is_kept_whole_and_leaves_no_file(batches):
 def test_where_nothing_can_be_written_it_says_so(monkeypatch, batches):
     monkeypatch.setattr(tempfile, "tempdir", "/proc/nowhere")
     buffer = filled(batches[:0], USUAL_SIZE)
-    assert buffer.span is None and "nothing is kept to go back to" in buffer.notes[0]
+    assert buffer.span is None and "no rewind buffer" in buffer.notes[0]
     buffer.take(batches[0], Cluster(), 0.0)
     buffer.close()
 

@@ -111,7 +111,7 @@ def test_a_host_that_has_launched_less_is_told_though_there_is_no_rhythm(beginni
     ]
     beginning.stands.clear()
     beginning.go_on()
-    assert [text.partition(",")[0] for _, text in beginning.told][1:] == ["launches go on"]
+    assert [" ".join(text.split()[:2]) for _, text in beginning.told][1:] == ["launches resumed"]
 
 
 def test_hosts_that_all_wait_for_their_first_launch_are_told_unless_they_compute(beginning):
@@ -158,7 +158,7 @@ def test_where_launches_tell_nothing_stacks_do():
     run.stand(*range(7), at=STEP)
     run.stand(7, at=LOADER)
     run.go_on()
-    assert run.text == "hosts 0–6 wait in jit_step; host 7 stands at train.py:88 load_batch"
+    assert run.text == "hosts 0–6 wait in jit_step; host 7 is at train.py:88 load_batch"
 
 
 def test_it_may_be_most_of_them_that_hold_up_one():
@@ -166,7 +166,7 @@ def test_it_may_be_most_of_them_that_hold_up_one():
     run.stand(*range(7), at=LOADER)
     run.stand(7, at=STEP)
     run.go_on()
-    assert run.text == "host 7 waits in jit_step; hosts 0–6 stand at train.py:88 load_batch"
+    assert run.text == "host 7 waits in jit_step; hosts 0–6 are at train.py:88 load_batch"
     assert len(run.diagnosis().odd) == 7
 
 
@@ -187,7 +187,7 @@ def test_where_nobody_is_seen_to_wait_those_that_stand_elsewhere_than_most_are_n
     run.go_on()
     assert (
         run.text
-        == "hosts 0–2 stand at train.py:91 main; hosts 3–4 stand at train.py:88 load_batch, save.py:7 save"
+        == "hosts 0–2 are at train.py:91 main; hosts 3–4 are at train.py:88 load_batch, save.py:7 save"
     )
 
 
@@ -196,7 +196,7 @@ def test_where_all_stand_alike_it_says_that_it_cannot_tell(where, words):
     run = Run()
     run.stand(*range(8), at=where)
     run.go_on()
-    assert run.text.endswith(f"all stand at {words}; which one holds up the others cannot be told")
+    assert run.text.endswith(f"all are at {words}; which one blocks the others is unknown")
     assert run.diagnosis().odd == ()
 
 
@@ -205,7 +205,7 @@ def test_of_two_that_stand_apart_and_do_not_wait_neither_is_named():
     run.stand(0, at=SAVING)
     run.stand(1, at=LOADER)
     run.go_on()
-    assert run.diagnosis().odd == () and "cannot be told" in run.text
+    assert run.diagnosis().odd == () and "is unknown" in run.text
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_compiling_is_not_hanging():
     run.stand(0, 2, at=STEP)
     run.go_on()
     ((severity, text),) = run.told
-    assert severity == "warning" and text.startswith("host 1 compiles evaluate for ")
-    assert text.endswith(" s: the others wait")
+    assert severity == "warning" and text.startswith("host 1 has been compiling evaluate for ")
+    assert text.endswith(" s; the others wait")
 
 
 def test_a_process_alone_is_told_with_its_line():
@@ -267,7 +267,7 @@ def test_a_process_alone_is_told_with_its_line():
     run.stand(0, at=LOADER)
     run.go_on(6)
     assert run.told == [
-        ("warning", "nothing launched for 12 s (usually every 1.0 s): stands at train.py:88 load_batch")
+        ("warning", "nothing launched for 12 s (usually every 1.0 s): it is at train.py:88 load_batch")
     ]
 
 
@@ -299,7 +299,7 @@ def test_where_only_the_script_told_of_its_steps_no_program_is_made_up():
     run.go_on(1)
     for i in range(3):
         run.say(i, pulse(at_ms=int(run.now * 1000), stall=wire.Stall("agent.step()", 1, 1000)))
-    assert run.diagnosis().text.startswith("hosts 0–1 wait in what follows agent.step(); host 2 ")
+    assert run.diagnosis().text.startswith("hosts 0–1 wait in the code after agent.step(); host 2 ")
 
 
 # How often
@@ -313,7 +313,7 @@ def test_it_is_told_once_and_that_it_goes_on_once():
     run.stands.clear()
     run.go_on(20)
     assert [severity for severity, _ in run.told] == ["critical", "info"]
-    assert "go on" in run.told[1][1]
+    assert "resumed" in run.told[1][1]
     assert run.diagnosis() is None and not run.cluster.stalls
 
 

@@ -119,7 +119,7 @@ def test_a_long_compilation_in_one_process_is_named_as_a_compilation(home):
         attached.until(lambda: told(attached)[-1].kind == "goes on", timeout=120)
         attached.until(lambda: run.steps(0) > before + 4)
         texts = [event.text for event in told(attached, "stalled")]
-        assert texts and all("host 1 compiles large for" in text for text in texts), texts
+        assert texts and all("host 1 has been compiling large for" in text for text in texts), texts
         assert {event.severity for event in told(attached, "stalled")} == {"warning"}
         end(run)
 
@@ -170,7 +170,7 @@ def test_only_a_run_that_stands_still_is_told(tmp_path):
     assert of["notebook"] == []
     assert len(of["pausing"]) <= 1
     for (text,) in (of["hanging"], of["callback"]):
-        assert text.startswith("nothing launched for ") and "stands at script.py:" in text
+        assert text.startswith("nothing launched for ") and "is at script.py:" in text
     assert sources["notebook"].startswith("off") and sources["hanging"] == "on"
 
 

@@ -32,7 +32,7 @@ def tape(seconds: float = 35, **more) -> TimeBarState:
         )
     )  # fmt: skip
     given = {
-        "word": "REPLAY",
+        "mode": "REPLAY",
         "is_playing": False,
         "span": (NOW, NOW + 200),
         "overview": SessionSummary(bins, events),
@@ -86,7 +86,7 @@ class TestControls:
             assert word in said
 
     def test_live_one_goes_back_to_live_and_loops_nothing(self):
-        said = line(tape(word="REWIND", has_present=True, is_looped=True), 200)
+        said = line(tape(mode="REWIND", has_present=True, is_looped=True), 200)
         assert "⇥ live" in said
         assert "loop" not in said and "↻" not in said
 
@@ -107,7 +107,7 @@ class TestControls:
         assert len(places) == 1
 
     def test_without_a_reel_it_says_since_when_it_is_paused_and_leads_back(self):
-        said = line(tape(word="PAUSED", has_present=True, has_reel=False), 80)
+        said = line(tape(mode="PAUSED", has_present=True, has_history=False), 80)
         assert said.split() == ["PAUSED", "‖", "08:00:35", "▶", "play", "v", "mark", "⇥", "live"]
 
     def test_several_days_have_dates_and_hours(self):
@@ -161,7 +161,7 @@ class TestTrack:
 
 
 def at(stage: Stage) -> float:
-    return pytest.approx(stage.app._deck.position - NOW, abs=0.01)
+    return pytest.approx(stage.app._playback.position - NOW, abs=0.01)
 
 
 async def settle(stage: Stage) -> None:
@@ -194,7 +194,7 @@ class TestReplayByKeys:
             assert at(stage) == 1
             assert "REPLAY  ‖ 08:00:01" in controls_shown(stage)
 
-        play(act, reel=Reel(*TOLD), replay=Start())
+        play(act, history=Reel(*TOLD), replay=Start())
 
     def test_every_key_moves_as_it_says(self):
         async def act(stage: Stage) -> None:
@@ -206,7 +206,7 @@ class TestReplayByKeys:
                 await press(stage, key)
                 assert at(stage) == seconds, key
 
-        play(act, reel=Reel(*TOLD), replay=PAUSED)
+        play(act, history=Reel(*TOLD), replay=PAUSED)
 
     @pytest.mark.parametrize("screen", list("123456789"))
     def test_the_keys_work_on_every_screen(self, screen):
@@ -217,7 +217,7 @@ class TestReplayByKeys:
             await press(stage, "home")
             assert "all hosts live" in stage.line("facts")
 
-        play(act, reel=Reel(*TOLD), replay=PAUSED)
+        play(act, history=Reel(*TOLD), replay=PAUSED)
 
     def test_speed_and_loop_are_changed_and_told(self):
         async def act(stage: Stage) -> None:
@@ -226,7 +226,7 @@ class TestReplayByKeys:
             await press(stage, "minus", "minus", "minus", "L")
             assert "0.5× " in controls_shown(stage)
 
-        play(act, reel=Reel(*TOLD), replay=PAUSED)
+        play(act, history=Reel(*TOLD), replay=PAUSED)
 
     def test_a_time_is_typed_and_gone_to(self):
         async def act(stage: Stage) -> None:
@@ -240,7 +240,7 @@ class TestReplayByKeys:
             await press(stage, "b", "escape")
             assert at(stage) == 90
 
-        play(act, reel=Reel(*TOLD), replay=PAUSED)
+        play(act, history=Reel(*TOLD), replay=PAUSED)
 
     def test_what_is_to_be_known_of_a_recording_is_said_once(self):
         async def act(stage: Stage) -> None:
@@ -248,7 +248,7 @@ class TestReplayByKeys:
                 await settle(stage)
             assert [each.message for each in stage.app._notifications] == ["cut off after 3:20"]
 
-        play(act, reel=Reel(*TOLD, notes=("cut off after 3:20",)), replay=PAUSED)
+        play(act, history=Reel(*TOLD, notes=("cut off after 3:20",)), replay=PAUSED)
 
     def test_of_many_seeks_at_once_only_the_first_and_the_last_are_shown(self):
         reel = Reel(*TOLD)
@@ -261,7 +261,7 @@ class TestReplayByKeys:
             assert at(stage) == 50
             assert len(reel.asked) - before <= 4
 
-        play(act, reel=reel, replay=PAUSED)
+        play(act, history=reel, replay=PAUSED)
 
     @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 50)])
     def test_it_fits_every_size(self, size):
@@ -271,7 +271,7 @@ class TestReplayByKeys:
             assert bar.region.height == (2 if size[1] < 20 else 3)
             assert "REPLAY" in stage.text.splitlines()[bar.region.y]
 
-        play(act, reel=Reel(*TOLD), replay=PAUSED, size=size)
+        play(act, history=Reel(*TOLD), replay=PAUSED, size=size)
 
 
 class TestByMouse:
@@ -285,7 +285,7 @@ class TestByMouse:
             await settle(stage)
             assert at(stage) == DIES
 
-        play(act, reel=Reel(*TOLD), replay=PAUSED)
+        play(act, history=Reel(*TOLD), replay=PAUSED)
 
     def test_with_the_button_held_it_scrubs_until_it_is_let_go(self):
         async def act(stage: Stage) -> None:
@@ -301,7 +301,7 @@ class TestByMouse:
             await settle(stage)
             assert at(stage) == pytest.approx(30 / 117 * LONG, abs=0.01)
 
-        play(act, reel=Reel(*TOLD), replay=PAUSED)
+        play(act, history=Reel(*TOLD), replay=PAUSED)
 
     @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 50)])
     def test_every_button_does_what_its_key_does(self, size):
@@ -317,16 +317,16 @@ class TestByMouse:
                 await click(stage, sign)
                 assert at(stage) == seconds, sign
             await click(stage, "▶")
-            assert stage.app._deck.is_playing
+            assert stage.app._playback.is_playing
             await click(stage, "‖")
-            assert not stage.app._deck.is_playing
+            assert not stage.app._playback.is_playing
             await click(stage, "+")
             await click(stage, " L")
-            assert (stage.app._deck.speed, stage.app._deck.is_looped) == (2.0, True)
+            assert (stage.app._playback.speed, stage.app._playback.is_looped) == (2.0, True)
             await click(stage, " b")
             assert isinstance(stage.app.screen, GoTo)
 
-        play(act, reel=Reel(*TOLD), replay=PAUSED, size=size)
+        play(act, history=Reel(*TOLD), replay=PAUSED, size=size)
 
     def test_the_mouse_is_told_the_time_the_events_and_the_keys(self):
         async def act(stage: Stage) -> None:
@@ -336,7 +336,7 @@ class TestByMouse:
             await stage.pilot.hover("#controls", offset=(controls_shown(stage).index("{"), 0))
             assert stage.app.query_one("#controls").tooltip == "One minute back ({)"
 
-        play(act, reel=Reel(*TOLD), replay=PAUSED)
+        play(act, history=Reel(*TOLD), replay=PAUSED)
 
 
 class TestLive:
@@ -349,7 +349,7 @@ class TestLive:
             await press(stage, "space")
             assert not stage.app.query_one("#time").display
 
-        play(act, *TOLD, reel=Reel(*TOLD, is_growing=True))
+        play(act, *TOLD, history=Reel(*TOLD, is_growing=True))
 
     def test_one_looks_back_while_the_run_goes_on_and_misses_nothing(self):
         half = [each for each in TOLD if each.at < NOW + 100]
@@ -359,7 +359,7 @@ class TestLive:
             stage.clock.now = NOW + 99
             await stage.paint()
             await press(stage, "left_square_bracket")
-            assert stage.app._deck.mode == Mode.REWIND
+            assert stage.app._playback.mode == Mode.REWIND
             assert "REWIND 1s" in stage.line("header")
             stage.feed.frames = [each for each in TOLD if each.at >= NOW + 100]
             reel.frames = TOLD
@@ -373,12 +373,12 @@ class TestLive:
             await press(stage, "N")
             assert at(stage) == DIES
 
-        play(act, *half, reel=reel)
+        play(act, *half, history=reel)
 
     def test_without_a_reel_a_pause_is_a_pause_and_other_times_are_not_offered(self):
         async def act(stage: Stage) -> None:
             await press(stage, "space", "left_square_bracket", "home", "n", "b")
-            assert stage.app._deck.mode == Mode.PAUSED
+            assert stage.app._playback.mode == Mode.PAUSED
             assert stage.app.screen is stage.app.screen_stack[0]
             await press(stage, "end")
             assert "LIVE" in stage.line("header")

@@ -91,7 +91,7 @@ def test_clocks_are_set_by_that_of_process_0(tmp_path):
 def test_clocks_that_were_not_compared_are_named(tmp_path):
     boxes = [box(tmp_path, 0, clock=(0.0, 0.0)), box(tmp_path, 1), box(tmp_path, 2)]
     with session_of(*boxes) as session:
-        assert "the clocks of node1, node2 were not compared: their times are their own" in session.notes
+        assert "the clocks of node1, node2 were not compared: their times are uncorrected" in session.notes
     with session_of(boxes[1]) as session:
         assert not any("clock" in note for note in session.notes)
 

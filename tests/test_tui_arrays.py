@@ -13,11 +13,11 @@ from jaxtop.model import MeshView
 from jaxtop.model.arrays.tree import grow
 from jaxtop.tui.draw.array_pane import pane as pane_of
 from jaxtop.tui.draw.ink import ink_of
-from jaxtop.tui.draw.slices import slices_of
 from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.palette import DARK
 from jaxtop.tui.screens.arrays import ArraysView
 from jaxtop.tui.screens.mesh import MeshScreenView
+from jaxtop.tui.slices import slices_of
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from tests import stage as staging
 from tests.stage import NOW, agent_id, census, frame, play, training
@@ -44,7 +44,7 @@ def seen(stage) -> list[str]:
 
 
 def cell(stage, key):
-    column = next(each for each in stage.table._columns if each.key == key)
+    column = next(each for each in stage.table.columns if each.key == key)
     return column.write(stage.table.row).strip()
 
 
@@ -499,10 +499,10 @@ class TestEmpty:
     @pytest.mark.parametrize(
         ("frames", "words"),
         [
-            ([frame("", wire.Link("connecting", "node01"))], "no arrays yet: no host has been heard"),
+            ([frame("", wire.Link("connecting", "node01"))], "no arrays yet: no host has reported"),
             (
                 [each for each in training() if each.kind != "arrays"],
-                "no arrays yet: no host has counted its arrays so far",
+                "no arrays yet: no host has counted its arrays",
             ),
             (
                 [

@@ -23,7 +23,7 @@ def seen(*frames, keys=("6",), size=(200, 50)) -> str:
 class TestTheTable:
     def test_each_collective_has_a_line_with_what_it_costs(self):
         row = line("reduce-scatter", seen(*staged.late())).split()
-        assert row[1:3] == ["data", "32.0M"] and row[5:8] == ["nobody", "10.0", "4"]
+        assert row[1:3] == ["data", "32.0M"] and row[5:8] == ["none", "10.0", "4"]
         assert {"jit_train_step", "psum_scatter", "100", "×1", "f32[8388608]"} <= set(row)
 
     def test_who_comes_last_is_named_with_a_sign(self):
@@ -33,18 +33,18 @@ class TestTheTable:
 
     def test_where_all_are_in_step_nobody_is_named(self):
         shown = seen(*staged.in_step())
-        assert "nobody stands out as late in" in shown and "!" not in line("▌", shown)
+        assert "no straggler in" in shown and "!" not in line("▌", shown)
 
     def test_few_samples_are_said_to_be_few(self):
         shown = seen(*staged.few())
         assert "not enough: 20" in line("▌ all-reduce", shown)
-        assert "not enough yet to tell who is late: 20 samples" in shown
+        assert "too few samples to name a straggler: 20" in shown
 
     def test_what_nobody_could_read_is_timed_all_the_same(self):
         shown = seen(*staged.unread())
         row = line("▌ all-reduce", shown).split()
         assert row.count("n/a") > 6 and any(word.endswith("ms") for word in row)
-        assert "who takes part is not known" in shown and "░" not in line("0 node00", shown)
+        assert "devices unknown" in shown and "░" not in line("0 node00", shown)
 
     @pytest.mark.parametrize(
         ("typed", "count"),
@@ -66,16 +66,16 @@ class TestTheTable:
 
 class TestWhyThereIsNothing:
     def test_without_hosts(self):
-        assert "no collectives yet: no host has been heard" in seen()
+        assert "no collectives yet: no host has reported" in seen()
 
     def test_without_programs(self):
-        assert "no program has been read so far" in seen(*staging.well())
+        assert "no program has been read yet" in seen(*staging.well())
 
     def test_with_a_single_device(self):
-        assert "a single device has nobody to talk to" in seen(*staging.well(processes=1, devices=1))
+        assert "the run has one device" in seen(*staging.well(processes=1, devices=1))
 
     def test_before_the_first_window(self):
-        assert "waiting for the first window; c takes one now" in seen(*staged.never_timed())
+        assert "waiting for the first window: press c to take one now" in seen(*staged.never_timed())
 
     def test_with_windows_switched_off(self):
         off = "off: the script's own profile is running"
@@ -177,7 +177,7 @@ class TestOnTheMesh:
             await stage.pilot.pause(0.2)
             assert stage.screen_shown == "screen-6"
             said = [each.message for each in stage.app._notifications]
-            assert said == ["who takes part in all-reduce.3 is not known"]
+            assert said == ["the devices of all-reduce.3 are unknown"]
 
         play(act, *staged.unread())
 

@@ -128,17 +128,17 @@ class TestDevices:
         async def act(stage: Stage) -> None:
             await stage.press("3")
             table = stage.app._view.table
-            shown = {column.key for column in table._columns}
+            shown = {column.key for column in table.columns}
             told = {each.name for each in DEVICE_FIGURES[1:-3]}  # no queue and no transfers on GPUs
             assert shown & columns == told
             row = table.shown[HOT[0] * stage_devices + HOT[1]]
-            written = {column.key: column.write(row) for column in table._columns}
+            written = {column.key: column.write(row) for column in table.columns}
             assert written["power_w"] == "!697W"
             assert written["temperature_c"] == "!89°C"
             assert written["slowed"] == "!heat, power limit"
             assert written["clock_hz"] == "1.14GHz"
             row = table.shown[FAILING[0] * stage_devices + FAILING[1]]
-            assert next(each for each in table._columns if each.key == "ecc").write(row) == "!1/11"
+            assert next(each for each in table.columns if each.key == "ecc").write(row) == "!1/11"
 
         stage_devices = stage.DEVICES
         play(act, *working(4))
@@ -170,7 +170,7 @@ class TestDevices:
             await stage.press("3")
             assert "UTIL, RECENT" in stage.text
             table = stage.app._view.table
-            table.sort_by(next(each for each in table._columns if each.key == "power_w"))
+            table.sort_by(next(each for each in table.columns if each.key == "power_w"))
             await stage.paint()
             await stage.paint()
             assert "POWER, RECENT" in stage.text
@@ -203,7 +203,7 @@ class TestHosts:
         async def act(stage: Stage) -> None:
             await stage.press("2")
             table = stage.app._view.table
-            written = {column.key: column.write(table.row) for column in table._columns}
+            written = {column.key: column.write(table.row) for column in table.columns}
             assert (written["p50_ms"], written["p99_ms"]) == ("410ms", "566ms")
             assert written["utilization_of_peak"].startswith("~")  # an estimate
             assert written["watts"].endswith("W") and written["joules_per_step"].endswith("J")

@@ -380,7 +380,7 @@ class TestTheLegend:
         said = legend(
             read(known, MEMORY), known, PLAIN, 140, states=[State.LIVE, State.QUIET, State.DIED], absent=True
         ).plain
-        assert said.endswith("~ quiet   × died   · no device met")
+        assert said.endswith("~ quiet   × died   · absent")
 
     def test_it_never_gets_wider_than_there_is_room(self):
         assert all(self.line(width=width).cell_len <= width for width in range(10, 120))

@@ -94,7 +94,7 @@ class TestWhatItShows:
             assert app.text().count(" ? ╮") == 4
             await pilot.press("tab")
             assert len(app.grid.plan.by_device) == 4
-            assert "· no device met" in app.text("#legend")
+            assert "· absent" in app.text("#legend")
 
         drive(act, a_run(silent=(1,)), (200, 50))
 
@@ -492,7 +492,7 @@ class TestSelection:
             app.view.select(Selection("r1-1"))
             app.look()
             assert app.view.selection == Selection("r1-1")
-            assert "process 1 on node1: its devices are not" in app.text("#detail").replace("\n", " ")
+            assert "process 1 on node1: no devices yet" in app.text("#detail").replace("\n", " ")
 
         drive(act, a_run(silent=(1,)))
 

@@ -165,13 +165,13 @@ class TestScreen:
         async def act(stage: Stage) -> None:
             await stage.press("3")
             table = stage.app._view.table
-            table.sort_by(next(each for each in table._columns if each.key == "power_w"))
+            table.sort_by(next(each for each in table.columns if each.key == "power_w"))
             await stage.paint()
             await stage.press("0")
             assert "power of device 0" in stage.text
             await stage.press("2")
             table = stage.app._view.table
-            table.sort_by(next(each for each in table._columns if each.key == "io_pressure"))
+            table.sort_by(next(each for each in table.columns if each.key == "io_pressure"))
             await stage.paint()
             await stage.press("0")
             assert "disk pressure of 0 node00" in stage.text
@@ -258,7 +258,7 @@ class TestScreen:
             assert stage.text.splitlines()[4:30] == there.splitlines()[4:30]
 
         session_frames = session(start=NOW - LONG)
-        play(act, reel=Reel(*session_frames), replay=Start(is_playing=False), size=(120, 40))
+        play(act, history=Reel(*session_frames), replay=Start(is_playing=False), size=(120, 40))
 
     def test_enter_leads_to_the_device_and_escape_back_to_where_one_was(self):
         async def act(stage: Stage) -> None:
@@ -283,9 +283,9 @@ class TestScreen:
         play(act, *working(5))
 
     def test_before_anything_is_known_it_says_so(self):
-        assert "nothing has been reported yet" in shown_after(keys="0", size=(80, 24))
+        assert "no figures to plot yet" in shown_after(keys="0", size=(80, 24))
         hello = frame(agent_id(0), stage.hello(0))
-        assert "nothing has been reported yet" in shown_after(hello, keys="0", size=(80, 24))
+        assert "no figures to plot yet" in shown_after(hello, keys="0", size=(80, 24))
 
     @pytest.mark.parametrize(
         ("size", "theme"), [*zip([(60, 16), (80, 24), (120, 40), (200, 50)], PALETTES, strict=True)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jaxtop.tui.app import JaxtopApp
-from jaxtop.tui.draw import table as draw
+from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.screens import all_screens
 from tests import stage, staged, staged_collectives
 from tests.test_tui_table import COLUMNS, drive

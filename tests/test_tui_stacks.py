@@ -22,8 +22,8 @@ def seen(*frames, keys=("9",), size=(200, 50)) -> str:
 
 class TestTheTree:
     def test_before_anything_came_it_says_how_to_ask(self):
-        assert "p asks all processes where they stand" in seen(*staging.well())
-        assert "no host has been heard" in seen()
+        assert "press p to ask all processes" in seen(*staging.well())
+        assert "no host has reported" in seen()
 
     def test_hosts_that_stand_alike_are_one_line_and_the_odd_one_another(self):
         shown = seen(*staged.standing())
@@ -123,7 +123,7 @@ def asking(act, *frames) -> None:
 
     async def steps(stage: Stage) -> None:
         asker = Asker()
-        stage.app._desk._ask = asker
+        stage.app._requests._ask = asker
         await act(stage, asker)
 
     play(steps, *frames)
@@ -138,10 +138,10 @@ class TestAsking:
             assert (what, agents) == ("stacks", [agent_id(0), agent_id(1)])
             answers.answered = 1
             await stage.paint()
-            assert "asking 2 processes for their stacks: 1 answered" in stage.line("facts")
+            assert "asking 2 processes for stacks: 1 answered" in stage.line("facts")
             answers.answered = 2
             await stage.paint()
-            assert said(stage)[-1] == "asked 2 processes for their stacks, 2 answered"
+            assert said(stage)[-1] == "asked 2 processes for stacks: 2 answered"
             assert "asking" not in stage.line("facts")
 
         asking(act, *staging.well())
@@ -165,8 +165,8 @@ class TestAsking:
             answers.refused = Counter({"this run is read-only (JAXTOP_READONLY=1)": 1})
             answers.silent = 1
             await stage.paint()
-            why = "1 not: this run is read-only (JAXTOP_READONLY=1); 1 gave no answer"
-            assert said(stage)[-1] == f"asked 2 processes for a window of the profiler, 0 answered; {why}"
+            why = "1 refused: this run is read-only (JAXTOP_READONLY=1); 1 did not answer"
+            assert said(stage)[-1] == f"asked 2 processes for a profiler window: 0 answered; {why}"
 
         asking(act, *staging.well())
 
@@ -194,7 +194,7 @@ class TestAsking:
     def test_before_there_is_a_host_the_keys_say_so(self):
         async def act(stage, asker):
             await stage.press("p")
-            assert said(stage) == ["there is no process to ask"] and not asker.questions
+            assert said(stage) == ["no live process to ask"] and not asker.questions
 
         asking(act)
 
@@ -252,7 +252,7 @@ class TestTheInterval:
             await stage.press("minus")
             asker.questions[0][2].refused = Counter({"only the owner of the run may do this": 2})
             await stage.paint()
-            assert said(stage)[-1].endswith("0 answered; 2 not: only the owner of the run may do this")
+            assert said(stage)[-1].endswith("0 answered; 2 refused: only the owner of the run may do this")
             assert "every" not in stage.line("header")
 
         asking(act, *staging.well())
@@ -261,7 +261,7 @@ class TestTheInterval:
     def test_at_the_last_stop_nobody_is_asked(self, key, interval_ms):
         async def act(stage, asker):
             await stage.press(key)
-            assert "not on offer" in said(stage)[-1] and not asker.questions
+            assert "interval" in said(stage)[-1] and not asker.questions
 
         asking(act, *staging.well(), paced(0, interval_ms), paced(1, interval_ms))
 
@@ -274,7 +274,7 @@ class TestTheInterval:
             await stage.press("space")
             assert "Longer interval (+)" not in titles() and "Replay faster (+)" in titles()
 
-        play(act, *staging.well(), reel=Reel(*staging.well(), is_growing=True))
+        play(act, *staging.well(), history=Reel(*staging.well(), is_growing=True))
 
 
 class TestTheLastLine:
@@ -299,4 +299,4 @@ class TestTheLastLine:
 
 
 def test_the_app_asks_nobody_unless_it_is_given_a_way():
-    assert JaxtopApp(staging.Feed())._desk._ask is None
+    assert JaxtopApp(staging.Feed())._requests._ask is None

@@ -12,8 +12,9 @@ from textual.app import App
 from textual.widgets import Input, Static
 
 from jaxtop.tui import text
-from jaxtop.tui.draw import table as draw
-from jaxtop.tui.draw.table import Column, figure, ordinal, words
+from jaxtop.tui.draw import table
+from jaxtop.tui.draw import table_lines as draw
+from jaxtop.tui.draw.table import Column, figure, fit, in_order, matching, ordinal, words
 from jaxtop.tui.palette import DARK, LIGHT, PALETTES
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -144,10 +145,10 @@ def test_digits_are_aligned_to_the_right_and_words_to_the_left():
 
 
 def test_what_others_sent_cannot_reach_the_terminal_as_control_characters():
-    assert draw.fit("a\x1b[2Jb\nc", 10) == "a [2Jb c  "
-    assert draw.fit("a long name", 6) == "a lon…"
-    assert draw.fit("日本語", 5) == "日本…"
-    assert draw.fit("日本語", 4) == "日 …"
+    assert fit("a\x1b[2Jb\nc", 10) == "a [2Jb c  "
+    assert fit("a long name", 6) == "a lon…"
+    assert fit("日本語", 5) == "日本…"
+    assert fit("日本語", 4) == "日 …"
 
 
 def test_the_sorted_column_is_marked_with_its_direction():
@@ -168,27 +169,27 @@ def test_the_cursor_has_a_sign_not_just_a_colour():
 @pytest.mark.parametrize("descending", [False, True])
 def test_unknown_comes_last_in_either_direction(descending):
     items = [Item(1, "a", None), Item(2, "b", 5), Item(3, "c", 9), Item(4, "d", None)]
-    ordered = ids(draw.in_order(items, COLUMNS[2], descending=descending))
+    ordered = ids(in_order(items, COLUMNS[2], descending=descending))
     assert ordered == ([3, 2, 1, 4] if descending else [2, 3, 1, 4])
 
 
 def test_a_filter_wants_all_its_words_in_any_column_and_any_case():
     items = [Item(1, "Alpha", 2048), Item(2, "alphabet", 4096), Item(3, "beta", 2048)]
-    assert ids(draw.matching(items, COLUMNS, "ALPHA 2.0k")) == [1]
-    assert ids(draw.matching(items, COLUMNS, "  ")) == [1, 2, 3]
-    assert ids(draw.matching(items, COLUMNS, "zeta")) == []
+    assert ids(matching(items, COLUMNS, "ALPHA 2.0k")) == [1]
+    assert ids(matching(items, COLUMNS, "  ")) == [1, 2, 3]
+    assert ids(matching(items, COLUMNS, "zeta")) == []
 
 
 def test_a_filter_finds_nothing_in_a_drawing():
     drawing = replace(COLUMNS[1], searched=False)
-    assert draw.matching([Item(1, "alpha")], (COLUMNS[0], drawing), "alpha") == []
+    assert matching([Item(1, "alpha")], (COLUMNS[0], drawing), "alpha") == []
 
 
 def test_a_column_that_writes_in_its_own_way_is_searched_as_written():
     column: Column[Item] = Column(
         "own", "own", 5, "left", lambda item: item.id, lambda item: f"<{item.name}>"
     )
-    assert ids(draw.matching(ITEMS, (column,), "<item7>")) == [7]
+    assert ids(matching(ITEMS, (column,), "<item7>")) == [7]
 
 
 # The cursor
@@ -521,13 +522,13 @@ def test_only_lines_that_changed_are_painted_again():
 def test_rows_are_sorted_at_most_once_for_all_that_came_in_between(monkeypatch):
     async def steps(app, pilot):
         sorts = []
-        real = draw.in_order
+        real = in_order
 
         def count(*args, **options):
             sorts.append(1)
             return real(*args, **options)
 
-        monkeypatch.setattr(draw, "in_order", count)
+        monkeypatch.setattr(table, "in_order", count)
         for _ in range(5):
             app.table.update_rows(list(ITEMS))
         app.table.words = "item"

@@ -124,7 +124,7 @@ class Frame(App[None]):
     def cells(self, key: str) -> list[str]:
         """What stands in a column, row by row, from the top."""
         table = self.view.table
-        column = next(each for each in table._columns if each.key == key)
+        column = next(each for each in table.columns if each.key == key)
         return [column.write(row).strip() for row in table.shown]
 
 
@@ -212,7 +212,7 @@ def test_a_compilation_is_shown_while_it_runs():
 
     async def steps(app, _pilot):
         assert app.cells("compiling") == ["–", "12s train_step"]
-        app.view.table.sort_by(next(each for each in app.view.table._columns if each.key == "compiling"))
+        app.view.table.sort_by(next(each for each in app.view.table.columns if each.key == "compiling"))
         assert app.cells("process") == ["1", "0"]
 
     drive(HostsView(), cluster, steps, now=START + 5.5)
@@ -251,7 +251,7 @@ def test_no_hosts_are_explained():
         cluster.apply("", wire.Link("connecting", "10.0.0.9:7410"), START)
         app.view.show(Moment(cluster, NOW))
         await pilot.pause()
-        assert "no hosts yet: nothing has answered from 10.0.0.9:7410" in "\n".join(app.lines)
+        assert "no hosts yet: no answer from 10.0.0.9:7410" in "\n".join(app.lines)
 
     drive(HostsView(), cluster, steps)
 
@@ -396,11 +396,11 @@ def test_no_devices_are_explained():
     cluster = Cluster()
 
     async def steps(app, pilot):
-        assert "no devices yet: no host has been heard" in "\n".join(app.lines)
+        assert "no devices yet: no host has reported" in "\n".join(app.lines)
         cluster.apply("a0", hello("a0", 0, devices=0), START)
         app.view.show(Moment(cluster, NOW))
         await pilot.pause()
-        assert "no devices yet: JAX has not started its devices on any host" in "\n".join(app.lines)
+        assert "no devices yet: JAX has no devices yet on any host" in "\n".join(app.lines)
 
     drive(DevicesView(), cluster, steps)
 

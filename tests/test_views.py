@@ -163,7 +163,7 @@ def test_all_places_rank_states_alike():
 
 
 def test_where_launches_are_not_seen_their_rate_is_unknown_and_not_zero():
-    said = {"launches": "off: this process computes, but none of its launches is seen"}
+    said = {"launches": "off: the process computes, but its launches are not visible"}
     cluster = cluster_of(*running(0), *((at, "r1-0", pulse(launches={"step": 7})) for at in (11, 12)))
     assert launch_rate(cluster, cluster.hosts["r1-0"]) == 0
     tell(cluster, (13, "r1-0", hello(0, sources=said)))

@@ -112,7 +112,7 @@ def test_no_more_is_read_of_a_trace_than_a_bound(monkeypatch):
     seen = traces.read("cpu", profile, traces.Wanted({}), {})
     assert len(read) == 1001 and seen.is_too_large
     window = rows.message(seen, [0], {}, 100, wire.Window(0, 1000, slot=7))
-    assert "too many to be read" in window.note and not window.launches
+    assert "too many to read" in window.note and not window.launches
 
 
 LOOPS = """

@@ -147,7 +147,7 @@ class TestAcceleratorsAsDocumented:
     def test_kernels_of_launches_that_nothing_names_are_said_to_be_such(self):
         raw = gpu_space(launch=("Scheduled CommonPjRtLoadedExecutable::Execute", ("_c",)))
         window = window_of(traces.read("gpu", profile(raw), NOTHING_KNOWN, {1: 11}), [11])
-        assert window.note == "the trace does not say to which launches its kernels belong"
+        assert window.note == "the trace does not link kernels to launches"
 
     def test_of_an_async_collective_on_a_tpu_the_wait_for_it_counts(self):
         lines = {

@@ -39,7 +39,7 @@ def start(
     file descriptors is not shown; `jaxtop ls` reports it.
 
     Args:
-        name: what viewers call the run; the script's name by default.
+        name: name of the run (default: name of the script).
         bind: the address to serve on; by default loopback, or, where the run spans hosts, the interface
             that leads to the coordinator.
         interval: seconds between two pulses, 1 by default.

@@ -19,7 +19,7 @@ def main() -> None:
     asked = os.environ.get("JAXTOP_COLLECTIVES", "").strip().lower()
     if asked and asked not in POLICIES:
         features["collectives"] = (
-            f"JAXTOP_COLLECTIVES={asked!r} is none of {', '.join(POLICIES)}: auto is taken"
+            f"JAXTOP_COLLECTIVES={asked!r} is not one of {', '.join(POLICIES)}: using auto"
         )
     elif asked == "off":
         features["collectives"] = "off: JAXTOP_COLLECTIVES=off"

@@ -14,15 +14,15 @@ from jaxtop.cli.errors import UserError
 
 # A command is a module of this package with `add_arguments(parser)` and `main(arguments) -> exit status`.
 COMMANDS = {
-    "run": "run a script with the agent in it, otherwise unchanged",
+    "run": "run an unchanged script with the agent in it",
     "ls": "list the live runs of this user",
     "attach": "open the app on a live run",
     "snapshot": "print the cluster once, as JSON, CSV or OpenMetrics",
-    "record": "keep a session in a file, without a screen",
-    "replay": "open the app on recordings, or print a moment of them",
-    "demo": "a real multi-process JAX training run on this machine",
-    "probe": "measure what idle devices can do, and point at the slow one",
-    "doctor": "what works here, what does not, and why",
+    "record": "record a live session to a file",
+    "replay": "open the app on recordings, or print one moment",
+    "demo": "start a real multi-process JAX run on this machine",
+    "probe": "measure idle devices and links, and name slow ones",
+    "doctor": "check what works on this machine, and why not",
 }
 
 
@@ -61,7 +61,7 @@ def _run(words: list[str]) -> int:
     parser = _parser(name)
     arguments = parser.parse_args(words)
     if arguments.command is None:
-        parser.error("no COMMAND is given")
+        parser.error("no command given")
     return int(_command(arguments.command).main(arguments))
 
 

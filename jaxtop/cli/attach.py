@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
     parser.add_argument(
-        "--rewind", metavar="SIZE", help="keep so much to go back to (256M; or the variable JAXTOP_REWIND)"
+        "--rewind", metavar="SIZE", help="size of the rewind buffer (default: JAXTOP_REWIND, or 256M)"
     )
 
 
@@ -51,21 +51,23 @@ def _pick(runs: list[dict[str, Any]]) -> str | None:
 def watch(open_source: Callable[[], LiveSource | None], rewind: str | None = None) -> None:
     """Show the app until the user leaves it."""
     terminal.need("for text use `jaxtop snapshot`")
-    from jaxtop.cli.record_key import KeyRecorder  # heavy: errors above must be fast
+    from jaxtop.cli.app_recorder import AppRecorder  # heavy: errors above must be fast
     from jaxtop.cli.rewind import RewindBuffer, size_of
     from jaxtop.tui.app import JaxtopApp
 
     garbage.rarely()
-    kept, recorder = RewindBuffer(size_of(rewind)), KeyRecorder()
-    follower = SourceThread(open_source, kept, recorder)
+    buffer, recorder = RewindBuffer(size_of(rewind)), AppRecorder()
+    follower = SourceThread(open_source, buffer, recorder)
     follower.start()
     try:
         failure = terminal.show(
-            JaxtopApp(follower, steady, ask=follower.ask, reel=kept, recorder=recorder, probe=saved.last())
+            JaxtopApp(
+                follower, steady, ask=follower.ask, history=buffer, recorder=recorder, probe=saved.last()
+            )
         )
     finally:
         follower.stop()
-        kept.close()
+        buffer.close()
         recorder.close()
     if failure:
         raise UserError(failure)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # A stopped terminal (Ctrl-S) must not fill the memory.
 MOST_FRAMES, MOST_BYTES = 200_000, 64 << 20
 # Messages that no agent sends again.
-_TOLD_ONCE = frozenset({"bye"})
+_SENT_ONCE = frozenset({"bye"})
 
 
 class Backlog:
@@ -62,7 +62,7 @@ class Backlog:
         while len(self._frames) > MOST_FRAMES // 2 or self._bytes > MOST_BYTES // 2:
             frame = self._frames.popleft()
             self._bytes -= len(frame.raw)
-            if frame.sequence == wire.LOCAL_SEQUENCE or frame.kind in _TOLD_ONCE:
+            if frame.sequence == wire.LOCAL_SEQUENCE or frame.kind in _SENT_ONCE:
                 key = (frame.kind, frame.agent or frame.raw)
                 kept.pop(key, None)
                 kept[key] = frame  # only the last of each key, in order

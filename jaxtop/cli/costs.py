@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 # An agent answers within milliseconds, unless its process is stopped or a thread in it holds the GIL.
 PATIENCE = 2.0
-SILENT = f"did not say within {PATIENCE:.0f} s what it costs: stopped, or kept from running Python"
+SILENT = f"did not answer within {PATIENCE:.0f} s: stopped or blocked"
 # Costs below this many percent of a core are reported as one sum.
-LEAST_TOLD = 0.005
+LEAST_LISTED = 0.005
 
 
 @dataclass
@@ -49,17 +49,17 @@ class CostReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return the costs as percentages of one core; null for an agent that did not answer."""
-        told = self.costs
+        report = self.costs
         return {
             "agent": self.hello.agent,
             "pid": self.hello.pid,
             "run": self.hello.run,
             "name": self.hello.name,
-            "for_s": None if told is None else told.for_ms / 1000,
+            "for_s": None if report is None else report.for_ms / 1000,
             "cpu_percent": self.percent,
-            "collectors": None if told is None else self._shares(told.collectors_us),
-            "threads": None if told is None else self._shares(told.threads_us),
-            "why_not": self.why_not if told is None else None,
+            "collectors": None if report is None else self._shares(report.collectors_us),
+            "threads": None if report is None else self._shares(report.threads_us),
+            "why_not": self.why_not if report is None else None,
         }
 
     def _shares(self, taken_us: Mapping[str, int]) -> dict[str, float]:
@@ -71,47 +71,47 @@ def ask() -> list[CostReport]:
     """Ask all live agents of this machine at once; wait at most `PATIENCE` seconds."""
     here = processes.here().boot
     found = [each.hello for each in runfiles.find() if not each.is_stale and each.hello.boot == here]
-    all_told = [CostReport(hello) for hello in found]
-    if not all_told:
+    reports = [CostReport(hello) for hello in found]
+    if not reports:
         return []
     try:
         own = keys.load()
     except keys.NoKey as error:
         return [CostReport(hello, why_not=str(error)) for hello in found]
     with zmq.Context() as context:
-        questions = RequestPool(context, own, own.public, Counter(), Descriptors())
+        requests = RequestPool(context, own, own.public, Counter(), Descriptors())
         until = time.monotonic() + PATIENCE
-        open_ones = list(all_told)
-        for told in all_told:
-            take = _taker(told, open_ones)
+        waiting = list(reports)
+        for report in reports:
+            take = _taker(report, waiting)
             try:
-                questions.ask(told.hello.requests, wire.Request("cost"), time.monotonic(), take)
+                requests.ask(report.hello.requests, wire.Request("cost"), time.monotonic(), take)
             except zmq.ZMQError as error:
-                told.why_not = f"has no address that can be asked: {error}"
-                open_ones.remove(told)
-        while open_ones and (left := until - time.monotonic()) > 0:
+                report.why_not = f"has no valid address: {error}"
+                waiting.remove(report)
+        while waiting and (left := until - time.monotonic()) > 0:
             poller = zmq.Poller()
-            questions.wait_with(poller)
+            requests.wait_with(poller)
             poller.poll(int(left * 1000) + 1)
-            questions.take(time.monotonic())
-        questions.close()
-    return all_told
+            requests.take(time.monotonic())
+        requests.close()
+    return reports
 
 
-def _taker(told: CostReport, open_ones: list[CostReport]) -> Answered:
+def _taker(report: CostReport, waiting: list[CostReport]) -> Answered:
     def take(reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
-        open_ones.remove(told)
+        waiting.remove(report)
         if reply is not None and reply.error:
-            told.why_not = reply.error
+            report.why_not = reply.error
         for frame in frames:
             try:
-                told.costs = wire.decode_as(wire.Costs, frame.raw)
+                report.costs = wire.decode_as(wire.Costs, frame.raw)
             except wire.Unreadable as error:
-                told.why_not = f"said what cannot be read: {error}"
+                report.why_not = f"unreadable answer: {error}"
 
     return take
 
 
 def _listed(shares: Mapping[str, float], remarks: Mapping[str, str] | None = None) -> str:
-    told = sorted((name for name in shares if shares[name] >= LEAST_TOLD), key=lambda name: -shares[name])
-    return ", ".join(f"{legible(name)} {shares[name]:.2f}{(remarks or {}).get(name, '')}" for name in told)
+    report = sorted((name for name in shares if shares[name] >= LEAST_LISTED), key=lambda name: -shares[name])
+    return ", ".join(f"{legible(name)} {shares[name]:.2f}{(remarks or {}).get(name, '')}" for name in report)

@@ -27,18 +27,22 @@ PATIENCE = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=processes.count, default=2, metavar="N", help="processes (2)")
     parser.add_argument(
-        "--devices", type=processes.count, default=4, metavar="N", help="devices of each process (4)"
+        "--hosts", type=processes.count, default=2, metavar="N", help="processes (default: 2)"
     )
     parser.add_argument(
-        "--duration", type=float, metavar="S", help="seconds to train; until Ctrl-C by default"
+        "--devices", type=processes.count, default=4, metavar="N", help="devices per process (default: 4)"
     )
     parser.add_argument(
-        "--record", metavar="DIR", help="each process keeps its last minutes there, for `jaxtop replay`"
+        "--duration", type=float, metavar="S", help="seconds to train (default: until Ctrl-C)"
     )
     parser.add_argument(
-        "--headless", action="store_true", help="without the app: print the training's own lines"
+        "--record",
+        metavar="DIR",
+        help="write a black box of each process to this folder, for `jaxtop replay`",
+    )
+    parser.add_argument(
+        "--headless", action="store_true", help="print the output of the training instead of opening the app"
     )
 
 

@@ -88,7 +88,7 @@ def _encryption() -> Iterator[Finding]:
         yield Finding(
             "encryption",
             BAD,
-            "this ZeroMQ was built without CURVE, so agents serve nobody; pip install pyzmq",
+            "this ZeroMQ was built without CURVE, so agents cannot serve viewers; pip install pyzmq",
         )
 
 
@@ -115,7 +115,9 @@ def _run_files() -> Iterator[Finding]:
         else:
             break
     else:
-        help_ = "set XDG_STATE_HOME to a folder of yours" if folders else "there is no home folder; set HOME"
+        help_ = (
+            "set XDG_STATE_HOME to a folder that you own" if folders else "there is no home folder; set HOME"
+        )
         yield Finding("run files", BAD, f"`jaxtop ls` finds nothing: {help_}")
         return
     living = [each for each in runfiles.find() if not each.is_stale]
@@ -201,7 +203,7 @@ def _hardware() -> Iterator[Finding]:
             mend = "dmesg may say why; a reset or a reboot may help"
             yield Finding(maker, BAD, f"the driver did not answer within {DRIVER_PATIENCE:.0f} s; {mend}")
         except json.JSONDecodeError:
-            yield Finding(maker, BAD, f"asking the driver ended with status {process.returncode}")
+            yield Finding(maker, BAD, f"the driver check exited with status {process.returncode}")
         else:
             for verdict, text in found:
                 yield Finding(maker, verdict, legible(text))
@@ -224,9 +226,9 @@ def _room() -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     words = f"{folder} has {size(free)} free"
     if free < 2 * LEAST_FREE:
-        yield Finding("looking back", NOTE, f"{words}: too little to keep what the app saw; set TMPDIR")
+        yield Finding("rewind buffer", NOTE, f"{words}: too little for the rewind buffer; set TMPDIR")
     else:
-        yield Finding("looking back", OK, words)
+        yield Finding("rewind buffer", OK, words)
 
 
 def _home() -> Iterator[Finding]:

@@ -26,26 +26,36 @@ WHAT = (*BENCHES, COLLECTIVES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "exit status: 0 nobody is slow, 1 somebody is, 2 it could not be measured"
+    parser.epilog = "exit status: 0 no device is slow, 1 some are, 2 nothing was measured"
     parser.add_argument("--only", type=_what, default=(), metavar="WHAT", help=f"some of {', '.join(WHAT)}")
     parser.add_argument("--mesh", type=_mesh, default=(), metavar="AXES", help="as data=4,model=2")
     parser.add_argument(
         "--sizes", type=_sizes, default=(), metavar="BYTES", help="of collectives, as 100k,1M,16M"
     )
     parser.add_argument(
-        "--seconds", type=duration, default=SECONDS, metavar="S", help=f"to spend ({SECONDS:.0f})"
+        "--seconds",
+        type=duration,
+        default=SECONDS,
+        metavar="S",
+        help=f"seconds to spend (default: {SECONDS:.0f})",
     )
     parser.add_argument("--json", action="store_true", help="print a JSON object")
-    parser.add_argument("--force", action="store_true", help="even if something uses this machine's devices")
+    parser.add_argument(
+        "--force", action="store_true", help="measure even if something uses this machine's devices"
+    )
     cluster = parser.add_argument_group("on a cluster, where each host runs the command; process 0 prints")
     cluster.add_argument("--coordinator", type=_address, metavar="HOST:PORT", help="where process 0 listens")
-    cluster.add_argument("--processes", type=int, metavar="N", help="how many there are")
-    cluster.add_argument("--process", type=int, metavar="I", help="which of them this is")
+    cluster.add_argument("--processes", type=int, metavar="N", help="number of processes")
+    cluster.add_argument("--process", type=int, metavar="I", help="number of this process, from 0")
     cluster.add_argument(
-        "--wait", type=duration, default=WAIT, metavar="S", help=f"for other processes ({WAIT:.0f})"
+        "--wait",
+        type=duration,
+        default=WAIT,
+        metavar="S",
+        help=f"seconds to wait for other processes (default: {WAIT:.0f})",
     )
     cluster.add_argument(
-        "--alone", action="store_true", help="this process's devices only, whatever job it is part of"
+        "--alone", action="store_true", help="measure this process's devices only, even inside a job"
     )
     trying = parser.add_argument_group("to try it on CPUs")
     trying.add_argument("--devices", type=processes.count, metavar="N", help="devices of each process")
@@ -58,7 +68,8 @@ def main(arguments: argparse.Namespace) -> int:
         raise UserError("a probe needs JAX: pip install 'jaxtop[jax]'", COULD_NOT)
     if not arguments.force and (who := in_use(is_cpu=team.devices is not None)):
         raise UserError(
-            f"{who}: a probe would disturb it, and measure it; wait for its end, or use --force", COULD_NOT
+            f"{who}: a probe would disturb it and measure wrong values; wait until it ends, or use --force",
+            COULD_NOT,
         )
     processes.end_with_sigterm()
     asked = Asked(arguments.seconds, arguments.wait, arguments.only, arguments.mesh, arguments.sizes)
@@ -131,7 +142,7 @@ class Progress:
 def _address(text: str) -> str:
     found = re.fullmatch(r"[^\s:]+:(\d+)|\[[^\s\]]+\]:(\d+)", text)
     if not found or not 0 < int(found[1] or found[2]) < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text} is no HOST:PORT")
+        raise argparse.ArgumentTypeError(f"{text} is not HOST:PORT")
     return text
 
 
@@ -139,7 +150,7 @@ def _what(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in WHAT:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(WHAT)}")
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(WHAT)}")
     return names
 
 
@@ -147,7 +158,7 @@ def _mesh(text: str) -> tuple[tuple[str, int], ...]:
     axes = re.findall(r"(?:^|,)\s*(\w+)\s*=\s*(\d+)\s*(?=,|$)", text)
     sizes = tuple((name, int(size)) for name, size in axes)
     if len(axes) != text.count(",") + 1 or not all(size for _, size in sizes):
-        raise argparse.ArgumentTypeError(f"{text} is no mesh: data=4,model=2")
+        raise argparse.ArgumentTypeError(f"{text} is not a mesh such as data=4,model=2")
     return sizes
 
 

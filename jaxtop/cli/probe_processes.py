@@ -181,7 +181,7 @@ def _why(who: str, status: int, file: IO[str], stage: str) -> str:
         return words.removeprefix(": ")
     if status == -signal.SIGABRT:
         if stage == MEETING:  # JAX aborts without reporting this
-            return "the other processes were not met: is each started, with the same coordinator?"
+            return "the other processes did not connect: start each of them with the same coordinator"
         file.seek(0)
         words = next((f": {line.partition('] ')[2][:300]}" for line in file if FATAL.match(line)), words)
     return f"{who} {processes.how(status)} ({stage}){words}"

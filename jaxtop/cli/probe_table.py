@@ -89,7 +89,7 @@ def _collectives(probe: Probe) -> list[str]:
                 _remarks(each),
             ]
         )
-    left = f"no time for {probe.left_out} more; --seconds gives more" if probe.left_out else ""
+    left = f"no time for {probe.left_out} more; use a larger --seconds" if probe.left_out else ""
     return [*_aligned(rows), *([left] if left else [])]
 
 
@@ -108,7 +108,7 @@ def _verdict(probe: Probe) -> list[str]:
     if probe.slow:
         return [legible(slow.text) for slow in probe.slow]
     if not any(device.figures for device in probe.devices):
-        return ["nobody to compare: no device was measured alone"]
+        return ["nothing to compare: no device was measured alone"]
     compared = any(each.share is not None for device in probe.devices for each in device.figures.values())
     return ["no device stands out" if compared else "one device of its kind: nothing to compare it with"]
 

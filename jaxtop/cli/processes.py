@@ -57,7 +57,7 @@ def _as_interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def how(status: int) -> str:
     """Return in words how a process ended."""
-    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
 
 def last_words(file: IO[str]) -> str:

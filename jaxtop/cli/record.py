@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.sources import LiveSource
 
 NOTHING_REACHED, FAILED = 2, 1
-TELL_EVERY = 0.5
+PROGRESS_SECONDS = 0.5
 # Seconds to continue after the last process has ended: its last messages may still be on their way.
 LINGER = 3.0
 
@@ -34,22 +34,25 @@ LINGER = 3.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="the file; by default named after the run"
+        "-o", "--output", metavar="FILE", type=Path, help="the file (default: named after the run)"
     )
     parser.add_argument(
-        "--duration", type=duration, metavar="D", help="90s, 15m, 2h; by default until the run ends"
+        "--duration",
+        type=duration,
+        metavar="D",
+        help="time to record: 90s, 15m, 2h (default: until the run ends)",
     )
     parser.add_argument(
-        "--max-size", type=amount, metavar="SIZE", help="begin another file when one is so large: 100M, 2G"
+        "--max-size", type=amount, metavar="SIZE", help="start another file at this size: 100M, 2G"
     )
     parser.add_argument(
-        "--max-files", type=int, metavar="N", help="of these keep the last N (needs --max-size)"
+        "--max-files", type=int, metavar="N", help="keep only the last N files (needs --max-size)"
     )
 
 
 def main(arguments: argparse.Namespace) -> int:
     if arguments.max_files is not None and (arguments.max_size is None or arguments.max_files < 1):
-        raise UserError("--max-files N keeps the last N files: it needs --max-size, and N from 1 up")
+        raise UserError("--max-files needs --max-size, and a number of at least 1")
     source = targets.open_source(arguments)
     signal.signal(signal.SIGTERM, _as_interrupt)
     garbage.rarely()
@@ -67,65 +70,67 @@ class Recording:
     def __init__(self, source: LiveSource, output: Path | None, limits: Limits) -> None:
         self._source, self._output, self._limits = source, output, limits
         self._cluster = Cluster()
-        self._taping: SessionRecorder | None = None
+        self._recorder: SessionRecorder | None = None
         self._begun = time.monotonic()
-        self._tells = sys.stderr.isatty()
+        self._is_terminal = sys.stderr.isatty()
 
     def run(self, seconds: float | None) -> int:
         """Record until the time is up, the run ends, the user interrupts, or the recording fails."""
-        over_since: float | None = None
-        tell_due = 0.0
-        held = []  # frames from before the run is known, which gives the file its name
+        ended_at: float | None = None
+        progress_due = 0.0
+        early = []  # frames from before the run is known, which gives the file its name
         try:
             while seconds is None or time.monotonic() - self._begun < seconds:
                 frames = self._source.poll(0.25)
                 for frame in frames:
                     self._cluster.feed(frame)
                 now = steady()
-                if self._taping is None:
-                    held += frames
+                if self._recorder is None:
+                    early += frames
                     if self._output is not None or self._has_met_somebody():
                         output = self._output or Path(default_name(self._cluster))
-                        self._taping = SessionRecorder(begin(output, self._limits))
-                        frames, held = held, []
-                if self._taping is not None:
-                    self._taping.take(frames, self._cluster, now)
-                    if self._taping.tape.is_over:
+                        self._recorder = SessionRecorder(begin(output, self._limits))
+                        frames, early = early, []
+                if self._recorder is not None:
+                    self._recorder.take(frames, self._cluster, now)
+                    if self._recorder.writer.is_over:
                         break
-                if time.monotonic() >= tell_due:
-                    tell_due = time.monotonic() + TELL_EVERY
-                    written = 0 if self._taping is None else self._taping.tape.size
-                    self._tell(f"recording {self._what()}, {size(written)}")
-                over_since = (over_since or time.monotonic()) if self._is_over(now) else None
-                if over_since is not None and time.monotonic() - over_since >= LINGER:
+                if time.monotonic() >= progress_due:
+                    progress_due = time.monotonic() + PROGRESS_SECONDS
+                    written = 0 if self._recorder is None else self._recorder.writer.size
+                    self._show_progress(f"recording {self._what()}, {size(written)}")
+                ended_at = (ended_at or time.monotonic()) if self._has_ended(now) else None
+                if ended_at is not None and time.monotonic() - ended_at >= LINGER:
                     break
         except KeyboardInterrupt:
             pass
         return self._finish()
 
-    def _is_over(self, now: float) -> bool:
+    def _has_ended(self, now: float) -> bool:
         found = hosts(self._cluster)
-        are_over = all(state_of(host, now).is_over or was_never_reached(host) for host in found)
-        return bool(found) and not self._cluster.unmet and are_over
+        all_ended = all(state_of(host, now).is_over or was_never_reached(host) for host in found)
+        return bool(found) and not self._cluster.unmet and all_ended
 
     def _has_met_somebody(self) -> bool:
         return any(host.hello for host in hosts(self._cluster))
 
     def _finish(self) -> int:
-        what, taping = self._what(), self._taping
-        if taping is not None:
-            finish(taping, self._cluster, self._tell)
-        self._tell("")
-        if taping is not None and taping.tape.failure is not None:
-            why, files = taping.tape.failure, _names(taping.tape)
-            raise UserError(f"the recording ended early: {why}; what there is is in {files}", FAILED)
-        if taping is None or not self._has_met_somebody():
-            for path in taping.tape.files if taping is not None else ():
+        what, recorder = self._what(), self._recorder
+        if recorder is not None:
+            finish(recorder, self._cluster, self._show_progress)
+        self._show_progress("")
+        if recorder is not None and recorder.writer.failure is not None:
+            why, files = recorder.writer.failure, _names(recorder.writer)
+            raise UserError(f"the recording stopped early: {why}; see what was recorded in {files}", FAILED)
+        if recorder is None or not self._has_met_somebody():
+            for path in recorder.writer.files if recorder is not None else ():
                 path.unlink(missing_ok=True)  # it has no frames of a host
             unmet = self._cluster.unmet.values()
             whys = [f"{each.endpoint}: {targets.why(each.link)}" for each in unmet]
-            raise UserError("; ".join(whys) or "nobody was met, nothing is recorded", NOTHING_REACHED)
-        print(f"recorded {what}, {size(taping.tape.size)} to {_names(taping.tape)}")
+            raise UserError(
+                "; ".join(whys) or "no process was found, so nothing was recorded", NOTHING_REACHED
+            )
+        print(f"recorded {what}, {size(recorder.writer.size)} to {_names(recorder.writer)}")
         return 0
 
     def _what(self) -> str:
@@ -133,14 +138,14 @@ class Recording:
         met = sum(host.hello is not None for host in hosts(self._cluster))
         return f"{met} of {expected} hosts, {length(time.monotonic() - self._begun)}"
 
-    def _tell(self, line: str) -> None:
+    def _show_progress(self, line: str) -> None:
         """Replace the progress line on a terminal."""
-        if self._tells:
+        if self._is_terminal:
             print(f"\r\x1b[K{legible(line)}", end="", file=sys.stderr, flush=True)
 
 
-def _names(tape: RecordingWriter) -> str:
-    return ", ".join(map(str, tape.files))
+def _names(writer: RecordingWriter) -> str:
+    return ", ".join(map(str, writer.files))
 
 
 def default_name(cluster: Cluster) -> str:
@@ -152,24 +157,24 @@ def default_name(cluster: Cluster) -> str:
 def begin(path: Path, limits: Limits = Limits()) -> RecordingWriter:  # noqa: B008 - the default is immutable
     """Start a recording to this file; raise `UserError` if that is impossible."""
     if path.exists():
-        raise UserError(f"{path} exists already; choose another name, or remove it")
-    tape = RecordingWriter(path, {"tape": f"viewer-{time.time_ns():x}", **processes.about_this()}, limits)
-    tape.start()
-    if tape.failure is not None:
-        raise UserError(f"{path} cannot be written: {tape.failure}")
-    return tape
+        raise UserError(f"{path} already exists; choose another name, or remove it")
+    writer = RecordingWriter(path, {"tape": f"viewer-{time.time_ns():x}", **processes.about_this()}, limits)
+    writer.start()
+    if writer.failure is not None:
+        raise UserError(f"{path} cannot be written: {writer.failure}")
+    return writer
 
 
-def finish(taping: SessionRecorder, cluster: Cluster, tell: Callable[[str], None]) -> None:
+def finish(recorder: SessionRecorder, cluster: Cluster, show_progress: Callable[[str], None]) -> None:
     """End the recording and report progress. If interrupted, the file remains as it is, which is valid."""
-    ended = threading.Thread(target=taping.finish, args=(cluster,), daemon=True)
+    ended = threading.Thread(target=recorder.finish, args=(cluster,), daemon=True)
     ended.start()
     try:
         while ended.is_alive():
-            ended.join(TELL_EVERY)
-            tell(f"finishing {taping.tape.path.name}: {taping.tape.progress * 100:.0f}%")
+            ended.join(PROGRESS_SECONDS)
+            show_progress(f"finishing {recorder.writer.path.name}: {recorder.writer.progress * 100:.0f}%")
     except KeyboardInterrupt:
-        tell("")
+        show_progress("")
 
 
 def _as_interrupt(_number: int, _frame: object) -> None:

@@ -30,18 +30,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="+", type=Path, metavar="FILE", help="recordings or folders of them; several are merged"
     )
-    parser.add_argument("--start", metavar="T", help=f"begin there: {times.FORMS}")
-    parser.add_argument("--speed", type=_speed, default=1.0, metavar="X", help="0.25 to 64 (1)")
-    parser.add_argument("--loop", action="store_true", help="begin again at the end")
+    parser.add_argument("--start", metavar="T", help=f"start at this time: {times.FORMS}")
+    parser.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="X", help="speed, 0.25 to 64 (default: 1)"
+    )
+    parser.add_argument("--loop", action="store_true", help="restart at the end")
     parser.add_argument("--at", metavar="T", help="print this moment instead of opening the app")
-    parser.add_argument("--format", choices=FORMATS, default="json", help="of what --at prints (json)")
+    parser.add_argument(
+        "--format", choices=FORMATS, default="json", help="format of what --at prints (default: json)"
+    )
     parser.add_argument("--export", choices=FORMATS, help="print the figures over time")
     parser.add_argument("--step", type=_step, metavar="S", help="seconds between the figures of --export")
 
 
 def main(arguments: argparse.Namespace) -> int:
     if arguments.at is not None and arguments.export is not None:
-        raise UserError("--at prints one moment, --export all of them: give one of the two")
+        raise UserError("--at prints one moment, --export all of them: give only one")
     try:
         session = Session(_files(arguments.file))
     except NotARecording as error:
@@ -50,7 +54,7 @@ def main(arguments: argparse.Namespace) -> int:
         span = session.span
         if span is None:
             names = ", ".join(map(str, arguments.file))
-            raise UserError(f"there is nothing in {names}: no complete part was written")
+            raise UserError(f"{names} is empty: no complete part was written")
         start = None if arguments.start is None else _time(arguments.start, span)
         if arguments.at is not None:
             _print_moment(session, _time(arguments.at, span), arguments.format)
@@ -69,7 +73,7 @@ def _files(given: list[Path]) -> list[Path]:
         if path.is_dir():
             inside = sorted(path.glob("*.mcap"))
             if not inside:
-                raise UserError(f"there is no recording in {path}: their names end in .mcap")
+                raise UserError(f"no recording in {path}: the names of recordings end in .mcap")
             found += inside
         else:
             found.append(path)
@@ -129,7 +133,11 @@ def _watch(session: Session, start: float | None, arguments: argparse.Namespace)
 
     garbage.rarely()
     app = JaxtopApp(
-        None, steady, reel=session, replay=Start(start, arguments.speed, arguments.loop), probe=saved.last()
+        None,
+        steady,
+        history=session,
+        replay=Start(start, arguments.speed, arguments.loop),
+        probe=saved.last(),
     )
     failure = terminal.show(app)
     if failure:
@@ -142,7 +150,7 @@ def _speed(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0.25 <= value <= 64:
-        raise argparse.ArgumentTypeError(f"{text} is no speed from 0.25 to 64")
+        raise argparse.ArgumentTypeError(f"{text} is not a speed from 0.25 to 64")
     return value
 
 
@@ -152,5 +160,5 @@ def _step(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0.01 <= value <= 86400:
-        raise argparse.ArgumentTypeError(f"{text} is no number of seconds from 0.01 to 86400")
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from 0.01 to 86400")
     return value

@@ -26,7 +26,7 @@ USUAL_SIZE, LEAST_SIZE = 256_000_000, 1_000_000
 # The buffer has at most this many files. The oldest is deleted when a further one is begun.
 FILES = 4
 # The longest time that the user waits for queued frames to be written.
-PATIENCE = 0.5
+SYNC_SECONDS = 0.5
 
 
 def size_of(typed: str | None) -> int:
@@ -45,20 +45,20 @@ class _File:
 
     def __init__(self) -> None:
         path = Path(tempfile.mkdtemp(prefix="jaxtop-")) / "rewind.mcap"
-        tape = RecordingWriter(path, {"tape": "kept"}, compacts=False, is_unnamed=True)
+        writer = RecordingWriter(path, {"tape": "kept"}, compacts=False, is_unnamed=True)
         try:
-            tape.start()
+            writer.start()
             self.session = Session([path])
-            self.taping = SessionRecorder(tape)
+            self.recorder = SessionRecorder(writer)
         except NotARecording:
-            raise OSError(tape.failure) from None
+            raise OSError(writer.failure) from None
         finally:
             for remove in (path.unlink, path.parent.rmdir):
                 with suppress(OSError):
                     remove()
 
     def close(self) -> None:
-        self.taping.tape.end()
+        self.recorder.writer.end()
         self.session.close()
 
 
@@ -69,7 +69,7 @@ class RewindBuffer:
         self._most_bytes = most_bytes
         self._files: list[_File] = []
         self._dropped = 0
-        self._why_not = ""
+        self._failure = ""
         self._overview: tuple[tuple[SessionSummary, ...], SessionSummary] = (), SessionSummary()
         self._begin_file()
 
@@ -77,26 +77,26 @@ class RewindBuffer:
         """Record the frames that the cluster has just folded."""
         if not self._files:
             return
-        taping = self._files[-1].taping
-        taping.take(frames, cluster, now)
-        if taping.tape.failure is None and taping.tape.size >= self._most_bytes // FILES:
+        recorder = self._files[-1].recorder
+        recorder.take(frames, cluster, now)
+        if recorder.writer.failure is None and recorder.writer.size >= self._most_bytes // FILES:
             self._begin_file()
 
     def close(self) -> None:
         for each in self._files:
-            each.taping.tape.end()
+            each.recorder.writer.end()
         for each in self._files:
-            each.taping.tape.finish(PATIENCE)
+            each.recorder.writer.finish(SYNC_SECONDS)
             each.session.close()
 
     def _begin_file(self) -> None:
         try:
             begun = _File()
         except OSError as error:
-            self._why_not = f"nothing is kept to go back to: {error}" if not self._files else self._why_not
+            self._failure = f"no rewind buffer: {error}" if not self._files else self._failure
             return
         if self._files:
-            self._files[-1].taping.tape.end()
+            self._files[-1].recorder.writer.end()
         self._files.append(begun)
         if len(self._files) > FILES:
             self._files.pop(0).close()
@@ -121,8 +121,8 @@ class RewindBuffer:
     def overview(self) -> SessionSummary:
         """The summary of all files, rebuilt when the summary of one of them has changed."""
         parts = tuple(each.session.overview for each in self._files)
-        known, whole = self._overview
-        if len(parts) != len(known) or any(a is not b for a, b in zip(parts, known, strict=True)):
+        previous, whole = self._overview
+        if len(parts) != len(previous) or any(a is not b for a, b in zip(parts, previous, strict=True)):
             whole = SessionSummary()
             for part in parts:
                 whole = whole.followed_by(part)
@@ -132,20 +132,20 @@ class RewindBuffer:
     @property
     def notes(self) -> tuple[str, ...]:
         if not self._files:
-            return (self._why_not,)
-        failure = self._files[-1].taping.tape.failure
+            return (self._failure,)
+        failure = self._files[-1].recorder.writer.failure
         notes = []
         if self._dropped:
-            notes.append(f"what came before is dropped: the rewind buffer holds {size(self._most_bytes)}")
+            notes.append(f"older history was dropped: the rewind buffer holds {size(self._most_bytes)}")
         if failure is not None:
-            notes.append(f"what comes from now on is not kept to go back to: {failure}")
+            notes.append(f"the rewind buffer stopped: {failure}")
         return tuple(notes)
 
     def at(self, when: float) -> Cluster:
         newest = self._files[-1]
         span = newest.session.span
         if span is None or when > span[1]:
-            newest.taping.tape.sync(PATIENCE)
+            newest.recorder.writer.sync(SYNC_SECONDS)
             newest.session.refresh()
         return self._file_at(when).session.at(when)
 

@@ -17,17 +17,17 @@ USAGE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = USAGE
-    parser.add_argument("--name", help="what viewers call the run; the script's name by default")
+    parser.add_argument("--name", help="name of the run (default: name of the script)")
     parser.add_argument(
-        "--record", metavar="DIR", help="keep the last minutes in this folder, for `jaxtop replay`"
+        "--record", metavar="DIR", help="write a black box to this folder, for `jaxtop replay`"
     )
-    parser.add_argument("--bind", metavar="ADDRESS", help="address to serve on; found by itself by default")
-    parser.add_argument("--interval", type=float, metavar="S", help="seconds between two pulses (1)")
+    parser.add_argument("--bind", metavar="ADDRESS", help="address to serve on (default: detected)")
+    parser.add_argument("--interval", type=float, metavar="S", help="seconds between two pulses (default: 1)")
     everything = argparse.REMAINDER
     parser.add_argument("-m", dest="module", nargs=everything, metavar="MODULE", help="run a module")
     parser.add_argument("-c", dest="code", nargs=everything, metavar="CODE", help="run this code")
     parser.add_argument(
-        "script", nargs=everything, metavar="SCRIPT", help="run a script; the rest is its own"
+        "script", nargs=everything, metavar="SCRIPT", help="run a script with its own arguments"
     )
 
 
@@ -63,7 +63,7 @@ def _program(arguments: argparse.Namespace) -> list[str]:
     if not Path(script[0]).exists():
         looks_like_a_path = script[0].endswith(".py") or "/" in script[0]
         hint = "" if looks_like_a_path else f"; to run a module write `jaxtop run -m {script[0]}`"
-        raise UserError(f"there is no script {script[0]}{hint}")
+        raise UserError(f"no script {script[0]}{hint}")
     return script
 
 

@@ -28,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
     parser.add_argument("--format", choices=FORMATS, default="json", help="json by default")
     parser.add_argument(
-        "--wait", type=_seconds, default=5.0, metavar="S", help="give slow hosts this many seconds (5)"
+        "--wait", type=_seconds, default=5.0, metavar="S", help="seconds to wait for slow hosts (default: 5)"
     )
     parser.add_argument(
         "--watch",
         type=_seconds,
         metavar="S",
-        help="watch for so many seconds: what collectives take is only measured while somebody watches",
+        help="seconds to watch first: collectives are timed only while a viewer is connected",
     )
 
 
@@ -118,7 +118,7 @@ def _way_out(host: Host) -> str:
     if not was_never_reached(host) or host.peer is None or host.link.endpoint == host.peer.telemetry:
         return ""
     port = host.peer.telemetry.rpartition(":")[2]
-    return f": nothing leads to {host.link.endpoint}; forward port {port} with this number, too"
+    return f": {host.link.endpoint} is not reachable; also forward port {port} to the same number"
 
 
 def _lacking(cluster: Cluster) -> list[Run]:

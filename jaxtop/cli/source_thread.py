@@ -71,7 +71,7 @@ class SourceThread:
     def rejected(self) -> dict[str, int]:
         """Return the kinds of rejected and dropped messages, with their counts."""
         dropped = (
-            {"the screen stood still for too long": self._frames.dropped} if self._frames.dropped else {}
+            {"the terminal was suspended for too long": self._frames.dropped} if self._frames.dropped else {}
         )
         return {**(self._source.rejected if self._source else {}), **dropped}
 

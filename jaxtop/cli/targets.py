@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         help=f"run name, run id, host (ports {ports[0]} to {ports[-1]} are tried), host:port or run file",
     )
-    parser.add_argument("--hostfile", metavar="FILE", help="a file with a host or host:port a line")
+    parser.add_argument("--hostfile", metavar="FILE", help="a file with one host or host:port per line")
     parser.add_argument(
         "--owner",
         metavar="KEY",
@@ -55,12 +55,12 @@ def _name_the_newest() -> None:
     runs = ls.live_runs()
     if len(runs) > 1:
         newest = f"{legible(runs[0]['name'] or 'one without a name')} ({runs[0]['id']})"
-        others = "name another one, as `jaxtop ls` lists them"
-        print(f"jaxtop: {len(runs)} live runs: this is {newest}, the newest; {others}", file=sys.stderr)
+        others = "`jaxtop ls` lists all of them"
+        print(f"jaxtop: {len(runs)} live runs: showing {newest}, the newest; {others}", file=sys.stderr)
 
 
 _WHY = {
-    "closed": "nobody listens there; `jaxtop ls` on that host lists its runs",
+    "closed": "nothing listens there; `jaxtop ls` on that host lists its runs",
     "unreachable": "no answer from that address; check the name, the network and the firewall",
     "silent": "something accepts the connection but does not answer; the process may be stopped",
     "refused": "the agent there does not accept your key; copy the run's ~/.config/jaxtop/key, "

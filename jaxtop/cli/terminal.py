@@ -43,5 +43,5 @@ def show(app: App[Result]) -> Result | None:
     """Run an app until the user leaves it; return its result. A crash raises an error with its own status."""
     result = app.run()
     if app.return_code:
-        raise UserError("the app failed; what is above says where", CRASHED)
+        raise UserError("the app failed; the lines above say where", CRASHED)
     return result

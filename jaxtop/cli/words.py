@@ -34,7 +34,9 @@ def amount(text: str, least: int = LEAST) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
     count = int(float(found[1]) * 1000 ** ("", *"kmgt").index(found[2])) if found else 0
     if count < least:
-        raise argparse.ArgumentTypeError(f"{text} is no size from {size(least)} up: 500k, 100M, 2G")
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a size of at least {size(least)}, such as 100M or 2G"
+        )
     return count
 
 
@@ -43,5 +45,5 @@ def duration(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", text.strip().lower())
     seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]] if found else 0.0
     if not seconds > 0:
-        raise argparse.ArgumentTypeError(f"{text} is no length of time: 90s, 15m, 2h")
+        raise argparse.ArgumentTypeError(f"{text} is not a duration such as 90s, 15m or 2h")
     return seconds

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 # Link states that mean trouble: severity, event kind and text. A return from one of them is an event, too.
 _TROUBLE = {
-    "closed": ("critical", "died", "is no longer there, and said no goodbye"),
+    "closed": ("critical", "died", "is gone: its process ended without notice"),
     "dead": ("critical", "died", "has died"),
     "silent": ("critical", "stopped", "is stopped: the process exists but does not run"),
-    "deaf": ("critical", "blocked", "is blocked: the process runs, its Python does not answer"),
+    "deaf": ("critical", "blocked", "is blocked: the process runs, but its Python does not answer"),
     "unreachable": ("critical", "unreachable", "is not reachable from here"),
     "refused": ("critical", "refused", "refuses this key"),
 }
@@ -137,7 +137,7 @@ def _link_events(before: Host, host: Host, at: float) -> list[LoggedEvent]:
             severity = "warning"  # it may run well behind an address that only its own network can reach
         return [LoggedEvent(at, severity, kind, host.agent, f"{before.label} {text}")]
     if state == "up" and earlier is not None and host.hello is not None:
-        return [LoggedEvent(at, "info", "back", host.agent, f"{before.label} is back")]
+        return [LoggedEvent(at, "info", "back", host.agent, f"{before.label} is live again")]
     return []
 
 
@@ -266,7 +266,7 @@ def _changed(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mes
         counts += [0] * (len(groups) - len(counts))
     for i, count in change.counts:
         if not 0 <= i < len(counts):
-            raise wire.Unreadable("a count of an array group that is not there")
+            raise wire.Unreadable("a count of an unknown array group")
         counts[i] = count
     arrays = wire.Arrays(
         at_ms=change.at_ms,

@@ -115,9 +115,9 @@ class Host:
 
     @property
     def black_box_trouble(self) -> str:
-        """Why it keeps no black box though it was asked to; empty if it keeps one or was not asked."""
+        """Why the black box that it was configured for is not written; empty if there is no problem."""
         said = self.hello.sources.get("recording", "on") if self.hello else "on"
-        return "" if said.startswith("on") else f"keeps no black box: {said.partition(': ')[2] or said}"
+        return "" if said.startswith("on") else f"writes no black box: {said.partition(': ')[2] or said}"
 
     def without_figures(self) -> Host:
         """Return the host reduced to its identity and how it ended."""

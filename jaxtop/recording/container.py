@@ -63,9 +63,9 @@ class McapFile:
         if len(self._chunk.content) > CHUNK_BYTES:
             self._close_chunk()
 
-    def metadata(self, name: str, told: Mapping[str, str]) -> None:
+    def metadata(self, name: str, values: Mapping[str, str]) -> None:
         """Add metadata before the open chunk."""
-        at, length = self._put(self._records.Metadata(name, dict(told)))
+        at, length = self._put(self._records.Metadata(name, dict(values)))
         self._metadata.add(_encoded(self._records.MetadataIndex(at, length, name)))
 
     def attachment(self, name: str, media_type: str, content: bytes) -> None:

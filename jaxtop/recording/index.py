@@ -105,7 +105,7 @@ def read(path: Path, file: IO[bytes]) -> Index:
     if not size:
         return Index(scanned=0)
     if not MAGIC.startswith(magic[: len(MAGIC)]):
-        raise NotARecording(f"{path} is no recording: it does not begin like an MCAP file")
+        raise NotARecording(f"{path} is not a recording: it does not start like an MCAP file")
     stored = None
     with suppress(OSError, ValueError, OverflowError, struct.error, msgspec.DecodeError):
         stored = _from_end(file, size)
@@ -121,9 +121,9 @@ def read(path: Path, file: IO[bytes]) -> Index:
     scan(path, file, index)
     if index.unpacked > max(MOST_UNPACKED, MOST_UNPACKED_TIMES * size):
         gigabytes = index.unpacked >> 30
-        raise NotARecording(f"{path} would be {gigabytes} GB unpacked: no recording of its size holds that")
+        raise NotARecording(f"{path} would unpack to {gigabytes} GB, too much for a recording of its size")
     if index.is_foreign and not index.about and not index.channels:
-        raise NotARecording(f"{path} is an MCAP file, but no recording of jaxtop")
+        raise NotARecording(f"{path} is an MCAP file, but not a jaxtop recording")
     return index
 
 
@@ -197,7 +197,7 @@ def scan(path: Path, file: IO[bytes], index: Index) -> None:
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if not index.scanned:  # the file was empty when it was opened
             if content[: len(MAGIC)] != MAGIC[: len(content)]:
-                raise NotARecording(f"{path} is no recording: it does not begin like an MCAP file")
+                raise NotARecording(f"{path} is not a recording: it does not start like an MCAP file")
             index.scanned = len(MAGIC)
         _scan(path, content, index)
 
@@ -269,51 +269,51 @@ def _see_chunk(content: mmap.mmap, at: int, after: int, index: Index) -> None:
 
 def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
     try:
-        name, told = _metadata(raw)
-        told = layout.opened(told)
+        name, values = _metadata(raw)
+        values = layout.opened(values)
         match name:
             case layout.ABOUT:
-                if int(told.get("version", "0")) > layout.VERSION:
+                if int(values.get("version", "0")) > layout.VERSION:
                     raise NotARecording(
-                        f"{path} was recorded by a newer jaxtop (format {told['version']}): upgrade jaxtop"
+                        f"{path} was recorded by a newer jaxtop (format {values['version']}): upgrade jaxtop"
                     )
-                index.is_finished_by_word = told.pop(layout.END, "") == layout.END_IS_REWRITTEN
-                index.about = told
+                index.is_finished_by_word = values.pop(layout.END, "") == layout.END_IS_REWRITTEN
+                index.about = values
             case layout.FINISHED:
                 index.is_finished_by_word = False
             case layout.CHANNELS:
-                index.channels |= {int(number): _channel(each) for number, each in told.items()}
+                index.channels |= {int(number): _channel(each) for number, each in values.items()}
             case layout.KEYFRAME:
-                windows, happened = json.loads(told["windows"]), json.loads(told["happened"])
+                windows, happened = json.loads(values["windows"]), json.loads(values["happened"])
                 times = tuple(map(_time, windows))
-                index.begun = KeyframeAt(_time(told["at"]), len(index.chunks), times, dict(happened))
+                index.begun = KeyframeAt(_time(values["at"]), len(index.chunks), times, dict(happened))
             case layout.KEYFRAME_END:
                 if index.begun is not None:
                     index.keyframes.append(index.begun)
                 index.begun = None
             case layout.CLOCK:
-                index.clock = _clock(told)
+                index.clock = _clock(values)
     except (ValueError, KeyError, TypeError, RecursionError, struct.error):
         index.corrupt += 1
 
 
-def _time(told: str | int) -> int:
-    at = int(told)
+def _time(values: str | int) -> int:
+    at = int(values)
     if not 0 <= at <= layout.LATEST_NS:
         raise ValueError("a time that is none")
     return at
 
 
-def _clock(told: dict[str, str]) -> Clock:
-    error = told.get("error_s")
-    clock = Clock(float(told["offset_s"]), None if error is None else float(error))
+def _clock(values: dict[str, str]) -> Clock:
+    error = values.get("error_s")
+    clock = Clock(float(values["offset_s"]), None if error is None else float(error))
     if not _is_near(clock):
         raise ValueError("a clock that no machine has")
     return clock
 
 
-def _channel(told: str) -> Channel:
-    return msgspec.json.decode(told, type=Channel)
+def _channel(values: str) -> Channel:
+    return msgspec.json.decode(values, type=Channel)
 
 
 def _metadata(raw: bytes) -> tuple[str, dict[str, str]]:

@@ -50,21 +50,21 @@ class Channel(NamedTuple):
 CRC = "crc"
 
 
-def sealed(told: Mapping[str, str]) -> dict[str, str]:
+def sealed(values: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata with a checksum, because MCAP has none for metadata."""
-    return {**told, CRC: _crc(told)}
+    return {**values, CRC: _crc(values)}
 
 
-def opened(told: Mapping[str, str]) -> dict[str, str]:
+def opened(values: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata without its checksum; raise ValueError if that is wrong."""
-    rest = {name: value for name, value in told.items() if name != CRC}
-    if told.get(CRC) != _crc(rest):
+    rest = {name: value for name, value in values.items() if name != CRC}
+    if values.get(CRC) != _crc(rest):
         raise ValueError("metadata whose checksum is wrong")
     return rest
 
 
-def _crc(told: Mapping[str, str]) -> str:
-    return f"{zlib.crc32(repr(sorted(told.items())).encode()):08x}"
+def _crc(values: Mapping[str, str]) -> str:
+    return f"{zlib.crc32(repr(sorted(values.items())).encode()):08x}"
 
 
 # The channel of all keyframes. Each message has a part of a state: a list of (time, agent, kind, raw).

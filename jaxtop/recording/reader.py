@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jaxtop.recording.index import ChunkAt, Clock, Index, KeyframeAt
 
 # Limits of the cache of unpacked chunks. Playing back and forth reads the same chunks again.
-CHUNKS_KEPT, MESSAGES_KEPT = 8, 200_000
+MOST_CHUNKS, MOST_MESSAGES = 8, 200_000
 # A keyframe that points to this many windows in the file needs none from before the file.
 FEW_WINDOWS = 4
 _PARTS = msgspec.msgpack.Decoder(list[tuple[int, str, str, bytes]])
@@ -40,7 +40,7 @@ class Recording:
             self._file: IO[bytes] = path.open("rb")
         except OSError as error:
             raise NotARecording(f"{path} cannot be read: {error.strerror}") from None
-        self._kept: OrderedDict[int, list[tuple[int, Channel, wire.Frame]]] = OrderedDict()
+        self._cache: OrderedDict[int, list[tuple[int, Channel, wire.Frame]]] = OrderedDict()
         self._corrupt: set[int] = set()
         self._foreign: set[int] = set()
         try:
@@ -95,7 +95,7 @@ class Recording:
         if bad:
             notes.append(f"{name}: {bad} corrupt place{'s' if bad > 1 else ''} skipped, the rest is shown")
         if self._foreign:
-            notes.append(f"{name}: {len(self._foreign)} channels of others skipped")
+            notes.append(f"{name}: {len(self._foreign)} channels of other programs skipped")
         if not self.index.is_finished:
             notes.append(f"{name} was not finished: shown up to its last complete part")
         return tuple(notes)
@@ -137,10 +137,10 @@ class Recording:
         # The first keyframe contains the windows from before the file.
         if len(keyframe.windows) < FEW_WINDOWS and first.at < keyframe.at:
             found = [frame for frame in self.keyframe(first) if frame.kind == "window"]
-        told = {number for number, each in self.index.channels.items() if each.kind == "window"}
+        window_channels = {number for number, each in self.index.channels.items() if each.kind == "window"}
         times = frozenset(keyframe.windows)
         for chunk in self._chunks_with(keyframe.windows):
-            found += [frame for at, _, frame in self._read(chunk, told) if at in times]
+            found += [frame for at, _, frame in self._read(chunk, window_channels) if at in times]
         return found
 
     def _chunks_with(self, times: tuple[int, ...]) -> list[ChunkAt]:
@@ -185,15 +185,15 @@ class Recording:
         return None
 
     def _messages(self, chunk: ChunkAt) -> list[tuple[int, Channel, wire.Frame]]:
-        kept = self._kept.get(chunk.offset)
-        if kept is None:
-            kept = self._kept[chunk.offset] = list(self._read(chunk))
-            while len(self._kept) > CHUNKS_KEPT or (
-                len(self._kept) > 1 and sum(map(len, self._kept.values())) > MESSAGES_KEPT
+        messages = self._cache.get(chunk.offset)
+        if messages is None:
+            messages = self._cache[chunk.offset] = list(self._read(chunk))
+            while len(self._cache) > MOST_CHUNKS or (
+                len(self._cache) > 1 and sum(map(len, self._cache.values())) > MOST_MESSAGES
             ):
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(chunk.offset)
-        return kept
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(chunk.offset)
+        return messages
 
     def _read(
         self, chunk: ChunkAt, only: Container[int] | None = None
@@ -201,9 +201,9 @@ class Recording:
         channels = self.index.channels
         for each in self._records(chunk, only):
             if isinstance(each, bytes):
-                self._learn(each)
+                self._note_channel(each)
                 continue
-            channel = channels.get(each.channel) or self._looked_for(each.channel)
+            channel = channels.get(each.channel) or self._find_channel(each.channel)
             if channel is not None:
                 at = to_seconds(each.logged)
                 yield (
@@ -229,20 +229,20 @@ class Recording:
             raise ValueError("a chunk that is not all there")
         return raw
 
-    def _learn(self, record: bytes) -> None:
+    def _note_channel(self, record: bytes) -> None:
         with suppress(ValueError, struct.error):
             number, channel = _channel(record)
             if channel is not None:
                 self.index.channels[number] = channel
 
-    def _looked_for(self, number: int) -> Channel | None:
+    def _find_channel(self, number: int) -> Channel | None:
         """Return a channel that is not in the metadata; its record is in the chunk with its first message."""
         if number in self._foreign:
             return None
         for chunk in self.index.chunks:
             for each in self._records(chunk):
                 if isinstance(each, bytes):
-                    self._learn(each)
+                    self._note_channel(each)
             if number in self.index.channels:
                 return self.index.channels[number]
         self._foreign.add(number)

@@ -113,8 +113,8 @@ class Writer:
         """Close the file as it is."""
         self._mcap.close()
 
-    def _note(self, name: str, told: Mapping[str, str]) -> None:
-        self._mcap.metadata(name, layout.sealed(told))
+    def _note(self, name: str, values: Mapping[str, str]) -> None:
+        self._mcap.metadata(name, layout.sealed(values))
 
     def _put(self, channel: Channel, at: int, sequence: int, raw: bytes) -> None:
         number = self._channels.get(channel)
@@ -139,8 +139,8 @@ def _parts(state: Iterable[tuple[float, str, wire.Message] | wire.Frame]) -> Ite
     yield part
 
 
-def _frame(told: tuple[float, str, wire.Message] | wire.Frame) -> wire.Frame:
-    if isinstance(told, wire.Frame):
-        return told
-    at, agent, message = told
+def _frame(part: tuple[float, str, wire.Message] | wire.Frame) -> wire.Frame:
+    if isinstance(part, wire.Frame):
+        return part
+    at, agent, message = part
     return wire.Frame(at, agent, wire.kind_of(message), wire.LOCAL_SEQUENCE, wire.encode(message))

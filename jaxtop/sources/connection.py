@@ -70,11 +70,11 @@ class Connection:
 
     def become(self, state: str) -> str | None:
         """Change to a state."""
-        if state in ("refused", "deaf", "silent") and (self._is_over or self._is_process_gone()):
+        if state in ("refused", "deaf", "silent") and (self._has_ended or self._is_process_gone()):
             state = "closed"  # another process answers at this address
         if state in ("up", "refused", "dead"):
             self._settle()
-        if self.state in (state, "dead") or (self._is_over and state == "unreachable"):
+        if self.state in (state, "dead") or (self._has_ended and state == "unreachable"):
             return None
         debuglog.info(
             "connection", f"{self.endpoint} is {state}", f"before: {self.state}" if self.state else ""
@@ -86,7 +86,7 @@ class Connection:
         """Process a change that the transport reported."""
         if what == changes.UP:
             self._settle()
-            self.is_taken = self._is_over
+            self.is_taken = self._has_ended
             return None if self.is_taken else self.become("up")
         self.is_taken = False
         if what == changes.NOT_ADMITTED:
@@ -102,7 +102,7 @@ class Connection:
         return self.become("up") if self.is_taken or self.state == "connecting" else None
 
     @property
-    def _is_over(self) -> bool:
+    def _has_ended(self) -> bool:
         return self._is_of_process and self.state == "closed"
 
     def pace(self, now: float) -> float:

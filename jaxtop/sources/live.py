@@ -68,8 +68,8 @@ class LiveSource:
         self._questions = RequestPool(
             self._context, keys, owner or keys.public, self.rejected, self._descriptors
         )
-        self._seeking = Seeking(self._descriptors, self._questions, partial(self._say, ""), self._found)
-        self._peers = Peers(self._telemetry, self._descriptors, self._say)
+        self._seeking = Seeking(self._descriptors, self._questions, partial(self._emit, ""), self._found)
+        self._peers = Peers(self._telemetry, self._descriptors, self._emit)
         # The value of `Peers.changes` at which every run had all its processes up.
         self._rosters_complete: int | None = None
         self._runs: dict[str, _Run] = {}
@@ -174,7 +174,7 @@ class LiveSource:
 
     def _pass_on(self, frame: wire.Frame) -> None:
         if frame.kind in wire.OWN_KINDS:
-            self.rejected["an agent told what only a viewer may tell"] += 1
+            self.rejected["sent by an agent, although only viewers may"] += 1
             return
         self._out.append(frame)
         if frame.kind not in ("hello", "roster"):
@@ -197,8 +197,8 @@ class LiveSource:
             return
         peer.run = run or peer.run
         if peer.run is not None:
-            known = self._runs.setdefault(peer.run, _Run())
-            known.process_count = process_count or known.process_count
+            entry = self._runs.setdefault(peer.run, _Run())
+            entry.process_count = process_count or entry.process_count
             self._rosters_complete = None
 
     def _follow_run_file(self, hello: wire.Hello, *, is_dead: bool) -> None:
@@ -214,7 +214,7 @@ class LiveSource:
             requests=hello.requests,
         )
         roster = wire.Roster(hello.agent, (listed,), hello.run, hello.name, hello.process_count)
-        self._say("", roster)
+        self._emit("", roster)
         self._meet(listed, hello.run, hello.process_count)
         if is_dead:
             self._peers.is_dead(hello.agent)
@@ -270,7 +270,7 @@ class LiveSource:
                 self._runs.pop(peer.run, None)
         self._peers.let_go.clear()
 
-    def _say(self, agent: str, message: wire.Message) -> None:
+    def _emit(self, agent: str, message: wire.Message) -> None:
         """Add a frame made by this viewer to the stream."""
         self._out.append(
             wire.Frame(self._now, agent, wire.kind_of(message), wire.LOCAL_SEQUENCE, wire.encode(message))

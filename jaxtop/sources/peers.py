@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from jaxtop.sources.descriptors import Descriptors
     from jaxtop.transport import Subscriber
 
-# An ended process is tried again, because it may only have been cut off. At most `MOST_OVER` are followed,
-# and all but the latest `FEWEST_OVER` of them for at most `OVER_KEPT` seconds.
-MOST_OVER, FEWEST_OVER, OVER_KEPT, TIDY_EVERY = 256, 16, 3600.0, 10.0
+# An ended process is tried again, because it may only have been cut off. At most `MOST_ENDED` are followed,
+# and all but the latest `FEWEST_ENDED` of them for at most `ENDED_SECONDS` seconds.
+MOST_ENDED, FEWEST_ENDED, ENDED_SECONDS, TIDY_EVERY = 256, 16, 3600.0, 10.0
 # The number of dropped agent ids that are remembered: rosters may list these agents until the run ends.
 MOST_DROPPED = 10_000
 
@@ -36,7 +36,7 @@ class Peer:
     telemetry: Connection
     run: str | None = None
     is_dialled: bool = False
-    over_since: float | None = None
+    ended_at: float | None = None
 
     @property
     def endpoint(self) -> str:
@@ -49,13 +49,13 @@ class Peers:
     Args:
         telemetry: The subscription.
         descriptors: The file descriptors that connections and probes may use.
-        say: Reports the link to an agent.
+        emit: Reports the link to an agent.
     """
 
     def __init__(
-        self, telemetry: Subscriber, descriptors: Descriptors, say: Callable[[str, wire.Message], None]
+        self, telemetry: Subscriber, descriptors: Descriptors, emit: Callable[[str, wire.Message], None]
     ) -> None:
-        self._telemetry, self._descriptors, self._say = telemetry, descriptors, say
+        self._telemetry, self._descriptors, self._emit = telemetry, descriptors, emit
         self._peers: dict[str, Peer] = {}
         self._at_endpoint: dict[str, Peer] = {}
         # Peers whose connections have work to do, and the times at which the others are tried again.
@@ -99,7 +99,7 @@ class Peers:
             # Another agent serves this address. The listing is outdated, or the agent's hello is on its way.
             self._drop(who.agent)
             state = judged(door, "closed", is_hung_up=True, has_neighbour=before.door.is_own)
-            self._say(who.agent, wire.Link(state, telemetry))
+            self._emit(who.agent, wire.Link(state, telemetry))
             return None
         self._dropped.pop(who.agent, None)
         judge = partial(self._judge, door)
@@ -109,16 +109,16 @@ class Peers:
         if before is not None:  # a new agent at the address of another uses the same connection
             peer.is_dialled = before.is_dialled
             is_proof = before.door.is_met or before.door.is_own
-            self._tell(before, before.telemetry.become("closed" if is_proof else "unreachable"))
+            self._report(before, before.telemetry.become("closed" if is_proof else "unreachable"))
             self._let_go(before)
-        self._tell(peer, connection.become("up" if before is not None and speaks else "connecting"))
+        self._report(peer, connection.become("up" if before is not None and speaks else "connecting"))
         return peer
 
     def is_dead(self, agent: str) -> None:
         """Note that the process of this agent has ended, according to its own machine."""
         peer = self._peers.get(agent)
         if peer is not None:
-            self._tell(peer, peer.telemetry.become("dead"))
+            self._report(peer, peer.telemetry.become("dead"))
 
     def _way_to(self, who: wire.Hello | wire.Peer) -> tuple[str, str]:
         """Return the addresses of an agent: its own, or those of the tunnel over which it was heard."""
@@ -158,9 +158,9 @@ class Peers:
         if peer is None:
             return
         peer.door.is_met = True
-        self._tell(peer, peer.telemetry.speaks())
+        self._report(peer, peer.telemetry.speaks())
         if frame.kind == "bye":
-            peer.over_since = peer.over_since or self._now
+            peer.ended_at = peer.ended_at or self._now
 
     def take_changes(self, now: float) -> None:
         """Process the changes that the transport reported."""
@@ -169,7 +169,7 @@ class Peers:
             peer = self._at_endpoint.get(change.endpoint)
             if peer is not None:
                 self._restless[peer.agent] = peer
-                self._tell(peer, peer.telemetry.change(change.what, now))
+                self._report(peer, peer.telemetry.change(change.what, now))
 
     def advance(self, now: float) -> None:
         """Advance the probes under way, and begin what is due."""
@@ -196,7 +196,7 @@ class Peers:
 
     def _advance(self, peer: Peer, now: float) -> None:
         connection = peer.telemetry
-        self._tell(peer, connection.advance(now))
+        self._report(peer, connection.advance(now))
         self._dial(peer)
         if connection.is_retry_due(now):
             self._telemetry.disconnect(peer.endpoint)
@@ -218,22 +218,22 @@ class Peers:
         elif self._descriptors.take(1):
             peer.is_dialled = self._telemetry.connect(peer.endpoint)
             if not peer.is_dialled:  # not a valid address
-                self._tell(peer, peer.telemetry.become("unreachable"))
+                self._report(peer, peer.telemetry.become("unreachable"))
 
     def _tidy(self, now: float) -> None:
         """Drop processes that ended long ago, and the oldest if there are too many."""
-        over = sorted((peer.over_since, agent) for agent, peer in self._peers.items() if peer.over_since)
-        many = len(over) - MOST_OVER
-        for i, (since, agent) in enumerate(over[: max(0, len(over) - FEWEST_OVER)]):
-            if i < many or now - since > OVER_KEPT:
+        ended = sorted((peer.ended_at, agent) for agent, peer in self._peers.items() if peer.ended_at)
+        many = len(ended) - MOST_ENDED
+        for i, (since, agent) in enumerate(ended[: max(0, len(ended) - FEWEST_ENDED)]):
+            if i < many or now - since > ENDED_SECONDS:
                 self._let_go(self._peers[agent])
 
-    def _tell(self, peer: Peer, state: str | None) -> None:
+    def _report(self, peer: Peer, state: str | None) -> None:
         if state is None:
             return
         self.changes += 1
         if state in ("closed", "dead"):
-            peer.over_since = peer.over_since or self._now
+            peer.ended_at = peer.ended_at or self._now
         elif state == "up":
-            peer.over_since = None
-        self._say(peer.agent, wire.Link(state, peer.endpoint))
+            peer.ended_at = None
+        self._emit(peer.agent, wire.Link(state, peer.endpoint))

@@ -24,8 +24,8 @@ MOST_BINS = 64
 class SessionRecorder:
     """Write the frames of one cluster to a recording, and the cluster itself at intervals."""
 
-    def __init__(self, tape: RecordingWriter) -> None:
-        self.tape = tape
+    def __init__(self, writer: RecordingWriter) -> None:
+        self.writer = writer
         self._observer = Observer()
         self._frames = self._bytes = 0
         self._last: float | None = None
@@ -37,7 +37,7 @@ class SessionRecorder:
             # The cluster has folded earlier frames. The keyframe has them and these; queued ones are later.
             self._put_keyframe(cluster, frames[-1].at if frames else now)
         elif frames:
-            self.tape.write(frames)
+            self.writer.write(frames)
             self._at = frames[-1].at
             self._frames += len(frames)
             self._bytes += sum(len(frame.raw) for frame in frames)
@@ -51,10 +51,10 @@ class SessionRecorder:
             if self._at is not None:
                 self._put_keyframe(cluster, self._at)
         finally:
-            self.tape.finish()
+            self.writer.finish()
 
     def _is_due(self, now: float) -> bool:
-        if self.tape.wants_keyframe:
+        if self.writer.wants_keyframe:
             return True
         if self._last is not None and now - self._last < SECONDS_BETWEEN:
             return False
@@ -65,6 +65,6 @@ class SessionRecorder:
         happened = {"bins": overview.bins, "events": overview.events}
         # The first keyframe of a file contains the windows. Later ones point to windows already in the file.
         # The writing thread makes the messages: doing so here would delay keys if there are a thousand hosts.
-        state = keyframe.messages(cluster.frozen(), at, has_windows=self.tape.wants_keyframe)
-        self.tape.write_keyframe(Keyframe(at, state, happened))
+        state = keyframe.messages(cluster.frozen(), at, has_windows=self.writer.wants_keyframe)
+        self.writer.write_keyframe(Keyframe(at, state, happened))
         self._last, self._frames, self._bytes = at, 0, 0

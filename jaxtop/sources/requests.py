@@ -117,7 +117,7 @@ class RequestPool:
             try:
                 asked.socket = Question(self._context, self._keys, self._server, asked.endpoint, raw)
             except zmq.ZMQError as error:  # not a valid address, or no descriptors are left
-                reply = wire.Reply(asked.request.what, error=f"has no address that can be asked: {error}")
+                reply = wire.Reply(asked.request.what, error=f"has no valid address: {error}")
                 for each in (asked.answered, *asked.also):
                     each(reply, [])
                 continue

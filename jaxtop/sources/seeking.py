@@ -39,7 +39,7 @@ class Seeking:
         self,
         descriptors: Descriptors,
         questions: RequestPool,
-        say: Callable[[wire.Message], None],
+        emit: Callable[[wire.Message], None],
         found: Callable[[str, list[wire.Frame]], str | None],
     ) -> None:
         """Begin with no targets.
@@ -47,12 +47,12 @@ class Seeking:
         Args:
             descriptors: The file descriptors that probes may use.
             questions: Sends the requests.
-            say: Reports a link.
+            emit: Passes on a link message.
             found: Takes an address and the answer from it; returns the agent that answered, if any.
         """
-        self._descriptors, self._questions, self._say, self._found = descriptors, questions, say, found
+        self._descriptors, self._questions, self._emit, self._found = descriptors, questions, emit, found
         self._targets: dict[str, list[_Address]] = {}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._now = 0.0
         self._is_behind = False
 
@@ -62,12 +62,12 @@ class Seeking:
         for address in addresses:
             address.connection.probe_by(0.0)
         self._targets[target] = addresses
-        self._tell(target)
+        self._report(target)
 
     @property
     def is_settled(self) -> bool:
         """Whether every target has an answer, or a known reason for having none."""
-        return "connecting" not in self._told.values()
+        return "connecting" not in self._reported.values()
 
     def wait_with(self, poller: zmq.Poller) -> bool:
         """Let probes wake this poller; return whether a probe is under way or overdue."""
@@ -95,7 +95,7 @@ class Seeking:
             asked[i][1].connection.advance(now)
         self._is_behind = any(each.connection.overdue(now) is not None for _, each in asked)
         for target in list(self._targets):
-            self._tell(target)
+            self._report(target)
 
     def close(self) -> None:
         """Cancel all probes."""
@@ -122,14 +122,14 @@ class Seeking:
         if agent is not None:
             for address in self._targets.pop(target):
                 address.connection.close()
-            del self._told[target]
-            self._say(wire.Link("merged", target, agent))
+            del self._reported[target]
+            self._emit(wire.Link("merged", target, agent))
 
-    def _tell(self, target: str) -> None:
+    def _report(self, target: str) -> None:
         states = {address.connection.state or "connecting" for address in self._targets[target]}
         if "up" in states:  # a peer is there, but has not yet said which agent it is
             states.add("connecting")
         state = next(each for each in _MOST_TELLING if each in states)
-        if self._told.get(target) != state:
-            self._told[target] = state
-            self._say(wire.Link(state, target))
+        if self._reported.get(target) != state:
+            self._reported[target] = state
+            self._emit(wire.Link(state, target))

@@ -184,9 +184,9 @@ class _Glance:
             for recording in track.recordings
             for keyframe in recording.index.keyframes
         ]
-        self._told = _joined(happened)
+        self._summary = _joined(happened)
         self._observer = Observer()
-        bins = self._told.bins
+        bins = self._summary.bins
         self._at = max((to_ns(each.until) for each in bins), default=None)
         self._cluster, self._starts = _begun(found if bins else [], self._at or 0)
         if self._at is not None:
@@ -200,8 +200,8 @@ class _Glance:
             observer.observe(cluster, frame.at)
             self._at, moved = at, True
         if moved:
-            self._told = self._told.followed_by(observer.take(cluster))
-        return self._told
+            self._summary = self._summary.followed_by(observer.take(cluster))
+        return self._summary
 
 
 @dataclass
@@ -256,11 +256,11 @@ def _frames(
         for track, bound in zip(found, bounds, strict=True)
     ]
 
-    def is_known(at: int, number: int, frame: wire.Frame) -> bool:
+    def is_folded(at: int, number: int, frame: wire.Frame) -> bool:
         begin = starts.of_agents.get(frame.agent) if frame.agent else starts.of_tracks.get(number)
         return at <= (_latest(after, begin) or 0)
 
-    return side_by_side(streams, is_known)
+    return side_by_side(streams, is_folded)
 
 
 def _latest(*times: int | None) -> int | None:
@@ -278,11 +278,11 @@ def _joined(happened: list[dict[str, Any]]) -> SessionSummary:
     """Join summaries in order; equal events that two writers saw at about the same time become one."""
     bins: list[Bin] = []
     events: list[LoggedEvent] = []
-    for told in happened:
+    for each in happened:
         with suppress(msgspec.ValidationError):
-            known = msgspec.convert(told, _Happened)
-            bins += known.bins
-            events += known.events
+            summary = msgspec.convert(each, _Happened)
+            bins += summary.bins
+            events += summary.events
     last: dict[tuple[str, ...], float] = {}
     distinct = []
     for event in sorted(events, key=lambda each: each.at):

@@ -146,13 +146,13 @@ def tracks(recordings: Sequence[Recording]) -> list[WriterStream]:
 
 def side_by_side(
     streams: Sequence[Iterator[tuple[int, wire.Frame]]],
-    is_known: Callable[[int, int, wire.Frame], bool],
+    is_folded: Callable[[int, int, wire.Frame], bool],
 ) -> Iterator[tuple[int, wire.Frame]]:
     """Yield the frames of several tracks in the order of their times; frames in two tracks only once.
 
     Args:
         streams: The frames of each track.
-        is_known: Takes a time, a track number and a frame; returns whether the frame is already folded.
+        is_folded: Takes a time, a track number and a frame; returns whether the frame is already folded.
     """
     order: deque[tuple[Any, ...]] = deque()
     seen: dict[tuple[Any, ...], int] = {}
@@ -164,7 +164,7 @@ def side_by_side(
         order.append(key)
         if len(order) > REMEMBERED:
             seen.pop(order.popleft(), None)
-        if not is_known(at, number, frame):
+        if not is_folded(at, number, frame):
             yield at, frame
 
 
@@ -180,7 +180,7 @@ def clock_notes(found: Sequence[WriterStream]) -> list[str]:
     unknown = [track.about.get("hostname", "?") for track in boxes if track.clock is None]
     if unknown:
         return [
-            f"the clocks of {', '.join(sorted(set(unknown)))} were not compared: their times are their own"
+            f"the clocks of {', '.join(sorted(set(unknown)))} were not compared: their times are uncorrected"
         ]
     errors = [track.clock.error_s for track in boxes if track.clock and track.clock.error_s is not None]
     return [f"times of {len(boxes)} processes agree within {1000 * 2 * max(errors):.1f} ms"] if errors else []

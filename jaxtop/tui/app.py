@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import SystemCommand
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
@@ -13,33 +12,32 @@ from textual.widgets import ContentSwitcher, Static
 from jaxtop.model import Cluster
 from jaxtop.tui import headline
 from jaxtop.tui.colours256 import Colours256
-from jaxtop.tui.help import NOT_TOLD, Help
-from jaxtop.tui.ingest import FrameIngest, Silence
+from jaxtop.tui.help import Help, palette_commands
+from jaxtop.tui.ingest import FrameIngest, NoFeed
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette
 from jaxtop.tui.playback import Playback
-from jaxtop.tui.requests import RequestBoard
+from jaxtop.tui.request_keys import RequestApp
 from jaxtop.tui.screens import all_screens
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.time_keys import LOW, TimedApp
+from jaxtop.tui.time_keys import LOW
+from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rich.text import Text
     from textual import events
-    from textual.app import ComposeResult
+    from textual.app import ComposeResult, SystemCommand
     from textual.binding import BindingType
     from textual.filter import LineFilter
     from textual.screen import Screen
 
     from jaxtop.devbench.shown import Probe
-    from jaxtop.model import State
     from jaxtop.tui.history import History, Recorder
     from jaxtop.tui.ingest import Feed
     from jaxtop.tui.playback import Start
-    from jaxtop.tui.requests import Ask, Outcome, What
+    from jaxtop.tui.requests import Ask
 
 PAINTS_PER_SECOND = 4
 # The pause between two slices of incoming frames. It leaves time for keys and for what they paint.
@@ -49,20 +47,7 @@ SMALLEST = (60, 16)
 _IN_256 = Colours256()
 
 
-class _Line(Static):
-    """A line that is repainted only when its text or its styles change."""
-
-    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's own name for it
-        super().__init__(id=id)
-        self._read: Text | None = None
-
-    def read(self, line: Text) -> None:
-        if line != self._read or line.spans != self._read.spans:
-            self._read = line
-            self.update(line)
-
-
-class JaxtopApp(TimedApp):
+class JaxtopApp(RequestApp):
     """The app of `jaxtop attach` and `jaxtop replay`. It returns a line to print after exit, or None."""
 
     CSS_PATH = "app.tcss"
@@ -72,8 +57,6 @@ class JaxtopApp(TimedApp):
         Binding("q", "quit", "Quit", priority=False),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("colon,ctrl+p", "command_palette", "Palette", key_display=":", show=False),
-        Binding("c", "capture", "Capture collectives now", show=False),
-        Binding("p", "stacks", "Ask for stacks", show=False),
         Binding("z", "jump", "Jump", show=False),
         Binding("t", "theme", "Theme", show=False),
         Binding("M", "maximise", "Maximise", show=False),
@@ -86,7 +69,7 @@ class JaxtopApp(TimedApp):
         clock: Callable[[], float] = time.time,
         *,
         ask: Ask | None = None,
-        reel: History | None = None,
+        history: History | None = None,
         recorder: Recorder | None = None,
         replay: Start | None = None,
         probe: Probe | None = None,
@@ -97,24 +80,24 @@ class JaxtopApp(TimedApp):
             feed: The source of live frames; None if there is only a history.
             clock: Returns the current time.
             ask: Sends a request to processes; None if no process can be asked.
-            reel: The history of the session, which can be shown at any of its times.
+            history: The history of the session, which can be shown at any of its times.
             recorder: Records the incoming frames; None if there is nothing to record.
             replay: The start position, speed and looping of a replay.
             probe: The measured performance of this user's devices.
         """
         self._cluster = Cluster()
-        super().__init__(Playback(self._cluster if feed is not None else None, reel, replay, probe), recorder)
-        self._feed: Feed = Silence() if feed is None else feed
-        self._intake = FrameIngest(self._feed, self._cluster)
-        self._is_taking_in = False
+        live = self._cluster if feed is not None else None
+        super().__init__(Playback(live, history, replay, probe), recorder, ask)
+        self._feed: Feed = NoFeed() if feed is None else feed
+        self._ingest = FrameIngest(self._feed, self._cluster)
+        self._is_folding = False
         self._clock = clock
-        self._deck.tick(clock())
-        self._desk = RequestBoard(ask)
+        self._playback.tick(clock())
         # The moment that was drawn last. An unchanged moment is not drawn again.
         self._drawn: Moment | None = None
         self._selection: Selection = NOTHING
-        self._header = _Line(id="header")
-        self._facts = _Line(id="facts")
+        self._header = Line(id="header")
+        self._facts = Line(id="facts")
         self._keys = KeyBar()
         self._views: dict[str, View] = {}
         self._visited: list[str] = []
@@ -162,17 +145,12 @@ class JaxtopApp(TimedApp):
         """The colours of the theme in use."""
         return PALETTES.get(self.theme, DARK)
 
-    @property
-    def moment(self) -> Moment:
-        """The moment that is shown."""
-        return self._deck.moment
-
     def _now(self) -> float:
         """Return the time up to which all frames are folded.
 
         With a later time, a host whose frames are still waiting would appear silent.
         """
-        behind = self._intake.behind_at
+        behind = self._ingest.behind_at
         return self._clock() if behind is None else min(behind, self._clock())
 
     def _tick(self) -> None:
@@ -180,16 +158,16 @@ class JaxtopApp(TimedApp):
 
         If an earlier batch is still being folded, show what has been folded so far.
         """
-        self._intake.fetch()
-        if self._is_taking_in:
+        self._ingest.fetch()
+        if self._is_folding:
             self._paint()
         else:
-            self._take_in()
+            self._fold()
 
-    def _take_in(self) -> None:
-        self._is_taking_in = not self._intake.take()
-        if self._is_taking_in:
-            self._call_after(GAP_SECONDS, self._take_in)
+    def _fold(self) -> None:
+        self._is_folding = not self._ingest.take()
+        if self._is_folding:
+            self._call_after(GAP_SECONDS, self._fold)
         else:
             self._paint()
 
@@ -201,8 +179,8 @@ class JaxtopApp(TimedApp):
         if failure is not None:
             self.exit(failure)
             return
-        self._deck.tick(self._now())
-        self._tell_outcomes()
+        self._playback.tick(self._now())
+        self._notify_outcomes()
         self._paint_time()
         moment = self.moment
         self._paint_lines(moment)
@@ -212,10 +190,10 @@ class JaxtopApp(TimedApp):
 
     def _paint_lines(self, moment: Moment) -> None:
         clock = time.strftime("%H:%M:%S", time.localtime(moment.now))
-        stand = headline.Stand(self._word, clock, self._deck.is_live, self._recording)
+        status = headline.TimeStatus(self._mode, clock, self._playback.is_live, self._recording_status)
         width = self.size.width
-        self._header.read(headline.header(moment, stand, width, self.palette))
-        asking, notes = self._desk.progress, self._feed.notes()
+        self._header.read(headline.header(moment, status, width, self.palette))
+        asking, notes = self._requests.progress, self._feed.notes()
         rejected = self._feed.rejected()
         self._facts.read(headline.facts(moment, rejected, width, self.palette, asking, notes=notes))
 
@@ -271,53 +249,11 @@ class JaxtopApp(TimedApp):
 
     # Other keys
 
-    def action_capture(self) -> None:
-        """Ask all processes to take a profiler window now."""
-        self._put("capture")
-
     def action_stacks(self) -> None:
         """Ask all processes for their stacks and open the screen that shows them."""
-        self._put("stacks")
+        super().action_stacks()
         if self._view.KEY != "9":
             self.action_screen("9")
-
-    def action_pace(self, by: int) -> None:
-        """Ask all processes to report less often, or more often."""
-        # Silent processes are excluded: they keep the interval that they had.
-        present = [agent for agent, state in self._states.items() if not state.is_past]
-        hellos = (self._cluster.hosts[agent].hello for agent in present)
-        self._say(self._desk.want_pace((hello.interval_ms for hello in hellos if hello), by))
-        self._put_pace()
-
-    @property
-    def _states(self) -> dict[str, State]:
-        """The current state of each agent, whichever time is shown."""
-        return Moment(self._cluster, self._now()).states
-
-    @property
-    def _agents(self) -> list[str]:
-        """The agents whose processes may still run."""
-        return [agent for agent, state in self._states.items() if not state.is_over]
-
-    def _put(self, what: What) -> None:
-        """Send a request to all processes that may still run."""
-        self._say(self._desk.put(what, self._agents))
-
-    def _put_pace(self) -> None:
-        if self._desk.can_put_pace:
-            self._say(self._desk.put_pace(self._agents))
-
-    def _say(self, outcome: Outcome | None) -> None:
-        """Notify about an outcome. A success stays for two seconds, a warning for the usual time."""
-        if outcome is not None:
-            self.notify(outcome.text, severity=outcome.severity, timeout=2 if outcome.is_good else None)
-            self._paint_lines(self.moment)
-
-    def _tell_outcomes(self) -> None:
-        for outcome in self._desk.outcomes():
-            paused = "" if self._deck.is_live else "; the view is paused"
-            self.notify(outcome.text + paused, severity=outcome.severity)
-        self._put_pace()
 
     def action_help(self) -> None:
         """Show the keys that work on this screen."""
@@ -340,42 +276,8 @@ class JaxtopApp(TimedApp):
         self.screen.toggle_class("maximised")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Yield a palette entry for each key binding and for each theme."""
-        offered = set()
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if (
-                binding.description
-                and binding.description not in offered
-                and binding.action not in ("command_palette", "app.command_palette", *NOT_TOLD)
-            ):
-                offered.add(binding.description)
-                keys = self.get_key_display(binding)
-                yield SystemCommand(
-                    f"{binding.description} ({keys})",
-                    binding.tooltip or f"the key {keys}",
-                    _call(self, binding.action, active.node),
-                )
-        for palette in PALETTES.values():
-            name = palette.theme.name
-            yield SystemCommand(
-                f"Theme: {name.removeprefix('jaxtop-').replace('-', ' ')}", "colours", _set_theme(self, name)
-            )
+        return palette_commands(self, screen)
 
 
 def _id_of(view: View) -> str:
     return f"screen-{view.KEY}"
-
-
-def _call(app: JaxtopApp, action: str, node: Any) -> Callable[[], Any]:
-    async def call() -> None:
-        await app.run_action(action, node)
-
-    return call
-
-
-def _set_theme(app: JaxtopApp, name: str) -> Callable[[], None]:
-    def set_theme() -> None:
-        app.theme = name
-
-    return set_theme

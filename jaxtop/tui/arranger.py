@@ -251,13 +251,13 @@ class Arranger:
 
 
 def _blocks(moment: Moment) -> tuple[Block, ...]:
-    held = Counter(device.agent for device in moment.devices)
-    usual = Counter(held.values()).most_common(1)[0][0] if held else 1
+    counts = Counter(device.agent for device in moment.devices)
+    usual = Counter(counts.values()).most_common(1)[0][0] if counts else 1
     several = len(moment.runs) > 1
     blocks, start = [], 0
     for run in moment.runs:
         for view in run.hosts:
-            count = held[view.host.agent]
+            count = counts[view.host.agent]
             unknown = (placeholder(moment.states[view.host.agent]),) * usual
             names = _host_names(view.host, f"{run.name or run.id} " if several else "")
             blocks.append(Block(names, tuple(range(start, start + count)) or unknown))

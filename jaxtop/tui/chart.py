@@ -20,18 +20,18 @@ LAUNCH_WIDTH = 40
 class Chart:
     """The timeline strips and the inputs they were computed from, so that they are computed once a window."""
 
-    told: tuple[Any, ...] = ()
+    inputs: tuple[Any, ...] = ()
     timeline: Timeline = NO_TIMELINE
     hidden: int = 0
 
 
-def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], known: Chart) -> Chart:
+def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], last: Chart) -> Chart:
     """Return the strips of as many hosts as fit: the straggler and the slowest group first.
 
-    Return `known` if its inputs are the same.
+    Return `last` if its inputs are the same.
     """
     cluster, (width, height) = moment.cluster, room
-    told = (
+    inputs = (
         view.key,
         room,
         id(cluster.windows),
@@ -39,8 +39,8 @@ def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], known: Ch
         cluster.layout_changes,
         view.straggler,
     )
-    if told == known.told:
-        return known
+    if inputs == last.inputs:
+        return last
     agents = reporting_agents(cluster, view)
     chosen = chosen_hosts(
         moment, view, agents, max(1, height - 2 if len(agents) > height - 1 else height - 1)
@@ -48,7 +48,7 @@ def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], known: Ch
     met = [each.op for each in moment.collectives if each.key[:3] == view.key[:3] and each.crosses_hosts]
     anchors = dict.fromkeys([view.op, *met] if view.crosses_hosts is not False else met)
     drawn = timeline(cluster, view, anchors, chosen, max(1, width // LAUNCH_WIDTH))
-    return Chart(told, drawn, len(agents) - len(drawn.strips))
+    return Chart(inputs, drawn, len(agents) - len(drawn.strips))
 
 
 def chosen_hosts(moment: Moment, view: CollectiveView, agents: tuple[str, ...], most: int) -> tuple[str, ...]:

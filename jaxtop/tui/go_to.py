@@ -32,13 +32,13 @@ class GoTo(ModalScreen[float | None]):
     def __init__(self, span: tuple[float, float]) -> None:
         super().__init__()
         self._span = span
-        self._told = Static(f"from {times.in_words(*span)}", id="wrong", markup=False)
+        self._hint = Static(f"from {times.in_words(*span)}", id="wrong", markup=False)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="go-to") as box:
             box.border_title = "Go to a time"
             yield Input(placeholder=times.FORMS, compact=True)
-            yield self._told
+            yield self._hint
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Return the time; if the input is invalid, show the error and keep the input."""
@@ -51,8 +51,8 @@ class GoTo(ModalScreen[float | None]):
         try:
             self.dismiss(times.parse(message.value, *self._span))
         except ValueError as error:
-            self._told.update(str(error))
-            self._told.add_class("wrong")
+            self._hint.update(str(error))
+            self._hint.add_class("wrong")
 
     def on_click(self, event: events.Click) -> None:
         """Close the dialog on a click outside it."""

@@ -12,7 +12,7 @@ from jaxtop.model.collectives import latecomers
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.steps import past_of
-from jaxtop.tui import interval, text
+from jaxtop.tui import requests, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,37 +31,37 @@ _IN_WORDS = {
     State.BLOCKED: "blocked: Python does not answer",
     State.UNREACHABLE: "not reachable from here",
     State.REFUSED: "refuses your key",
-    State.GONE: "gone before you came",
+    State.GONE: "exited before jaxtop connected",
     State.QUIET: "quiet",
     State.ENDED: "ended",
     State.CONNECTING: "connecting",
 }
 _UNMET = {
     "connecting": "connecting to",
-    "closed": "nobody listens at",
+    "closed": "nothing listens at",
     "unreachable": "no answer from",
-    "silent": "stopped, or not jaxtop, at",
+    "silent": "stopped, or not an agent, at",
     "deaf": "Python does not answer at",
     "refused": "your key is refused at",
 }
 
 
-class Stand(NamedTuple):
+class TimeStatus(NamedTuple):
     """The time status of the view: the mode, the time shown, whether it is live, and the recording status."""
 
-    word: str
+    mode: str
     clock: str
     is_live: bool
     recording: str = ""
 
 
-def header(moment: Moment, stand: Stand, width: int, palette: Palette) -> Text:
+def header(moment: Moment, status: TimeStatus, width: int, palette: Palette) -> Text:
     """Return the header: runs, live hosts, devices, steps and launches; mode and time on the right."""
     right = Text()
-    if stand.recording:
-        right.append(f"● {stand.recording}  ", palette.bad)
-    right.append(f" {stand.word} ", f"bold reverse {palette.good if stand.is_live else palette.warning}")
-    right.append(f" {stand.clock}")
+    if status.recording:
+        right.append(f"● {status.recording}  ", palette.bad)
+    right.append(f" {status.mode} ", f"bold reverse {palette.good if status.is_live else palette.warning}")
+    right.append(f" {status.clock}")
     line = Text(no_wrap=True)
     line.append("jaxtop ", "bold")
     for part, style in _header_parts(moment, palette):
@@ -87,8 +87,8 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
     intervals = {
         view.host.hello.interval_ms for view in moment.hosts if view.host.hello and not view.state.is_past
     }
-    if intervals - {interval.USUAL}:
-        parts.append((interval.every(intervals), ""))
+    if intervals - {requests.USUAL_MS}:
+        parts.append((requests.every(intervals), ""))
     count = len(moment.devices)
     parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
     # Steps come before launches, because a narrow screen has no room for all parts.
@@ -136,7 +136,7 @@ def facts(
     found = [
         *(("?", words, palette.theme.accent or palette.warning) for words in asking),
         *_troubles(moment, palette),
-        *_standstills(moment, palette),
+        *_stalls(moment, palette),
         *_programs(moment, palette),
         *_black_boxes(moment, palette),
         *_latecomers(moment, palette),
@@ -146,8 +146,8 @@ def facts(
         *_running(moment, palette),
     ]
     dropped = moment.cluster.dropped.count
-    said = f"{dropped:,} exited process{'' if dropped == 1 else 'es'} dropped"
-    quiet = [("·", said, palette.muted)] if dropped else []
+    note = f"{dropped:,} exited process{'' if dropped == 1 else 'es'} dropped"
+    quiet = [("·", note, palette.muted)] if dropped else []
     for sign, words, style in [*(found or [_all_well(moment, palette)]), *quiet]:
         part = text.printable(f"{sign} {words}")
         if line.cell_len and line.cell_len + len(part) + 7 > width:
@@ -178,11 +178,11 @@ def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     return found
 
 
-def _standstills(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+def _stalls(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     """Return the reported stalls of runs."""
-    told = [each.reported for each in moment.cluster.stalls.values() if each.reported is not None]
+    reported = [each.reported for each in moment.cluster.stalls.values() if each.reported is not None]
     return [
-        ("!", each.text, palette.bad if each.severity == "critical" else palette.warning) for each in told
+        ("!", each.text, palette.bad if each.severity == "critical" else palette.warning) for each in reported
     ]
 
 
@@ -206,7 +206,7 @@ def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
         if host is not None and moment.states.get(late.agent) is State.LIVE:
             is_known = host.process_index is not None and len(moment.runs) == 1
             who = f"process {host.process_index}" if is_known else moment.label(host)
-            words = f"{who} comes late: others wait {text.micros(late.late_us)}"
+            words = f"{who} is late: others wait {text.micros(late.late_us)}"
             found.append(("!", f"{words} in {late.program}", palette.warning))
     return found
 
@@ -218,9 +218,9 @@ def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
         others = [agent for agents in difference.agents[1:] for agent in agents]
         host = moment.host(others[0])
         who = moment.label(host) if host and len(others) == 1 else f"{len(others)} hosts"
-        found.append(("≠", f"{difference.name}: {who} compiled another program", palette.bad))
+        found.append(("≠", f"{difference.name}: {who} compiled a different program", palette.bad))
     storms = {name for view in moment.hosts for name in view.now.programs.recompiling}
-    found += [("!", f"{name} is compiled over and over", palette.warning) for name in sorted(storms)]
+    found += [("!", f"{name} is recompiled repeatedly", palette.warning) for name in sorted(storms)]
     return found
 
 

@@ -1,11 +1,13 @@
-"""The help screen, generated from the key bindings, so that it lists only keys that work."""
+"""The help screen and the command palette, generated from the key bindings: they list only keys that work."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
+from textual.app import SystemCommand
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
@@ -14,14 +16,14 @@ from jaxtop.tui import text
 from jaxtop.tui.palette import DARK, PALETTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from textual.app import ComposeResult
+    from textual.app import App, ComposeResult
     from textual.binding import Binding, BindingType
     from textual.screen import Screen
 
 # Bindings that Textual adds by itself and that are of no use here.
-NOT_TOLD = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "screen.copy_text"})
+NOT_LISTED = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "screen.copy_text"})
 
 
 class Help(ModalScreen[None]):
@@ -33,7 +35,7 @@ class Help(ModalScreen[None]):
         """Create help for the active bindings of a screen, under this title."""
         super().__init__()
         active = (each.binding for each in screen.active_bindings.values())
-        self._keys = [each for each in active if each.action not in NOT_TOLD]
+        self._keys = [each for each in active if each.action not in NOT_LISTED]
         self._view_title = title
 
     def compose(self) -> ComposeResult:
@@ -49,7 +51,7 @@ class Help(ModalScreen[None]):
             yield Static(
                 Text(
                     "\nEverything also works with the mouse: click keys below, headers, rows and cells.\n"
-                    "Esc closes this.",
+                    "Press Esc to close.",
                     palette.muted,
                 )
             )
@@ -75,3 +77,33 @@ def keys_table(bindings: Iterable[Binding], display: object) -> Table:
     for description, keys in lines.items():
         table.add_row(Text(" ".join(keys), "bold"), Text(description))
     return table
+
+
+def palette_commands(app: App[Any], screen: Screen[Any]) -> Iterator[SystemCommand]:
+    """Yield a palette entry for each key binding and for each theme."""
+    offered = set()
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        if (
+            binding.description
+            and binding.description not in offered
+            and binding.action not in ("command_palette", "app.command_palette", *NOT_LISTED)
+        ):
+            offered.add(binding.description)
+            keys = app.get_key_display(binding)
+            yield SystemCommand(
+                f"{binding.description} ({keys})",
+                binding.tooltip or f"key {keys}",
+                _run_action(app, binding.action, active.node),
+            )
+    for palette in PALETTES.values():
+        name = palette.theme.name
+        title = f"Theme: {name.removeprefix('jaxtop-').replace('-', ' ')}"
+        yield SystemCommand(title, "colours", partial(setattr, app, "theme", name))
+
+
+def _run_action(app: App[Any], action: str, node: Any) -> Callable[[], Any]:
+    async def run() -> None:
+        await app.run_action(action, node)
+
+    return run

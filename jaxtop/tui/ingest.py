@@ -36,7 +36,7 @@ class Feed(Protocol):
         """Return notes for the user about the source itself, one line each."""
 
 
-class Silence:
+class NoFeed:
     """A feed without frames."""
 
     def drain(self) -> list[Any]:

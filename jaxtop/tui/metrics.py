@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from jaxtop.model import DEVICE_FIGURES, Unit
 from jaxtop.model.arrays.tree import form
 from jaxtop.tui import text
-from jaxtop.tui.draw.slices import Signs, slices_of
 from jaxtop.tui.figures import writer
+from jaxtop.tui.slices import Signs, slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,15 +37,17 @@ class Metric:
     is_amount: bool = True
     # The text of a cell of a given width, if it is more than the value; a note for the legend; whether a
     # device is highlighted.
-    say: Callable[[DeviceView, int], str] | None = None
+    write_cell: Callable[[DeviceView, int], str] | None = None
     note: str = ""
     is_marked: Callable[[DeviceView], bool] | None = None
     # The name of the figure that the metric shows, if it shows one.
     figure: str | None = None
 
-    def said(self, device: DeviceView, value: float | None, room: int = 1000) -> str:
+    def cell_text(self, device: DeviceView, value: float | None, room: int = 1000) -> str:
         """Return the text of a device's cell of this many characters."""
-        return self.write(value) if self.say is None or value is None else self.say(device, room)
+        return (
+            self.write(value) if self.write_cell is None or value is None else self.write_cell(device, room)
+        )
 
     def is_reported(self, devices: Iterable[DeviceView]) -> bool:
         """Return whether any device has a value."""
@@ -70,15 +72,15 @@ METRICS = (
 
 def slice_metric(view: ArrayView) -> Metric | None:
     """Return the metric of which slice of an array a device holds; None if the slices are unknown."""
-    known = slices_of(view)
-    if known is None:
+    slices = slices_of(view)
+    if slices is None:
         return None
 
     def read(device: DeviceView) -> float | None:
-        return known.ordinals.get(device.id) if device.run == view.run else None
+        return slices.ordinals.get(device.id) if device.run == view.run else None
 
     def write(piece: float | None) -> str:
-        return text.NA if piece is None else known.label(int(piece))
+        return text.NA if piece is None else slices.label(int(piece))
 
     return Metric(f"slice of {view.name or form(view)}", read, write, is_amount=False)
 
@@ -108,13 +110,21 @@ def groups_metric(view: CollectiveView) -> Metric | None:
     def is_late(device: DeviceView) -> bool:
         return late is not None and device.run == view.run and device.id == late.device_id
 
-    def say(device: DeviceView, room: int) -> str:
+    def write_cell(device: DeviceView, room: int) -> str:
         wait = view.waits_us.get(device.id)
         group = write(ordinals.get(device.id)) + (LATE if is_late(device) else "")
         return group if wait is None or room < ROOM_FOR_WAIT else f"{group} {text.micros(wait)}"
 
     note = "" if late is None else f"{LATE} last: {who(late)}, {text.share(late.share)}"
-    return Metric(f"groups of {view.op}", read, write, is_amount=False, say=say, note=note, is_marked=is_late)
+    return Metric(
+        f"groups of {view.op}",
+        read,
+        write,
+        is_amount=False,
+        write_cell=write_cell,
+        note=note,
+        is_marked=is_late,
+    )
 
 
 def who(late: Straggler) -> str:

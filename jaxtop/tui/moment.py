@@ -137,12 +137,12 @@ class Moment:
 
     def not_on(self, source: str) -> list[str]:
         """Return why a source does not work on hosts that have not exited, each reason once."""
-        said = [
+        reasons = [
             view.host.hello.sources.get(source, "")
             for view in self.hosts
             if view.host.hello and not view.state.is_over
         ]
-        return list(dict.fromkeys(each for each in said if each and each != "on"))
+        return list(dict.fromkeys(each for each in reasons if each and each != "on"))
 
     @property
     def counted_ago(self) -> float | None:

@@ -47,7 +47,7 @@ class Picker(App[int]):
         )
 
     def compose(self) -> ComposeResult:
-        yield Static(f" {len(self._runs)} live runs: which one?", id="title", markup=False)
+        yield Static(f" {len(self._runs)} live runs: choose one", id="title", markup=False)
         yield self.table
         yield KeyBar()
 

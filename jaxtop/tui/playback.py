@@ -51,7 +51,7 @@ class Playback:
     def __init__(
         self,
         live: Cluster | None,
-        reel: History | None = None,
+        history: History | None = None,
         start: Start | None = None,
         probe: Probe | None = None,
     ) -> None:
@@ -59,14 +59,14 @@ class Playback:
 
         Args:
             live: The current cluster, if it is followed.
-            reel: The history of the session, if there is one.
+            history: The history of the session, if there is one.
             start: The start position, speed and looping of a replay.
             probe: The measured performance of this user's devices.
         """
         start = start or Start()
         self._probe = probe
         self._live = live
-        self._reel = reel
+        self._history = history
         self._now = 0.0
         self._is_begun = False
         # The position. None: at the present.
@@ -97,9 +97,9 @@ class Playback:
         return self._at is None
 
     @property
-    def has_reel(self) -> bool:
+    def has_history(self) -> bool:
         """Whether there is a history to move in."""
-        return self._reel is not None
+        return self._history is not None
 
     @property
     def has_present(self) -> bool:
@@ -118,22 +118,22 @@ class Playback:
     @property
     def span(self) -> tuple[float, float]:
         """The first and the last time that can be shown."""
-        held = self._reel.span if self._reel is not None else None
-        first, last = held or (self.position, self.position)
+        span = self._history.span if self._history is not None else None
+        first, last = span or (self.position, self.position)
         return first, max(last, self._now) if self._live is not None else last
 
     @property
     def _start(self) -> float:
-        start = None if self._reel is None else self._reel.start
+        start = None if self._history is None else self._history.start
         return self.span[0] if start is None else start
 
     @property
     def overview(self) -> SessionSummary:
-        return SessionSummary() if self._reel is None else self._reel.overview
+        return SessionSummary() if self._history is None else self._history.overview
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return () if self._reel is None else self._reel.notes
+        return () if self._history is None else self._history.notes
 
     @property
     def moment(self) -> Moment:
@@ -154,15 +154,15 @@ class Playback:
 
     @property
     def _is_empty(self) -> bool:
-        return self._reel is None or self._reel.span is None
+        return self._history is None or self._history.span is None
 
     @property
-    def _grows(self) -> bool:
-        return self._reel is not None and self._reel.is_growing
+    def _is_growing(self) -> bool:
+        return self._history is not None and self._history.is_growing
 
     def _look(self) -> Moment:
-        if self._reel is not None and self._reel.span is not None:
-            self._cluster = self._reel.at(self.position)
+        if self._history is not None and self._history.span is not None:
+            self._cluster = self._history.at(self.position)
         return Moment(self._cluster, self.position, self._probe)
 
     # Playing
@@ -171,7 +171,7 @@ class Playback:
         """Set the current time, and advance if playing."""
         passed = min(LONGEST_TICK, max(0.0, now - self._now)) if self._is_begun else 0.0
         self._now, self._is_begun = now, True
-        if self._at is None or self._reel is None or self._reel.span is None:
+        if self._at is None or self._history is None or self._history.span is None:
             return
         if not self._is_set:
             self._is_set = True
@@ -185,7 +185,7 @@ class Playback:
             self._move(to)
         elif self._live is not None:
             self.to_end()
-        elif self._grows:
+        elif self._is_growing:
             self._move(end)
         elif self.is_looped and end > (start := self._start):
             self._move(start + (to - end) % (end - start))
@@ -213,7 +213,7 @@ class Playback:
             self.is_playing = False
         else:
             self.is_playing = True
-            if self._live is None and self.position >= self.span[1] and not self._grows:
+            if self._live is None and self.position >= self.span[1] and not self._is_growing:
                 self._move(self._start)
 
     def seek(self, to: float) -> None:
@@ -259,7 +259,7 @@ class Playback:
         """Go to the present of a live run, or to the end of a replay."""
         if self._live is None:
             self.seek(self.span[1])
-            self.is_playing = self.is_playing and self._grows
+            self.is_playing = self.is_playing and self._is_growing
         else:
             self._at, self._moment = None, None
             self._is_held = self.is_playing = False

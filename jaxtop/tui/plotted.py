@@ -82,8 +82,8 @@ def few(everybody: Sequence[Peer], chosen: tuple[str, int | None]) -> list[Peer]
     most = [each.key for each in reversed(known[-(len(LETTERS) // 2) :])]
     wanted = dict.fromkeys([chosen, *most, *(each.key for each in (*known, *everybody))])
     there = {each.key for each in everybody}
-    kept = set([key for key in wanted if key in there][: len(LETTERS)])
-    return [each for each in everybody if each.key in kept]
+    chosen_keys = set([key for key in wanted if key in there][: len(LETTERS)])
+    return [each for each in everybody if each.key in chosen_keys]
 
 
 def line_of(moment: Moment, figure: Figure, peer: Peer, *, is_chosen: bool) -> Line:

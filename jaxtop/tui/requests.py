@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from jaxtop.tui.interval import USUAL, every, stop_after
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+# Milliseconds between two pulses. Agents accept 100 up to the last of these.
+INTERVALS_MS = (500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000)
+USUAL_MS = 1_000
 What = Literal["capture", "stacks", "pace"]
 # The object of each request, as messages name it.
 _FOR: dict[What, str] = {
-    "capture": "for a window of the profiler",
-    "stacks": "for their stacks",
+    "capture": "for a profiler window",
+    "stacks": "for stacks",
     "pace": "for figures",
 }
-NOBODY = "nobody can be asked: what is shown does not come from processes that run now"
+NOT_LIVE = "requests need a live run: this is a recording"
 
 
 class Answers(Protocol):
@@ -58,7 +59,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Question:
+class OpenRequest:
     """A request to processes, with the answers so far."""
 
     what: What
@@ -80,11 +81,11 @@ class Question:
     def outcome(self) -> Outcome:
         """The message to show when the request is complete."""
         answers = self.answers
-        parts = [f"asked {processes(answers.asked)} {self._for}, {answers.answered:,} answered"]
+        parts = [f"asked {processes(answers.asked)} {self._for}: {answers.answered:,} answered"]
         refused = sorted(answers.refused.items(), key=lambda each: -each[1])
-        parts += [f"{count:,} not: {why}" for why, count in refused]
+        parts += [f"{count:,} refused: {why}" for why, count in refused]
         if answers.silent:
-            parts.append(f"{answers.silent:,} gave no answer")
+            parts.append(f"{answers.silent:,} did not answer")
         return Outcome("; ".join(parts), answers.answered == answers.asked)
 
     @property
@@ -98,58 +99,71 @@ class RequestBoard:
     def __init__(self, ask: Ask | None) -> None:
         """Create a board that sends requests through `ask`; None if no process can be asked."""
         self._ask = ask
-        self._open: list[Question] = []
+        self._open: list[OpenRequest] = []
         # The wanted interval, until it can be requested.
-        self._pace: int | None = None
+        self._interval_ms: int | None = None
 
     @property
     def progress(self) -> list[str]:
         """A line for each open request."""
-        return [question.progress for question in self._open]
+        return [request.progress for request in self._open]
 
-    def put(self, what: What, agents: Sequence[str], interval_ms: int | None = None) -> Outcome | None:
+    def send(self, what: What, agents: Sequence[str], interval_ms: int | None = None) -> Outcome | None:
         """Send a request to these agents. Return a message; None if such a request is already open."""
         if self._ask is None:
-            return Outcome(NOBODY, False)
+            return Outcome(NOT_LIVE, False)
         if not agents:
-            return Outcome("there is no process to ask", False)
+            return Outcome("no live process to ask", False)
         if self._is_asked(what):
             return None
-        self._open.append(Question(what, self._ask(what, agents, interval_ms), interval_ms))
+        self._open.append(OpenRequest(what, self._ask(what, agents, interval_ms), interval_ms))
         return Outcome(f"asking {processes(len(agents))}", True)
 
-    def want_pace(self, told_ms: Iterable[int], by: int) -> Outcome | None:
+    def want_interval(self, current_ms: Iterable[int], by: int) -> Outcome | None:
         """Select the next longer or shorter interval. Return a message if there is none, else None.
 
         The interval wanted or requested last is the base, else that of the process that reports most often.
         """
-        asked = (question.interval_ms for question in self._open)
-        now = self._pace or next(filter(None, asked), None) or min(told_ms, default=USUAL)
-        stop = stop_after(now, by)
-        if stop is None:
-            return Outcome(f"{'longer' if by > 0 else 'shorter'} than {now / 1000:g}s is not on offer", True)
-        self._pace = stop
+        asked = (request.interval_ms for request in self._open)
+        now = self._interval_ms or next(filter(None, asked), None) or min(current_ms, default=USUAL_MS)
+        interval_ms = next_interval(now, by)
+        if interval_ms is None:
+            return Outcome(f"{now / 1000:g}s is the {'longest' if by > 0 else 'shortest'} interval", True)
+        self._interval_ms = interval_ms
         return None
 
     @property
-    def can_put_pace(self) -> bool:
+    def can_send_interval(self) -> bool:
         """Whether an interval is wanted and no earlier request for one is open."""
-        return self._pace is not None and not self._is_asked("pace")
+        return self._interval_ms is not None and not self._is_asked("pace")
 
-    def put_pace(self, agents: Sequence[str]) -> Outcome | None:
+    def send_interval(self, agents: Sequence[str]) -> Outcome | None:
         """Request the interval that was wanted last."""
-        wanted, self._pace = self._pace, None
-        return self.put("pace", agents, wanted)
+        wanted, self._interval_ms = self._interval_ms, None
+        return self.send("pace", agents, wanted)
 
     def outcomes(self) -> list[Outcome]:
         """Return the outcomes of the requests that completed since the last call."""
-        over = [question for question in self._open if not question.is_open]
-        self._open = [question for question in self._open if question not in over]
-        return [question.outcome for question in over]
+        complete = [request for request in self._open if not request.is_open]
+        self._open = [request for request in self._open if request not in complete]
+        return [request.outcome for request in complete]
 
     def _is_asked(self, what: What) -> bool:
-        return any(question.what == what for question in self._open)
+        return any(request.what == what for request in self._open)
 
 
 def processes(count: int) -> str:
     return "1 process" if count == 1 else f"{count:,} processes"
+
+
+def next_interval(interval_ms: int, by: int) -> int | None:
+    """Return the next longer or the next shorter interval; None if there is none."""
+    if by > 0:
+        return next((each for each in INTERVALS_MS if each > interval_ms), None)
+    return next((each for each in reversed(INTERVALS_MS) if each < interval_ms), None)
+
+
+def every(intervals_ms: Collection[int]) -> str:
+    """Return `every 2s`, or the range from the shortest to the longest interval."""
+    ends = dict.fromkeys((min(intervals_ms), max(intervals_ms)))
+    return "every " + "–".join(f"{each / 1000:g}s" for each in ends)

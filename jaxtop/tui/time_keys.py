@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from jaxtop.tui.playback import Playback
 
 # After a seek is shown, wait this many seconds before the next: dragging seeks faster than a disk can read.
-REST = 0.05
+SEEK_PAUSE = 0.05
 # With fewer lines than this the track of the time bar has one row.
 LOW = 20
-NOTES_STAY = 12
+NOTE_SECONDS = 12
 # The actions that need a history.
-_OF_REEL = frozenset({"step", "skip", "go_to", "event", "to_start", "to_end", "faster", "loop"})
+_NEED_HISTORY = frozenset({"step", "skip", "go_to", "event", "to_start", "to_end", "faster", "loop"})
 
 
 class TimedApp(App[str]):
@@ -46,28 +46,28 @@ class TimedApp(App[str]):
         Binding("left_curly_bracket", "skip(-60)", "One minute back", show=False, key_display="{"),
         Binding("right_curly_bracket", "skip(60)", "One minute forward", show=False, key_display="}"),
         Binding("b", "go_to", "Go to a time", show=False),
-        Binding("N", "event(-1)", "Event before", show=False),
+        Binding("N", "event(-1)", "Previous event", show=False),
         Binding("n", "event(1)", "Next event", show=False),
         Binding("home", "to_start", "To the start", show=False, key_display="Home"),
-        Binding("end", "to_end", "To the end, or back to live", show=False, key_display="End"),
+        Binding("end", "to_end", "To the end or back to live", show=False, key_display="End"),
         # If a key has two bindings, the first enabled one applies: the interval while live, else the speed.
-        Binding("minus", "pace(-1)", "Shorter interval", show=False, key_display="-"),
-        Binding("plus", "pace(1)", "Longer interval", show=False, key_display="+"),
+        Binding("minus", "interval(-1)", "Shorter interval", show=False, key_display="-"),
+        Binding("plus", "interval(1)", "Longer interval", show=False, key_display="+"),
         Binding("minus", "faster(-1)", "Replay slower", show=False, key_display="-"),
         Binding("plus", "faster(1)", "Replay faster", show=False, key_display="+"),
         Binding("L", "loop", "Loop the replay", show=False),
-        Binding("v", "mark", "Mark this time, or compare with it", show=False),
+        Binding("v", "mark", "Mark this time, or compare with the mark", show=False),
     ]
 
-    def __init__(self, deck: Playback, recorder: Recorder | None) -> None:
+    def __init__(self, playback: Playback, recorder: Recorder | None) -> None:
         super().__init__()
-        self._deck = deck
+        self._playback = playback
         self._recorder = recorder
         self._was_recording = False
-        self._told_notes: set[str] = set()
+        self._shown_notes: set[str] = set()
         self._bar = TimeBar()
-        self._is_resting = False
-        self._sought = False
+        self._is_pausing = False
+        self._is_seek_due = False
 
     def _paint(self) -> None:
         raise NotImplementedError
@@ -82,7 +82,7 @@ class TimedApp(App[str]):
         """
         asyncio.get_running_loop().call_later(seconds, self.call_later, callback)
 
-    def action_pace(self, by: int) -> None:
+    def action_interval(self, by: int) -> None:
         raise NotImplementedError
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -91,11 +91,11 @@ class TimedApp(App[str]):
             return False
         if action == "record":
             return self._recorder is not None
-        if action == "pace":
-            return self._deck.is_live
-        if action in _OF_REEL:
-            is_back = action == "to_end" and not self._deck.is_live
-            return self._deck.has_reel or is_back
+        if action == "interval":
+            return self._playback.is_live
+        if action in _NEED_HISTORY:
+            is_back = action == "to_end" and not self._playback.is_live
+            return self._playback.has_history or is_back
         return super().check_action(action, parameters)
 
     # Showing
@@ -105,142 +105,146 @@ class TimedApp(App[str]):
         super().notify(printable(message), markup=markup, **more)
 
     @property
-    def _word(self) -> str:
+    def _mode(self) -> str:
         """The mode, with the distance to the present, for the header."""
-        deck = self._deck
-        return f"{deck.mode} {age(deck.lag)}" if deck.has_present and not deck.is_live else str(deck.mode)
+        playback = self._playback
+        return (
+            f"{playback.mode} {age(playback.lag)}"
+            if playback.has_present and not playback.is_live
+            else str(playback.mode)
+        )
 
     @property
-    def _recording(self) -> str:
+    def _recording_status(self) -> str:
         recorder = self._recorder
         return f"REC {recorder.status}" if recorder is not None and recorder.is_on else ""
 
     def _paint_time(self) -> None:
         """Update the time bar, and show new notes about the recording once each."""
-        deck = self._deck
-        is_plain = deck.is_live and deck.mark is None
+        playback = self._playback
+        is_plain = playback.is_live and playback.mark is None
         if self._bar.has_class("on") == is_plain:
             self._bar.set_class(not is_plain, "on")
             self.refresh_bindings()
         if not is_plain:
             self._bar.show(
                 TimeBarState(
-                    str(deck.mode),
-                    deck.is_playing or deck.is_live,
-                    deck.position,
-                    deck.span,
-                    deck.speed,
-                    deck.is_looped,
-                    deck.has_present,
-                    deck.has_reel,
-                    None if deck.mark is None else deck.mark.at,
-                    deck.overview,
+                    str(playback.mode),
+                    playback.is_playing or playback.is_live,
+                    playback.position,
+                    playback.span,
+                    playback.speed,
+                    playback.is_looped,
+                    playback.has_present,
+                    playback.has_history,
+                    None if playback.mark is None else playback.mark.at,
+                    playback.overview,
                 )
             )
-        for note in deck.notes:
-            if note not in self._told_notes:
-                self._told_notes.add(note)
-                self.notify(note, title="About this recording", severity="warning", timeout=NOTES_STAY)
-        self._tell_recording()
+        for note in playback.notes:
+            if note not in self._shown_notes:
+                self._shown_notes.add(note)
+                self.notify(note, title="About this recording", severity="warning", timeout=NOTE_SECONDS)
+        self._notify_end_of_recording()
 
-    def _tell_recording(self) -> None:
+    def _notify_end_of_recording(self) -> None:
         recorder = self._recorder
         if recorder is not None and self._was_recording and not recorder.is_on and recorder.status:
-            self.notify(recorder.status, title="Recording stopped", severity="error", timeout=NOTES_STAY)
+            self.notify(recorder.status, title="Recording stopped", severity="error", timeout=NOTE_SECONDS)
         self._was_recording = recorder is not None and recorder.is_on
 
     def _moved(self) -> None:
         """Show the new position at once, or the last one at the end of the rest that follows a seek."""
-        if self._is_resting:
-            self._sought = True
+        if self._is_pausing:
+            self._is_seek_due = True
             return
-        self._sought = False
+        self._is_seek_due = False
         self._paint()
-        self._is_resting = True
-        self._call_after(REST, self._rested)
+        self._is_pausing = True
+        self._call_after(SEEK_PAUSE, self._pause_ended)
 
-    def _rested(self) -> None:
-        self._is_resting = False
-        if self._sought:
+    def _pause_ended(self) -> None:
+        self._is_pausing = False
+        if self._is_seek_due:
             self._moved()
 
     # The keys
 
     def action_pause(self) -> None:
         """Pause or resume the view. Incoming frames are folded in both cases."""
-        self._deck.tick(self._now())
-        self._deck.hold_or_play()
+        self._playback.tick(self._now())
+        self._playback.hold_or_play()
         self._moved()
 
     def action_step(self, samples: int) -> None:
         """Move by this many samples."""
-        self._deck.step(samples)
+        self._playback.step(samples)
         self._moved()
 
     def action_skip(self, seconds: int) -> None:
         """Move by this many seconds."""
-        self._deck.skip(seconds)
+        self._playback.skip(seconds)
         self._moved()
 
     def action_event(self, way: int) -> None:
         """Go to the next or the previous event."""
-        if self._deck.to_event(way) is None:
+        if self._playback.to_event(way) is None:
             self.notify("no later event" if way > 0 else "no earlier event", timeout=2)
         self._moved()
 
     def action_to_start(self) -> None:
-        self._deck.to_start()
+        self._playback.to_start()
         self._moved()
 
     def action_to_end(self) -> None:
-        self._deck.to_end()
+        self._playback.to_end()
         self._moved()
 
     def action_faster(self, by: int) -> None:
         """Switch to the next higher or lower speed."""
-        self._deck.faster(by)
+        self._playback.faster(by)
         self._moved()
 
     def action_loop(self) -> None:
         """Toggle whether a replay restarts at its end."""
-        self._deck.loop()
+        self._playback.loop()
         self._moved()
 
     def action_go_to(self) -> None:
         """Open the dialog to enter a time."""
-        self.push_screen(GoTo(self._deck.span), self._go_to)
+        self.push_screen(GoTo(self._playback.span), self._go_to)
 
     def _go_to(self, at: float | None) -> None:
         if at is not None:
-            self._deck.seek(at)
+            self._playback.seek(at)
             self._moved()
 
     @on(SeekBar.Sought)
     def _seek(self, message: SeekBar.Sought) -> None:
         message.stop()
-        self._deck.seek(message.at)
+        self._playback.seek(message.at)
         self._moved()
 
     def action_mark(self) -> None:
         """Mark the time that is shown. If a time is already marked, show the difference between the two."""
-        deck = self._deck
-        deck.tick(self._now())
-        if deck.mark is None:
-            deck.set_mark()
-            self.notify("marked: go to another time, and press v again to see what changed", timeout=4)
-        elif deck.is_at_mark:
-            self.notify("this is the time that is marked: go to another one first", timeout=4)
+        playback = self._playback
+        playback.tick(self._now())
+        if playback.mark is None:
+            playback.set_mark()
+            self.notify("time marked: go to another time, then press v to see what changed", timeout=4)
+        elif playback.is_at_mark:
+            self.notify("this time is marked already: go to another time first", timeout=4)
         else:
-            deck.is_playing = False
-            moment = deck.moment
+            playback.is_playing = False
+            moment = playback.moment
             here = Then(moment.now, moment.cluster)
-            self.push_screen(DifferenceScreen(deck.mark, here, moment.run_names), self._compared)
+            self.push_screen(DifferenceScreen(playback.mark, here, moment.run_names), self._compared)
         self._moved()
 
     def _compared(self, outcome: Outcome | None) -> None:
         if outcome is not None and outcome.drops_mark:
-            self._deck.drop_mark()
-            self.notify("the mark is gone", timeout=2)
+            self._playback.drop_mark()
+            self.notify("mark removed", timeout=2)
         if outcome is not None and outcome.key is not None:
             if outcome.agent is not None:
                 self.post_message(View.Drilled(Selection(outcome.agent), outcome.key))

@@ -35,7 +35,7 @@ class Crowd:
     @property
     def why_not(self) -> str:
         """The state of the source while arrays are not counted."""
-        return f"off: listing more than {self.limit:,} arrays would hold the script up"
+        return f"off: listing more than {self.limit:,} arrays would delay the script"
 
     def may_be_listed(self, named: int) -> bool:
         """Whether a listing is short enough, given that the walk has found `named` arrays."""

@@ -30,10 +30,10 @@ MANY, MOST_OF_PMAP = "\0", 16
 REMEMBERED = 1024
 SPAN = 2.0**24
 
-FAST_ONLY = "at least: not counted are first calls, and functions that take refs or call back into Python"
+FAST_ONLY = "at least: first calls and functions with refs or Python callbacks are not counted"
 # Seconds: the programs that run now were launched within this time.
 AHEAD = 120.0
-UNSEEN = "off: this process computes, but none of its launches is seen"
+UNSEEN = "off: the process computes, but its launches are not visible"
 TAKEN = "off: JAX checks each launch itself (jax_debug_nans, jax_debug_infs)"
 
 

@@ -256,7 +256,7 @@ def _prepare_environment(devices: int) -> None:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m jaxtop_agent.demo.train", description=__doc__)
     parser.add_argument("--process", type=int, default=0, help="number of this process")
-    parser.add_argument("--processes", type=int, default=1, help="how many there are")
+    parser.add_argument("--processes", type=int, default=1, help="number of processes")
     parser.add_argument("--coordinator", metavar="HOST:PORT", help="where process 0 listens")
     parser.add_argument("--devices", type=int, default=1, help="CPU devices of each process")
     parser.add_argument("--duration", type=float, metavar="S", help="seconds to train, after the first step")

@@ -96,11 +96,11 @@ def _note(seen: Seen, launched: list[_Launched]) -> str:
     if launched:
         return ""
     if seen.is_too_large:
-        return f"the window held more than {seen.events:,} events, too many to be read"
+        return f"the window held more than {seen.events:,} events, too many to read"
     if seen.cut or seen.ops or seen.busy:
-        return "no whole launch in the window"
+        return "no complete launch in the window"
     if seen.strays:
-        return "the trace does not say to which launches its kernels belong"
+        return "the trace does not link kernels to launches"
     return "no device events"
 
 

@@ -68,5 +68,5 @@ class Compiled:
         seconds = max(1, round((lately[-1] - lately[0]) / 1000))
         return (
             f"{self.function} was compiled {len(lately)} times in {seconds} s: "
-            "do the shapes of its arguments keep changing, or is it jitted anew each time?"
+            "its arguments change shape, or jax.jit is called on it each time"
         )

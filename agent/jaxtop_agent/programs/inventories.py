@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Where JAX can only print a whole module at once, it holds the GIL meanwhile: some milliseconds for a module
 # of this many computations, printed in full and in brief.
 MOST_WHOLE, MOST_BRIEF = 250, 600
-TOO_LARGE = "this version of JAX would hold the script up while it prints a program of this size"
+TOO_LARGE = "printing a program of this size would delay the script in this version of JAX"
 # Reading a program's number holds the GIL too: 30 µs per computation, and 300 µs in older versions.
 MOST_NUMBERED, MOST_NUMBERED_SLOWLY = 128, 12
 AT_ONCE_S = 0.002

@@ -90,21 +90,21 @@ def _texts(state: ClusterState, listed: Sequence[VerdictChange]) -> Iterator[tup
         if change.now is not None:
             found = change.now.verdict
             text = (
-                f"{_who(change.now, state)} comes last to {where} in {found.share:.0%}: "
+                f"{_who(change.now, state)} is the last to reach {where} in {found.share:.0%} of samples: "
                 f"others wait {_time(found.late_us)}"
             )
             if change.before is not None:
                 text += f"; before, {_who(change.before, state)} did"
             yield "warning", change.now.unit.agent, text
         elif change.before is not None:
-            text = f"{_who(change.before, state)} comes last to {where} no more"
+            text = f"{_who(change.before, state)} is no longer the last to reach {where}"
             yield "info", change.before.unit.agent, text
     rest = listed[MOST_TEXTS:]
     if rest and (about := rest[0].now or rest[0].before):
         yield (
             "info",
             about.unit.agent,
-            f"{len(rest)} more collectives have somebody else, or nobody, who comes last",
+            f"{len(rest)} more collectives have a different straggler, or none",
         )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-UNKNOWN_BEFORE, UNKNOWN_AFTER = "not known before", "not known after"
+UNKNOWN_BEFORE, UNKNOWN_AFTER = "unknown before", "unknown after"
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -104,18 +104,18 @@ def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
         state = state_of(host, after.at)
         earlier = was.of(host)
         if earlier is None:
-            yield Change(Kind.HOST, run_of(host), host.label, f"came, is {state}", agent=host.agent)
+            yield Change(Kind.HOST, run_of(host), host.label, f"new: {state}", agent=host.agent)
             continue
         met.add(earlier.agent)
         former = state_of(earlier, before.at)
         if earlier.agent != host.agent:
-            how = f"started again: {former} → {state}"
+            how = f"restarted: {former} → {state}"
             yield Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
         elif former is not state:
             yield Change(Kind.HOST, run_of(host), host.label, f"{former} → {state}", agent=host.agent)
     for host in hosts(before.cluster):
         if host.agent not in met:
-            how = f"went, was {state_of(host, before.at)}"
+            how = f"gone: was {state_of(host, before.at)}"
             yield Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
 
 

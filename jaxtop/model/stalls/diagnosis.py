@@ -238,18 +238,18 @@ class _Case:
 
     def _standing(self, hosts: list[Host]) -> str:
         many = len(hosts) > 1
-        return f"{named(hosts)} {'stand' if many else 'stands'} at {self._places(hosts)}"
+        return f"{named(hosts)} {'are' if many else 'is'} at {self._places(hosts)}"
 
     def _everywhere(self) -> str:
         """Return where all hosts are, if none can be singled out."""
         first, *others = self._groups
         if len(self.present) == 1:
-            return f"stands at {first.text}"
+            return f"it is at {first.text}"
         if not others and len(first.agents) == len(self.heard):
-            return f"all stand at {first.text}; which one holds up the others cannot be told"
+            return f"all are at {first.text}; which one blocks the others is unknown"
         groups = self._groups[:MOST_PLACES]
         places = "; ".join(f"{named(self._hosts(group.agents))} at {group.text}" for group in groups)
-        return f"{places}; which one holds up the others cannot be told"
+        return f"{places}; which one blocks the others is unknown"
 
     def _waiting_text(self, hosts: list[Host]) -> str:
         if not hosts:
@@ -259,7 +259,7 @@ class _Case:
     def _program(self, host: Host) -> str:
         """Return the program that they wait in, with the collective if only one is possible."""
         if self.function.endswith("()"):
-            return f"what follows {self.function}"  # no launches are counted: the script reports its steps
+            return f"the code after {self.function}"  # no launches are counted: the script reports its steps
         program = program_of(self.function)
         known = [each for (name, _), each in host.inventories.items() if name == program]
         program = shorten(program, LONGEST_NAME)
@@ -283,6 +283,6 @@ class _Case:
         what = shorten(min(first.pulse.compiling, key=lambda each: each.since_ms).function, LONGEST_NAME)
         many = len(self._compilers) > 1
         return (
-            f"{named(self._compilers)} {'compile' if many else 'compiles'} {what} "
-            f"for {self._compiles_for(first):.0f} s: the others wait"
+            f"{named(self._compilers)} {'have' if many else 'has'} been compiling {what} "
+            f"for {self._compiles_for(first):.0f} s; the others wait"
         )

@@ -81,7 +81,7 @@ def groups_of(hosts: Iterable[Host]) -> list[StackGroup]:
 
 def place_text(place: Place | None) -> str:
     """Return a line as text."""
-    return "a place that is not known" if place is None else _written(place, place.file)
+    return "an unknown place" if place is None else _written(place, place.file)
 
 
 def line_text(place: Place) -> str:

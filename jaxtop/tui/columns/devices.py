@@ -61,8 +61,8 @@ AnyRow = TypeVar("AnyRow", bound=DeviceRow)
 def empty(moment: Moment) -> str:
     """Return why there are no devices."""
     if not moment.hosts:
-        return "no devices yet: no host has been heard"
-    return "no devices yet: JAX has not started its devices on any host"
+        return "no devices yet: no host has reported"
+    return "no devices yet: JAX has no devices yet on any host"
 
 
 class DeviceTableView(View, Generic[AnyRow]):

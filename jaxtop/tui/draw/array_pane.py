@@ -13,12 +13,14 @@ from jaxtop.tui import text
 from jaxtop.tui.draw import slices as pictures
 from jaxtop.tui.draw.detail import axes_in_words
 from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
+from jaxtop.tui.slices import in_words
 
 if TYPE_CHECKING:
     from jaxtop.model import ArrayView
     from jaxtop.model.arrays.tree import Node
     from jaxtop.tui.draw.ink import Ink
-    from jaxtop.tui.draw.slices import Picture, Slices
+    from jaxtop.tui.draw.slices import Picture
+    from jaxtop.tui.slices import Slices
 
 # From this width on, the picture is beside the facts.
 WIDE = 60
@@ -40,7 +42,7 @@ class Pane:
 
 def pane(
     node: Node,
-    known: Slices | None,
+    slices: Slices | None,
     ink: Ink,
     width: int,
     height: int,
@@ -55,46 +57,48 @@ def pane(
     if view is None:
         drawn = Pane(tuple(_sums(node, ink)))
     elif width >= WIDE:
-        drawn = _beside(view, known, ink, width, height - 1)
+        drawn = _beside(view, slices, ink, width, height - 1)
     else:
-        drawn = _below(view, known, ink, width, height - 1)
+        drawn = _below(view, slices, ink, width, height - 1)
     last = Text(note, ink.muted)
-    if view is not None and known is not None and pointed is not None:
-        last = _pointed(view, known, ink, pointed)
+    if view is not None and slices is not None and pointed is not None:
+        last = _pointed(view, slices, ink, pointed)
     lines = drawn.lines[: height - 1]
     lines = (*lines, *[Text()] * (height - 1 - len(lines)), last)
     return Pane(tuple(fitted(lines, width, height)), drawn.picture, drawn.x, drawn.y)
 
 
-def _below(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
+def _below(view: ArrayView, slices: Slices | None, ink: Ink, width: int, height: int) -> Pane:
     """Return the facts, the picture below them, and the legend of its letters below that."""
     lines = _facts(view, ink, width)
-    if known is None:
-        return Pane((*lines, Text(), Text(_unknown(view), ink.muted)))
+    if slices is None:
+        return Pane((*lines, Text(), Text(_no_slices(view), ink.muted)))
     room = height - len(lines) - 2
     if room < 2:
         lines, room = lines[: max(0, height - 4)], min(2, height - 2)
-    meanings = min(len(known.pieces), max(3, room // 2))
-    picture = pictures.draw(known, ink, width, max(1, room - meanings - 1))
+    meanings = min(len(slices.pieces), max(3, room // 2))
+    picture = pictures.draw(slices, ink, width, max(1, room - meanings - 1))
     lines += [Text(), _caption(picture, ink)]
     y = len(lines)
     lines += picture.lines
     lines.append(Text())
-    lines += pictures.legend(known, picture, ink, width, max(1, height - len(lines)))
+    lines += pictures.legend(slices, picture, ink, width, max(1, height - len(lines)))
     return Pane(tuple(lines), picture, 0, y)
 
 
-def _beside(view: ArrayView, known: Slices | None, ink: Ink, width: int, height: int) -> Pane:
+def _beside(view: ArrayView, slices: Slices | None, ink: Ink, width: int, height: int) -> Pane:
     """Return the facts, the picture, and the legend of its letters side by side."""
     left = min(max(33, width * 2 // 5), 40)
     facts = fitted(_facts(view, ink, left), left, height)
-    if known is None:
-        return Pane(tuple(side_by_side([(left, facts), (width, [Text(_unknown(view), ink.muted)])], height)))
+    if slices is None:
+        return Pane(
+            tuple(side_by_side([(left, facts), (width, [Text(_no_slices(view), ink.muted)])], height))
+        )
     rest = width - left - GAP
-    picture = pictures.draw(known, ink, max(8, rest * 2 // 5), height - 1, brief=True)
+    picture = pictures.draw(slices, ink, max(8, rest * 2 // 5), height - 1, brief=True)
     middle = max(picture.width, len(picture.caption))
     caption = _caption(picture, ink)
-    legend = pictures.legend(known, picture, ink, rest - middle - GAP, height)
+    legend = pictures.legend(slices, picture, ink, rest - middle - GAP, height)
     columns = [(left, facts), (middle, [caption, *picture.lines]), (rest - middle - GAP, legend)]
     return Pane(tuple(side_by_side(columns, height)), picture, left + GAP, 1)
 
@@ -103,14 +107,14 @@ def _caption(picture: Picture, ink: Ink) -> Text:
     return Text(picture.caption, ink.muted, no_wrap=True, end="")
 
 
-def _unknown(view: ArrayView) -> str:
-    return "many small arrays" if view.groups > 1 else "which slice lies where is not known"
+def _no_slices(view: ArrayView) -> str:
+    return "many small arrays" if view.groups > 1 else "unknown which device holds which slice"
 
 
-def _pointed(view: ArrayView, known: Slices, ink: Ink, device_id: int) -> Text:
-    span = known.span_of(device_id)
+def _pointed(view: ArrayView, slices: Slices, ink: Ink, device_id: int) -> Text:
+    span = slices.span_of(device_id)
     line = Text(f"device {device_id} ", ink.bold)
-    line.append("nothing of it" if span is None else pictures.in_words(span))
+    line.append("no slice" if span is None else in_words(span))
     at = None if view.mesh is None else view.mesh.coordinates(device_id)
     if at is not None and view.mesh is not None:
         place = "  ".join(f"{name} {index}" for (name, _), index in zip(view.mesh.axes, at, strict=True))
@@ -160,7 +164,7 @@ def _sums(node: Node, ink: Ink) -> list[Text]:
             if node.shared(fact) != MIXED
         ),
         Text(),
-        Text("pick an array to see its slices", ink.muted),
+        Text("select an array to see its slices", ink.muted),
     ]
 
 

@@ -149,8 +149,8 @@ def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
 
 def _cores(devices: Sequence[DeviceView], found: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
     """Return the devices at one spot with their core numbers; in list order if they report none."""
-    said = [devices[i].core_on_chip for i in found]
-    numbers = [each for each in said if each is not None and 0 <= each < most]
+    reported = [devices[i].core_on_chip for i in found]
+    numbers = [each for each in reported if each is not None and 0 <= each < most]
     if len(set(numbers)) == len(found):
         return zip(numbers, found, strict=True)
     return enumerate(found)

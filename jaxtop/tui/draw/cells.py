@@ -211,9 +211,9 @@ def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segme
 def _texts(scene: Scene, device: int, room: int) -> tuple[str, str]:
     """Return the name of the device and its value, for a cell of this width."""
     if device < 0:
-        return ("?", "not met") if scene.reading.codes[device] == ABSENT else (" ", "")
+        return ("?", "absent") if scene.reading.codes[device] == ABSENT else (" ", "")
     view = scene.devices[device]
-    return str(view.id), scene.reading.metric.said(view, scene.reading.values[device], room)
+    return str(view.id), scene.reading.metric.cell_text(view, scene.reading.values[device], room)
 
 
 def _sign(code: int) -> str:
@@ -241,13 +241,13 @@ def _label(scene: Scene, label: Label) -> Iterable[Segment]:
     if state is State.LIVE:
         yield Segment(fit(label.text, width), style)
         return
-    said = f" {text.STATE_SIGNS[state]}"
-    if label.last - label.first == 1 and len(label.text) + len(said) + 1 + len(state.value) <= width:
-        said += f" {state.value}"
-    room = max(0, width - len(said))
+    sign = f" {text.STATE_SIGNS[state]}"
+    if label.last - label.first == 1 and len(label.text) + len(sign) + 1 + len(state.value) <= width:
+        sign += f" {state.value}"
+    room = max(0, width - len(sign))
     name = fit(label.text, min(room, len(label.text)))
     yield Segment(name, style)
-    yield Segment(said.ljust(width - cell_len(name)), ink.style(ink.colour_of(state)))
+    yield Segment(sign.ljust(width - cell_len(name)), ink.style(ink.colour_of(state)))
 
 
 _RUNS = {

@@ -11,9 +11,9 @@ from textual.color import Color
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
 from jaxtop.tui.draw.probed import of_probed
-from jaxtop.tui.draw.slices import Signs
 from jaxtop.tui.draw.strips import strips
 from jaxtop.tui.metrics import LATE, who
+from jaxtop.tui.slices import Signs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,12 +112,12 @@ def axes_in_words(view: CollectiveView) -> str:
 
 
 def straggler_in_words(view: CollectiveView) -> str:
-    """Return the straggler, "nobody" if there is none, or that there is too little data to tell."""
+    """Return the straggler, "none", or that there are too few samples."""
     if view.straggler is not None:
         return f"{LATE} {who(view.straggler)} {text.share(view.straggler.share)}"
     if not view.samples or not view.is_judged:
         return text.NA
-    return "nobody" if view.is_enough else "not enough yet"
+    return "none" if view.is_enough else "too few samples"
 
 
 def _verdict(view: CollectiveView, ink: Ink) -> Text:
@@ -127,14 +127,12 @@ def _verdict(view: CollectiveView, ink: Ink) -> Text:
         words = f"{LATE} {who(late)} comes last in {text.share(late.share)}{others}"
         return Text(words, ink.style(Color.parse(ink.palette.warning), bold=True), no_wrap=True, end="")
     if not view.samples:
-        return Text("never timed so far", ink.muted)
+        return Text("not timed yet", ink.muted)
     if not view.is_judged:
-        return Text(
-            f"devices take turns on a host's CPU: nobody is late ({view.samples:,} samples)", ink.muted
-        )
+        return Text(f"no straggler: devices share a host's CPU ({view.samples:,} samples)", ink.muted)
     if not view.is_enough:
-        return Text(f"not enough yet to tell who is late: {view.samples:,} samples", ink.muted)
-    return Text(f"nobody stands out as late in {view.samples:,} samples", ink.style())
+        return Text(f"too few samples to name a straggler: {view.samples:,}", ink.muted)
+    return Text(f"no straggler in {view.samples:,} samples", ink.style())
 
 
 def _times(view: CollectiveView, ink: Ink) -> Text:
@@ -159,7 +157,7 @@ def by_wait(view: CollectiveView) -> list[int]:
 def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]:
     """Return one line per group: its sign on the mesh, and each member with its wait."""
     if not view.groups:
-        return [Text("who takes part is not known", ink.muted)] if room > 0 else []
+        return [Text("devices unknown", ink.muted)] if room > 0 else []
     ordered, signs = by_wait(view), Signs(len(view.groups))
     lines = []
     if room >= ROOM_FOR_TITLE:
@@ -194,12 +192,12 @@ def _members(view: CollectiveView, group: Sequence[int], ink: Ink, width: int) -
     line = Text(no_wrap=True, end="")
     for i, device_id in enumerate(listed):
         more = f"  +{len(listed) - i}"
-        said = word(device_id)
+        label = word(device_id)
         is_last = i == len(listed) - 1
-        if line.cell_len + 2 + len(said) + (0 if is_last else len(more)) > width and i:
+        if line.cell_len + 2 + len(label) + (0 if is_last else len(more)) > width and i:
             line.append(more, ink.muted)
             break
-        name, _, wait = said.partition(" ")
+        name, _, wait = label.partition(" ")
         line.append("  " if i else "")
         line.append(f"{name} ", ink.muted)
         is_late = late is not None and late.device_id == device_id

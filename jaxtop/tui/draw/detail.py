@@ -100,7 +100,7 @@ def _identity(subject: Subject, ink: Ink) -> list[Text]:
 def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:
     """Return the coordinates of the device in each mesh, and the devices that share a group with it."""
     if not subject.meshes:
-        return [_title("mesh", "none: no live array is on one", ink)]
+        return [_title("mesh", "none: no live array uses one", ink)]
     lines: list[Text] = []
     for shown, mesh in enumerate(subject.meshes):
         section = _mesh(subject, mesh, ink, width)
@@ -143,10 +143,10 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
     if share is not None:
         colour = ink.colour(min(STEPS - 1, int(share * STEPS)))
         lines.append(Text(bar(share, width), ink.style(colour, ink.panel)))
-    known = [value for value in subject.history if value is not None]
-    if known:
+    values = [value for value in subject.history if value is not None]
+    if values:
         lines.append(Text(sparkline(subject.history, width), ink.style(ink.ramp(3))))
-        low, high = text.size(min(known[-width:])), text.size(max(known[-width:]))
+        low, high = text.size(min(values[-width:])), text.size(max(values[-width:]))
         span = text.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
         ends = pairs([("min", low), ("max", high), ("in", span)], ink)
         lines.append(ends if ends.cell_len <= width else pairs([("min", low), ("max", high)], ink))

@@ -47,7 +47,7 @@ def side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> 
 
 def fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
     """Return the lines that fit in the height, cut to the width."""
-    kept = list(lines[:height])
-    for line in kept:
+    fitting = list(lines[:height])
+    for line in fitting:
         printable(line).truncate(width, overflow="ellipsis")
-    return kept
+    return fitting

@@ -64,15 +64,17 @@ def measured(
 
 def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend) -> list[Text]:
     """Return the faults, and a line for each known figure, with its recent values if they fit."""
-    known = [(each, said) for each in _SHOWN if (said := measured(each, pulse, position, ink)) is not None]
-    room = max((len(each.title) for each, _ in known), default=0)
+    readings = [
+        (each, words) for each in _SHOWN if (words := measured(each, pulse, position, ink)) is not None
+    ]
+    room = max((len(each.title) for each, _ in readings), default=0)
     lines = _faults(pulse, position, ink)
     drawn = min(LONGEST_TREND, max(SHORTEST_TREND, width // 5))
-    for figure, said in known:
+    for figure, words in readings:
         line = Text(f"{figure.title:<{room}} ", ink.muted, no_wrap=True, end="")
-        is_long = line.cell_len + said.cell_len > width  # the word is more useful than the limit
+        is_long = line.cell_len + words.cell_len > width  # the word is more useful than the limit
         brief = measured(figure, pulse, position, ink, with_limit=False) if is_long else None
-        line.append_text(brief or said)
+        line.append_text(brief or words)
         if line.cell_len + 1 + drawn <= width:
             line.append(" " * (width - drawn - line.cell_len))
             line.append(sparkline(trend(figure), drawn), ink.style(ink.ramp(3)))
@@ -85,11 +87,11 @@ def device_words(pulse: Pulse, position: int, ink: Ink, width: int) -> list[Text
     lines = _faults(pulse, position, ink)
     line = Text(no_wrap=True, end="")
     for figure in sorted(_SHOWN, key=lambda each: each.rank > 1):
-        said = _marked(figure, pulse, position, ink)
-        if said is None:
+        words = _marked(figure, pulse, position, ink)
+        if words is None:
             continue
         fact = pairs([(figure.short, "")], ink)
-        fact.append_text(said)
+        fact.append_text(words)
         if line.cell_len and line.cell_len + 2 + fact.cell_len > width:
             lines.append(line)
             line = Text(no_wrap=True, end="")
@@ -130,10 +132,10 @@ def _facts(pulse: Pulse, ink: Ink, width: int, facts: Sequence[tuple[str, Figure
         lambda figure: _marked(figure, pulse, 0, ink),
     )
     line = Text()
-    for said in ways:
+    for write in ways:
         line = Text(no_wrap=True, end="")
         for name, figure in facts:
-            words = said(figure)
+            words = write(figure)
             if words is not None:
                 line.append(f"{'  ' if line.cell_len else ''}{name} ", ink.muted)
                 line.append_text(words)

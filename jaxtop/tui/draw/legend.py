@@ -55,9 +55,9 @@ def legend(
         for step in range(STEPS):
             line.append(*ink.whole(step))
         line.append(f" {metric.write(reading.end)}", ink.muted)
-    said = _pointed(reading, devices, pointed) if pointed is not None else _most(reading, devices)
+    device_text = _pointed(reading, devices, pointed) if pointed is not None else _most(reading, devices)
     signs = _signs(reading, ink, set(states), absent=absent)
-    for part, style in ((said, ink.style(ink.foreground)), *signs):
+    for part, style in ((device_text, ink.style(ink.foreground)), *signs):
         if part and line.cell_len + 3 + len(part) <= width:
             line.append("   ")
             line.append(part, style)
@@ -81,7 +81,7 @@ def _most(reading: Reading, devices: Sequence[DeviceView]) -> str:
 
 def _pointed(reading: Reading, devices: Sequence[DeviceView], pointed: int) -> str:
     device = devices[pointed]
-    value = reading.metric.said(device, reading.values[pointed])
+    value = reading.metric.cell_text(device, reading.values[pointed])
     state = "" if device.state is State.LIVE else f", {device.state.value}"
     return f"here: {who(device)}, {value}{state}"
 
@@ -93,4 +93,4 @@ def _signs(reading: Reading, ink: Ink, states: set[State], *, absent: bool) -> I
     if reading.end is not None and UNKNOWN in reading.codes:
         yield f"{NO_VALUE} {text.NA}", ink.muted
     if absent:
-        yield f"{NOT_MET} no device met", ink.muted
+        yield f"{NOT_MET} absent", ink.muted

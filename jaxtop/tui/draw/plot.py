@@ -139,7 +139,7 @@ def plot(
     ends = _ends(lines, frame)
     styles = [style_of(number, ink, chosen=line.is_chosen) for number, line in enumerate(lines)]
     dotted = ink.style(Color.parse(ink.palette.bad))
-    at_row = {frame.row(value): said for value, said in labels.items()}
+    at_row = {frame.row(value): label for value, label in labels.items()}
     drawn = []
     for row in range(rows):
         line = Text(f"{at_row.get(row, ''):>{left}}", ink.muted, no_wrap=True, end="")
@@ -253,10 +253,10 @@ def _time_axis(frame: Frame, left: int, ink: Ink, pointed: float | None) -> list
     for x in range(frame.width):
         axis += "┬" if x in marks else "─"
     for x, at in marks.items():
-        said = time.strftime(_CLOCK, time.localtime(at))
-        begin = max(0, min(x - len(said) // 2, frame.width - len(said)))
+        label = time.strftime(_CLOCK, time.localtime(at))
+        begin = max(0, min(x - len(label) // 2, frame.width - len(label)))
         if begin >= len(words) + (1 if words else 0):
-            words = words.ljust(begin) + said
+            words = words.ljust(begin) + label
     drawn = Text(" " * left + "└", ink.faint, no_wrap=True, end="")
     if pointed is None:
         drawn.append(axis)

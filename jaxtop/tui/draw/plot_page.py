@@ -64,8 +64,8 @@ def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
         pointed=shown.pointed,
     )
     if frame is None:
-        said = Text(f" {text.NA}: {shown.figure.title} has not been reported yet", ink.muted, end="")
-        return Drawn(_joined([*above, Text(), said], width, height))
+        note = Text(f" {text.NA}: {shown.figure.title} has not been reported yet", ink.muted, end="")
+        return Drawn(_joined([*above, Text(), note], width, height))
     legend = [_heads(shown, ink, columns)]
     for row in range(below):
         line = Text(" ", no_wrap=True, end="")
@@ -113,7 +113,7 @@ def _about(shown: Page, ink: Ink) -> Text:
         line.append(f"  ╌ limit {writer(shown.figure)(shown.limit)}", ink.muted)
     if shown.of > len(shown.lines):
         line.append(
-            f"  {len(shown.lines)} of {shown.of:,}: the one that was chosen, the most and the least",
+            f"  {len(shown.lines)} of {shown.of:,}: the chosen one, the highest and the lowest",
             ink.muted,
         )
     return printable(line)

@@ -6,74 +6,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.color import Color
 
-from jaxtop.model import distinct, slices
 from jaxtop.tui.draw.detail import axes_in_words, ids_in_words
+from jaxtop.tui.slices import SIGNS, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rich.style import Style
 
-    from jaxtop.model import ArrayView, Span
     from jaxtop.tui.draw.ink import Ink
-
-SIGNS = ascii_letters + digits
-
-
-@dataclass(frozen=True)
-class Signs:
-    """The names of `count` pieces or groups."""
-
-    count: int
-
-    def label(self, piece: int) -> str:
-        """Return a letter; a number if there are more pieces than letters and digits."""
-        return SIGNS[piece] if self.count <= len(SIGNS) else str(piece)
-
-
-@dataclass(frozen=True, eq=False)
-class Slices:
-    """The slices of an array in index order, and the slice that each device holds."""
-
-    pieces: tuple[tuple[tuple[Span, ...], tuple[int, ...]], ...]
-    ordinals: dict[int, int]
-    axes: tuple[tuple[str, int], ...]
-    device_ids: tuple[int, ...]
-
-    def label(self, piece: int) -> str:
-        """Return the name of a slice."""
-        return Signs(len(self.pieces)).label(piece)
-
-    def sign(self, piece: int) -> str:
-        """Return the name in one character; if there are too many slices, some share one."""
-        return SIGNS[piece % len(SIGNS)]
-
-    def span_of(self, device_id: int) -> tuple[Span, ...] | None:
-        at = self.ordinals.get(device_id)
-        return None if at is None else self.pieces[at][0]
-
-
-def slices_of(view: ArrayView) -> Slices | None:
-    """Return the slices of an array; None if they are unknown."""
-    if view.mesh is not None and prod(size for _, size in view.mesh.axes) != len(view.device_ids):
-        return None  # figures from another process may contradict each other
-    spans = slices(view)
-    if not spans:
-        return None
-    pieces = tuple(distinct(spans))
-    ordinals = {device_id: i for i, (_, ids) in enumerate(pieces) for device_id in ids}
-    return Slices(pieces, ordinals, view.mesh.axes if view.mesh else (), view.device_ids)
-
-
-def in_words(span: tuple[Span, ...]) -> str:
-    """Return a slice in Python's notation, such as `[0:256, 0:512]`."""
-    return f"[{', '.join(f'{first}:{last}' for first, last in span)}]" if span else "the whole scalar"
+    from jaxtop.tui.slices import Slices
 
 
 @dataclass(frozen=True)
@@ -95,27 +42,27 @@ class Picture:
         return max((line.cell_len for line in self.lines), default=0)
 
 
-def draw(known: Slices, ink: Ink, width: int, height: int, *, brief: bool = False) -> Picture:
+def draw(slices: Slices, ink: Ink, width: int, height: int, *, brief: bool = False) -> Picture:
     """Draw the devices along the axes of their mesh, or in plain rows if needed; `brief` omits the sizes."""
-    widest = max(len(known.label(0)), len(known.label(len(known.pieces) - 1)))
-    caption, rows, cell = _arrange(known, max(1, width), max(1, height), widest, _names if brief else _sized)
+    widest = max(len(slices.label(0)), len(slices.label(len(slices.pieces) - 1)))
+    caption, rows, cell = _arrange(slices, max(1, width), max(1, height), widest, _names if brief else _sized)
     shown = tuple(row[: max(1, width) // cell] for row in rows[:height])
     lines = []
     for row in shown:
         line = Text(no_wrap=True, end="")
         for device_id in row:
-            piece = known.ordinals.get(device_id)
+            piece = slices.ordinals.get(device_id)
             if piece is None:
                 line.append("·".ljust(cell), ink.muted)
             elif cell == 1:
-                line.append(known.sign(piece), _style(ink, piece, len(known.pieces)))
+                line.append(slices.sign(piece), _style(ink, piece, len(slices.pieces)))
             else:
-                line.append(known.label(piece).center(cell - 1), _style(ink, piece, len(known.pieces)))
+                line.append(slices.label(piece).center(cell - 1), _style(ink, piece, len(slices.pieces)))
                 line.append(" ")
         if cell > 1:
             line.right_crop(1)  # the last cell needs no gap
         lines.append(line)
-    count, total = sum(map(len, shown)), len(known.device_ids)
+    count, total = sum(map(len, shown)), len(slices.device_ids)
     if count < total:
         caption += f", {count:,} of {total:,}"
     return Picture(caption, tuple(lines), shown, cell)
@@ -132,14 +79,14 @@ def _on(ink: Ink, colour: str) -> Style:
 
 
 def _arrange(
-    known: Slices,
+    slices: Slices,
     width: int,
     height: int,
     widest: int,
     names: Callable[[Sequence[tuple[str, int]]], str],
 ) -> tuple[str, Sequence[tuple[int, ...]], int]:
     """Return the caption of the directions, the devices row by row, and the width of a cell."""
-    axes, ids = known.axes, known.device_ids
+    axes, ids = slices.axes, slices.device_ids
     large, small = (widest + 3, widest + 1), (1,)
     for cells in (large, small):
         for turned in (False, True):
@@ -182,29 +129,29 @@ def _ids(ids: Sequence[int]) -> str:
     return " ".join(map(str, ids))
 
 
-def legend(known: Slices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
+def legend(slices: Slices, picture: Picture, ink: Ink, width: int, height: int) -> list[Text]:
     """Return one line per slice with its devices, and a line with the number of slices left out."""
     lines: list[Text] = []
-    if len(known.pieces) == 1 and height:
-        span, ids = known.pieces[0]
+    if len(slices.pieces) == 1 and height:
+        span, ids = slices.pieces[0]
         line = Text("", no_wrap=True, end="")
-        line.append(f"{known.label(0)} ", ink.bold)
+        line.append(f"{slices.label(0)} ", ink.bold)
         held = "all of it" if len(ids) == 1 else f"all of it, on each of {len(ids):,} devices"
         return [line.append(f" {held} {in_words(span)}")]
     # The ids of the devices are more important than the word before them.
-    longest = max(len(in_words(span)) + len(_ids(ids[:8])) for span, ids in known.pieces[:height])
+    longest = max(len(in_words(span)) + len(_ids(ids[:8])) for span, ids in slices.pieces[:height])
     roomy = longest + len("a   devices ") <= width
-    left = len(known.pieces)
+    left = len(slices.pieces)
     one_sign = picture.cell == 1
-    for piece, (span, ids) in enumerate(known.pieces):
+    for piece, (span, ids) in enumerate(slices.pieces):
         if len(lines) == height - 1 and left > 1:
-            again = one_sign and len(known.pieces) > len(SIGNS)
+            again = one_sign and len(slices.pieces) > len(SIGNS)
             words = f"… and {left:,} more{', letters repeat' if again else ' slices'}"
             lines.append(Text(words, ink.muted))
             break
         if len(lines) >= height:
             break
-        name = known.sign(piece) if one_sign else known.label(piece)
+        name = slices.sign(piece) if one_sign else slices.label(piece)
         line = Text(no_wrap=True, end="")
         line.append(f"{name} ", ink.bold)
         line.append(f"{' ' if roomy else ''}{in_words(span)}")

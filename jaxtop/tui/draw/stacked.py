@@ -32,7 +32,7 @@ LETTERS = {
     Part.FREE: "·",
 }
 # Names in the legend that differ from the part's own; estimates are marked as such.
-NAMES = {Part.TEMPORARIES: "temporaries (estimate)", Part.RESERVED: "reserved or in small pieces"}
+NAMES = {Part.TEMPORARIES: "temporaries (estimate)", Part.RESERVED: "reserved or fragmented"}
 # A text, its foreground and its background.
 Segment = tuple[str, str | None, str | None]
 

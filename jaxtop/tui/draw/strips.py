@@ -70,7 +70,7 @@ def _head(timeline: Timeline, op: str, ink: Ink, width: int, whole: int) -> Text
             line.append(GLYPHS[kind], _style(kind, ink))
             line.append(f" {meaning}", ink.muted)
     if timeline.aligned_by and line.cell_len + 20 + len(timeline.aligned_by) <= width:
-        line.append(f"  ends of {timeline.aligned_by} meet", ink.muted)
+        line.append(f"  aligned at the ends of {timeline.aligned_by}", ink.muted)
     if whole:
         line.append(" " * max(0, whole - SHARES - line.cell_len))
         line.append(" coll. exp.".rjust(SHARES), ink.muted)

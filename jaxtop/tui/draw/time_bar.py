@@ -28,21 +28,21 @@ _SIGNS = {"info": "·", "warning": "!", "critical": "×"}
 _RANKS = {severity: rank for rank, severity in enumerate(_SIGNS, 1)}
 _SIGN_OF = ("", *_SIGNS.values())
 # The most events that the tooltip of a place lists.
-MOST_TOLD = 3
+MOST_LISTED = 3
 
 
 @dataclass(frozen=True)
 class TimeBarState:
     """What the time bar draws: a session, and the position and state of the playback."""
 
-    word: str
+    mode: str
     is_playing: bool
     position: float
     span: tuple[float, float]
     speed: float = 1.0
     is_looped: bool = False
     has_present: bool = False
-    has_reel: bool = True
+    has_history: bool = True
     marked: float | None = None
     overview: SessionSummary = field(default_factory=SessionSummary, compare=False)
 
@@ -66,30 +66,30 @@ class Button(NamedTuple):
     """A button: its key or sign, its label in a long and a short form, and its action."""
 
     sign: str
-    says: tuple[str, str]
+    labels: tuple[str, str]
     action: str
     is_on: bool = False
 
 
-def buttons(tape: TimeBarState) -> list[Button]:
+def buttons(state: TimeBarState) -> list[Button]:
     """Return the buttons of the playback, ordered from the past to the future where that applies."""
-    end = "live" if tape.has_present else "end"
-    goes_on = Button(*((PAUSE, ("pause", "")) if tape.is_playing else (PLAY, ("play ", ""))), "pause")
-    mark = Button("v", ("mark" if tape.marked is None else "diff", ""), "mark")
-    if not tape.has_reel:
-        return [goes_on, mark, Button("⇥", (end, end), "to_end")]
+    end = "live" if state.has_present else "end"
+    pause = Button(*((PAUSE, ("pause", "")) if state.is_playing else (PLAY, ("play ", ""))), "pause")
+    mark = Button("v", ("mark" if state.marked is None else "diff", ""), "mark")
+    if not state.has_history:
+        return [pause, mark, Button("⇥", (end, end), "to_end")]
     return [
         Button("⇤", ("start", ""), "to_start"),
         Button("{", ("1 min", "1m"), "skip(-60)"),
         Button("[", ("sample", ""), "step(-1)"),
-        goes_on,
+        pause,
         Button("]", ("sample", ""), "step(1)"),
         Button("}", ("1 min", "1m"), "skip(60)"),
         Button("N", ("", ""), "event(-1)"),
         Button("n", ("event", "event"), "event(1)"),
         Button("-", ("", ""), "faster(-1)"),
         Button("+", ("speed", "speed"), "faster(1)"),
-        *(() if tape.has_present else (Button("L", ("loop", "loop"), "loop", tape.is_looped),)),
+        *(() if state.has_present else (Button("L", ("loop", "loop"), "loop", state.is_looped),)),
         Button("b", ("go to", ""), "go_to"),
         mark,
         Button("⇥", (end, end), "to_end"),
@@ -115,12 +115,12 @@ def speed(times: float) -> str:
     return f"{times:g}×"
 
 
-def controls(tape: TimeBarState, width: int, palette: Palette) -> Text:
+def controls(state: TimeBarState, width: int, palette: Palette) -> Text:
     """Return the line with the state on the left and the buttons on the right, with the labels that fit."""
-    pressed = buttons(tape)
+    shown = buttons(state)
     line = Text()
-    for says, apart, told in ((0, 2, 2), (1, 2, 2), (2, 2, 2), (2, 2, 1), (2, 1, 1), (2, 1, 0)):
-        left, right = _state(tape, palette, told), _buttons(pressed, says, apart, palette)
+    for labels, apart, detail in ((0, 2, 2), (1, 2, 2), (2, 2, 2), (2, 2, 1), (2, 1, 1), (2, 1, 0)):
+        left, right = _status(state, palette, detail), _buttons(shown, labels, apart, palette)
         line = Text.assemble(left, " " * max(1, width - left.cell_len - right.cell_len), right)
         if line.cell_len <= width:
             break
@@ -129,35 +129,35 @@ def controls(tape: TimeBarState, width: int, palette: Palette) -> Text:
     return line
 
 
-def _state(tape: TimeBarState, palette: Palette, told: int) -> Text:
+def _status(state: TimeBarState, palette: Palette, detail: int) -> Text:
     """Return the state. Each part is as wide as the session can make it, so nothing moves during playback."""
     line = Text()
     line.append(
-        f" {tape.word} ", f"bold reverse {palette.good if tape.word == Mode.LIVE else palette.warning}"
+        f" {state.mode} ", f"bold reverse {palette.good if state.mode == Mode.LIVE else palette.warning}"
     )
-    line.append(f" {PLAY if tape.is_playing else PAUSE} ")
-    line.append(clock(tape.position, tape.span), Style(bold=True, meta={"press": "go_to"}))
-    whole = length(tape.length)
-    if told and tape.has_reel:
-        line.append(f"  {length(tape.position - tape.span[0]):>{len(whole)}} / {whole}")
-    if tape.has_reel:
-        looped = LOOP if tape.is_looped and not tape.has_present else " "
-        line.append(f" {speed(tape.speed):>5}{looped}")
-    if told > 1:
-        at = clock(tape.position if tape.marked is None else tape.marked, tape.span)
+    line.append(f" {PLAY if state.is_playing else PAUSE} ")
+    line.append(clock(state.position, state.span), Style(bold=True, meta={"press": "go_to"}))
+    whole = length(state.length)
+    if detail and state.has_history:
+        line.append(f"  {length(state.position - state.span[0]):>{len(whole)}} / {whole}")
+    if state.has_history:
+        looped = LOOP if state.is_looped and not state.has_present else " "
+        line.append(f" {speed(state.speed):>5}{looped}")
+    if detail > 1:
+        at = clock(state.position if state.marked is None else state.marked, state.span)
         mark = f" {MARK} {at}"
-        line.append(mark if tape.marked is not None else " " * len(mark), palette.theme.accent)
+        line.append(mark if state.marked is not None else " " * len(mark), palette.theme.accent)
     return line
 
 
-def _buttons(pressed: Sequence[Button], says: int, apart: int, palette: Palette) -> Text:
+def _buttons(shown: Sequence[Button], labels: int, apart: int, palette: Palette) -> Text:
     line = Text()
-    for button in pressed:
+    for button in shown:
         press = Style(meta={"press": button.action})
         chosen = Style(reverse=button.is_on)
         line.append(" " * (apart // 2), press)
         line.append(button.sign, Style(bold=True, color=palette.theme.primary) + chosen + press)
-        words = button.says[says] if says < len(button.says) else ""
+        words = button.labels[labels] if labels < len(button.labels) else ""
         if words:
             line.append(f" {words}", chosen + press)
         line.append(" " * ((apart + 1) // 2), press)
@@ -172,27 +172,27 @@ class Glance(NamedTuple):
     missing: tuple[bool, ...] = ()
 
 
-def glance(tape: TimeBarState, width: int) -> Glance:
+def glance(state: TimeBarState, width: int) -> Glance:
     """Summarize the session for a track of this width."""
     used: list[float | None] = [None] * width
     ranks, missing = [0] * width, [False] * width
     if not width:
         return Glance()
-    for each in tape.overview.bins:
-        if each.until < tape.span[0] or each.at > tape.span[1]:
+    for each in state.overview.bins:
+        if each.until < state.span[0] or each.at > state.span[1]:
             continue
-        for x in range(tape.column(each.at, width), tape.column(each.until, width) + 1):
+        for x in range(state.column(each.at, width), state.column(each.until, width) + 1):
             if each.used_bytes is not None:
                 used[x] = max(used[x] or 0, each.used_bytes)
             missing[x] = missing[x] or each.live < each.expected
-    for event in tape.overview.events:
-        if tape.span[0] <= event.at <= tape.span[1]:
-            x = tape.column(event.at, width)
+    for event in state.overview.events:
+        if state.span[0] <= event.at <= state.span[1]:
+            x = state.column(event.at, width)
             ranks[x] = max(ranks[x], _RANKS.get(event.severity, 1))
     return Glance(tuple(used), tuple(ranks), tuple(missing))
 
 
-def track(tape: TimeBarState, found: Glance, rows: int, palette: Palette) -> Text:
+def track(state: TimeBarState, found: Glance, rows: int, palette: Palette) -> Text:
     """Draw the whole session: memory, events, the mark and the current position.
 
     If there is only one row, events replace the memory at their columns.
@@ -200,8 +200,8 @@ def track(tape: TimeBarState, found: Glance, rows: int, palette: Palette) -> Tex
     width = len(found.used)
     if not width or rows < 1:
         return Text(end="")
-    at = tape.column(tape.position, width)
-    marked = None if tape.marked is None else tape.column(tape.marked, width)
+    at = state.column(state.position, width)
+    marked = None if state.marked is None else state.column(state.marked, width)
     curve = _curve(found, palette)
     marks = _marks(found, palette)
     accent = Style(bold=True, color=palette.theme.accent or palette.warning)
@@ -242,27 +242,27 @@ def _text(cells: Sequence[_Cell | None]) -> Text:
     return line
 
 
-def events_at(tape: TimeBarState, column: int, width: int) -> list[LoggedEvent]:
+def events_at(state: TimeBarState, column: int, width: int) -> list[LoggedEvent]:
     """Return the events at a column, the most severe first; of equal ones, the latest first."""
     found = [
         event
-        for event in tape.overview.events
-        if tape.span[0] <= event.at <= tape.span[1] and tape.column(event.at, width) == column
+        for event in state.overview.events
+        if state.span[0] <= event.at <= state.span[1] and state.column(event.at, width) == column
     ]
     return sorted(found, key=lambda event: (-_RANKS.get(event.severity, 1), -event.at))
 
 
-def tip(tape: TimeBarState, column: int, width: int) -> str:
+def tip(state: TimeBarState, column: int, width: int) -> str:
     """Return the tooltip of a column: its time, the most memory on a device, and the events there."""
-    at = tape.time_at(column, width)
-    lines = [clock(at, tape.span)]
-    used = next((each.used_bytes for each in tape.overview.bins if each.at <= at < each.until), None)
+    at = state.time_at(column, width)
+    lines = [clock(at, state.span)]
+    used = next((each.used_bytes for each in state.overview.bins if each.at <= at < each.until), None)
     if used is not None:
         lines[0] += f"  {text.size(used)} on the fullest device"
-    found = events_at(tape, column, width)
-    for event in found[:MOST_TOLD]:
+    found = events_at(state, column, width)
+    for event in found[:MOST_LISTED]:
         sign = _SIGNS.get(event.severity, _SIGNS["info"])
-        lines.append(text.printable(f"{sign} {clock(event.at, tape.span)} {event.text}"))
-    if len(found) > MOST_TOLD:
-        lines.append(f"and {len(found) - MOST_TOLD:,} more")
+        lines.append(text.printable(f"{sign} {clock(event.at, state.span)} {event.text}"))
+    if len(found) > MOST_LISTED:
+        lines.append(f"and {len(found) - MOST_LISTED:,} more")
     return "\n".join(lines)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from jaxtop.tui.columns.devices import DeviceRow
     from jaxtop.tui.columns.hosts import HostRow
     from jaxtop.tui.draw.table import Column
-    from jaxtop.tui.screens.devices import Row
 
 T = TypeVar("T")
 
@@ -100,11 +99,11 @@ OF_DEVICES: dict[str, Field[DeviceRow]] = {
 }
 
 
-def of_axes(names: Iterable[str]) -> dict[str, Field[Row]]:
+def of_axes(names: Iterable[str], coordinate: Callable[[T, str], int | None]) -> dict[str, Field[T]]:
     """Return a field for the coordinate on each axis. The prefix `axis_` avoids the names of figures."""
 
-    def field(name: str) -> Field[Row]:
-        return Field(lambda row: row.coordinate(name), count)
+    def field(name: str) -> Field[T]:
+        return Field(lambda row: coordinate(row, name), count)
 
     return {spelling: field(name) for name in names for spelling in (name.lower(), f"axis_{name.lower()}")}
 

@@ -8,12 +8,12 @@ from jaxtop.model.arrays.tree import MIXED, Node
 from jaxtop.tui import text
 from jaxtop.tui.draw.array_pane import growth
 from jaxtop.tui.draw.ink import Ink, ink_of
-from jaxtop.tui.draw.slices import slices_of
 from jaxtop.tui.draw.table import NOTHING, Column, figure
 from jaxtop.tui.filters.arrays import shape_in_words, understand
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.devices import gauge
+from jaxtop.tui.slices import slices_of
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.tree_table import TreeTable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BESIDE, WIDE = 110, 180
 # From TALL lines on the pane below is higher. Below the tree it is hidden with fewer than LOW lines.
 TALL, LOW = 30, 17
-OVER_NOTE = "its run is over: what it held at last"
+OVER_NOTE = "run ended: its last arrays"
 
 
 def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
@@ -107,11 +107,11 @@ def columns_for(
 def empty(moment: Moment) -> str:
     """Return why there are no arrays."""
     if not moment.hosts:
-        return "no arrays yet: no host has been heard"
+        return "no arrays yet: no host has reported"
     if reasons := moment.not_on("arrays"):
         return f"arrays are not counted: {reasons[0]}"
     if not any(view.host.arrays.at_ms for view in moment.hosts):
-        return "no arrays yet: no host has counted its arrays so far"
+        return "no arrays yet: no host has counted its arrays"
     return "no arrays: no host holds any"
 
 

@@ -45,7 +45,7 @@ def _late_colour(view: CollectiveView, palette: Palette) -> str | None:
 
 def _straggler(view: CollectiveView) -> str:
     if view.straggler is None and view.samples and view.is_judged and not view.is_enough:
-        return f"not enough: {view.samples}"
+        return f"too few: {view.samples}"
     return straggler_in_words(view)
 
 
@@ -94,25 +94,25 @@ def columns_for(moment: Moment) -> tuple[Column[CollectiveView], ...]:
 def empty(moment: Moment) -> str:
     """Return why there are no collectives."""
     if not moment.hosts:
-        return "no collectives yet: no host has been heard"
+        return "no collectives yet: no host has reported"
     if len(moment.devices) == 1:
-        return "no collectives: a single device has nobody to talk to"
+        return "no collectives: the run has one device"
     inventories = [each for view in moment.hosts for each in view.host.inventories.values()]
     reasons = [each.why_not for each in inventories if each.why_not] or moment.not_on("programs")
     if reasons:
         return f"no collectives: {reasons[0]}"
     if not inventories:
-        return "no collectives yet: no program has been read so far"
-    return "no collectives: the compiler put none into any program"
+        return "no collectives yet: no program has been read yet"
+    return "no collectives: no program contains any"
 
 
 def untimed(moment: Moment) -> str:
     """Return why no collective has been timed yet."""
     note = next((view.host.window.note for view in moment.hosts if view.host.window.note), "")
-    said = moment.not_on("collectives")
-    if said:
-        return f"no times: {said[0]}"
-    return f"no times: {note}" if note else "waiting for the first window; c takes one now"
+    reasons = moment.not_on("collectives")
+    if reasons:
+        return f"no times: {reasons[0]}"
+    return f"no times: {note}" if note else "waiting for the first window: press c to take one now"
 
 
 def summary(moment: Moment, width: int, palette: Palette) -> Text:
@@ -250,7 +250,7 @@ class CollectivesView(View):
         if view is None:
             return
         if not view.groups:
-            self.app.notify(f"who takes part in {view.op} is not known", severity="warning")
+            self.app.notify(f"the devices of {view.op} are unknown", severity="warning")
             return
         late = view.straggler
         here = self.selection if late is None else Selection(late.agent, late.device_id)

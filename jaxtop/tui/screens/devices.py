@@ -195,7 +195,7 @@ def columns_for(
         followed = "utilization" if "utilization" in reported else "memory"
     axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
     first = list(_figures(reported, _FIRST))
-    held = [
+    memory = [
         figure("memory", "memory", 6, lambda row: row.device.used_bytes, text.size),
         _gauge("of limit" if scene.has_limits else "of most"),
     ]
@@ -205,7 +205,7 @@ def columns_for(
         *((words("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
         ordinal("process", "proc", 4, lambda row: row.device.process_index),
         # Hardware figures come before the axes, so that they are visible on narrow terminals too.
-        *((*held, *first, *axes) if first else (*axes, *held)),
+        *((*memory, *first, *axes) if first else (*axes, *memory)),
         state_column(lambda row: row.device.state),
         _history(FIGURES.get(followed, _MEMORY)),
         *((_slowed(),) if "slowed" in reported else ()),
@@ -244,7 +244,9 @@ class DevicesView(DeviceTableView[Row]):
         yield FilteredTable(self.table, CONDITIONS.format("temperature>=80 & data=3 | memory>60G"))
 
     def _understand(self, typed: str) -> Callable[[Row], bool] | None:
-        return understand(typed, {**of_axes(self._axes.sizes), **OF_DEVICES}, self.table.columns)
+        return understand(
+            typed, {**of_axes(self._axes.sizes, Row.coordinate), **OF_DEVICES}, self.table.columns
+        )
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
         """Show the history of the figure that the table is sorted by."""

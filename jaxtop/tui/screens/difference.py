@@ -129,7 +129,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
     DifferenceScreen #about { height: 1; background: $surface; padding: 0 1; color: $foreground-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "leave(True)", "Drop the mark"),
+        Binding("d", "leave(True)", "Remove the mark"),
         Binding("escape", "leave(False)", "Back", key_display="Esc"),
         Binding("v,q", "leave(False)", "Back", show=False),
         Binding("question_mark", "help", "Help", key_display="?"),
@@ -152,12 +152,12 @@ class DifferenceScreen(ModalScreen[Outcome]):
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
         yield Static(self._about(), id="about", markup=False)
-        yield FilteredTable(self.table, "words that a change must hold: arrays, memory, device 3, …")
+        yield FilteredTable(self.table, "words to search for: arrays, memory, device 3, …")
         yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one("#title", Static).update(self._title(PALETTES.get(self.app.theme, DARK)))
-        self.table.update_rows(self._changes, "nothing changed, as far as is known")
+        self.table.update_rows(self._changes, "no changes found")
         self.table.focus()
 
     def action_leave(self, drops_mark: bool) -> None:
@@ -195,5 +195,5 @@ class DifferenceScreen(ModalScreen[Outcome]):
     def _about(self) -> str:
         """Return the number of changes of each kind."""
         counts = [(kind, sum(each.kind is kind for each in self._changes)) for kind in Kind]
-        told = [f"{kind} {count:,}" for kind, count in counts if count]
-        return " · ".join(told) or "the same"
+        counted = [f"{kind} {count:,}" for kind, count in counts if count]
+        return " · ".join(counted) or "no changes"

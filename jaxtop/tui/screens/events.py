@@ -111,7 +111,7 @@ class EventsView(View):
     def __init__(self) -> None:
         super().__init__()
         self._whole = Static(id="whole", markup=False)
-        self._tells_runs = False
+        self._has_run_column = False
         self.table: Table[EventRow] = Table(
             columns_for(EMPTY), lambda row: row.key, noun="event", pinned=2, sort="time", follows_top=True
         )
@@ -122,11 +122,11 @@ class EventsView(View):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        if self._tells_runs != (len(moment.runs) > 1):
-            self._tells_runs = not self._tells_runs
+        if self._has_run_column != (len(moment.runs) > 1):
+            self._has_run_column = not self._has_run_column
             self.table.update_columns(columns_for(moment))
         rows = [_row(event, moment) for event in reversed(moment.cluster.events)]
-        self.table.update_rows(rows, "no events yet: what begins, ends or goes wrong will stand here")
+        self.table.update_rows(rows, "no events yet: starts, ends and problems appear here")
         self._show_whole()
 
     def _show_whole(self) -> None:

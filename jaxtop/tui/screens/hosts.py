@@ -41,7 +41,7 @@ def empty(moment: Moment) -> str:
     """Return why there are no hosts."""
     if not moment.cluster.unmet:
         return "no hosts yet: waiting for a run"
-    return f"no hosts yet: nothing has answered from {', '.join(moment.cluster.unmet)}"
+    return f"no hosts yet: no answer from {', '.join(moment.cluster.unmet)}"
 
 
 class HostsView(View):
@@ -66,7 +66,7 @@ class HostsView(View):
             understand=lambda typed: understand(typed, OF_HOSTS, self.table.columns),
         )
         self._reported = Reported()
-        self._told: frozenset[str] = frozenset()
+        self._step_figures: frozenset[str] = frozenset()
         # The column that the table was sorted by last. The history column shows its figure.
         self._followed: str | None = None
         self._shape: tuple[object, ...] = ()
@@ -84,11 +84,11 @@ class HostsView(View):
         super().show(moment)
         rows = [HostRow(view, moment) for view in moment.hosts]
         reported = self._reported.see(moment)
-        self._told |= steps_told(rows)
-        shape = len(moment.runs) > 1, reported, self._told, self._followed
+        self._step_figures |= steps_told(rows)
+        shape = len(moment.runs) > 1, reported, self._step_figures, self._followed
         if shape != self._shape:
             self._shape = shape
-            self.table.update_columns(columns_for(moment, reported, self._told, self._followed))
+            self.table.update_columns(columns_for(moment, reported, self._step_figures, self._followed))
         self.table.update_rows(rows, empty(moment))
         self._draw()
 

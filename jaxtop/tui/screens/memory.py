@@ -80,7 +80,7 @@ def _bar(width: int) -> Column[Row]:
         known = row.device.used_bytes is not None
         return stacked(row.view.bytes if known else None, row.scene.end, width, palette)
 
-    drawn: Column[Row] = Column("bar", "what it holds", width, "left", read, lambda _: "")
+    drawn: Column[Row] = Column("bar", "parts", width, "left", read, lambda _: "")
     drawn = replace(drawn, flexible=True)
     return replace(drawn, largest_first=True, searched=False, draw=draw)
 
@@ -94,7 +94,7 @@ def _history() -> Column[Row]:
         known = [value for value in values if value is not None]
         return f"{curve(values, HISTORY)} {text.size(max(known)):>6}" if known else text.NA
 
-    drawn = Column("history", "recent, and its peak", HISTORY + 7, "left", used, write)
+    drawn = Column("history", "recent and peak", HISTORY + 7, "left", used, write)
     return replace(drawn, largest_first=True, searched=False)
 
 
@@ -153,24 +153,24 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
     total, used = memory_total(views), sum(view.device.used_bytes or 0 for view in views)
     fullest = max(views, key=lambda view: view.device.used_bytes or 0).device
     held = f"{len(views):,} {'device holds' if len(views) == 1 else 'devices hold'} {text.size(used)}"
-    most = f"most device {fullest.id}: {text.size(fullest.used_bytes)}"
+    most = f"most on device {fullest.id}: {text.size(fullest.used_bytes)}"
     if scene.has_limits:
         end = sum(view.device.limit_bytes or 0 for view in views)
         share = text.share(used / end if end else None)  # these devices may have no limits while others do
-        said = f"{held} of {text.size(end)} ({share}), {most}; by their allocators"
+        summary = f"{held} of {text.size(end)} ({share}), {most}; source: allocators"
     else:
         end = sum(total)
-        said = f"{held}, {most}; no allocator: live arrays alone"
+        summary = f"{held}, {most}; source: live arrays"
     if (ago := scene.moment.counted_ago) is not None:
-        said += f"; arrays counted {text.age(ago)} ago"
-    head = Text(text.printable(said), no_wrap=True, overflow="ellipsis", end="")
+        summary += f"; arrays counted {text.age(ago)} ago"
+    head = Text(text.printable(summary), no_wrap=True, overflow="ellipsis", end="")
     head.truncate(width, overflow="ellipsis")
     return Text("\n").join([head, bar(total, end, width, palette), *legend(total, width, palette)])
 
 
 def growing(found: list[Grower], height: int, palette: Palette) -> Text:
     """Return the list of growers, fastest first."""
-    lines = [Text("GROWING on a device", f"bold {palette.muted}", end="")]
+    lines = [Text("GROWING per device", f"bold {palette.muted}", end="")]
     for each in found[: max(0, height - 1)]:
         line = Text(f"+{text.size(each.bytes_per_minute)}/min", palette.warning, no_wrap=True, end="")
         name = f"  {each.name or 'unnamed'}  {text.size(each.bytes_per_device)}"
@@ -178,7 +178,7 @@ def growing(found: list[Grower], height: int, palette: Palette) -> Text:
         line.append(text.printable(f"  {each.created or ''}"), palette.muted)
         lines.append(line)
     if not found:
-        lines.append(Text("nothing, as far as is known", palette.muted, end=""))
+        lines.append(Text("nothing found", palette.muted, end=""))
     return Text("\n").join(lines)
 
 
@@ -199,7 +199,7 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
             line.append(" · runs", palette.good)
         lines.append(line)
     if not known:
-        lines.append(Text("no program is known", palette.muted, end=""))
+        lines.append(Text("no programs yet", palette.muted, end=""))
     return Text("\n").join(lines)
 
 

@@ -59,13 +59,15 @@ class MeshScreenView(View):
     MeshScreenView.-below.-short #detail { height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "arrange", "Arrange", show=False),  # shown and clickable in the line of switches
-        Binding("shift+tab", "arrange_back", "Arrange as before", show=False),
+        Binding(
+            "tab", "arrange", "Next arrangement", show=False
+        ),  # shown and clickable in the line of switches
+        Binding("shift+tab", "arrange_back", "Previous arrangement", show=False),
         Binding("m", "metric", "Metric", show=False),  # shown and clickable in the legend
-        Binding("o", "mesh", "Other mesh", show=False),
-        Binding("a", "axes", "Other two axes as rows and columns", show=False),
-        Binding("x", "group", "Mark the group along another axis", show=False),
-        Binding("less_than_sign,pageup", "page(-1)", "Page before", show=False, key_display="<"),
+        Binding("o", "mesh", "Next mesh", show=False),
+        Binding("a", "axes", "Next two axes as rows and columns", show=False),
+        Binding("x", "group", "Mark the group along the next axis", show=False),
+        Binding("less_than_sign,pageup", "page(-1)", "Previous page", show=False, key_display="<"),
         Binding("greater_than_sign,pagedown", "page(1)", "Next page", show=False, key_display=">"),
     ]
 
@@ -143,11 +145,11 @@ class MeshScreenView(View):
     def _see_collectives(self) -> None:
         """Update the metrics of collectives when new windows have arrived."""
         moment, cluster = self.moment, self.moment.cluster
-        told = id(cluster.windows), cluster.windows.changes, cluster.layout_changes
-        if self._waits[0] == told:
+        version = id(cluster.windows), cluster.windows.changes, cluster.layout_changes
+        if self._waits[0] == version:
             return
         was, now = self._waits[1], wait_metric(moment)
-        self._waits = told, now
+        self._waits = version, now
         was_painted, now_painted = self._painted, self._groups()
         if now_painted is not None:
             self._painted = now_painted
@@ -341,9 +343,7 @@ class MeshScreenView(View):
     def _nobody(self) -> str:
         """Return the text to show when no device is selected."""
         host = None if self.selection.agent is None else self.moment.host(self.selection.agent)
-        return (
-            "no device yet" if host is None else f"{self.moment.label(host)}: its devices are not known yet"
-        )
+        return "no device yet" if host is None else f"{self.moment.label(host)}: no devices yet"
 
     def _subject(self) -> Subject | None:
         device, moment = self._device, self.moment

@@ -112,8 +112,8 @@ class PlotView(View):
         figure, host = self._figure(), self._host
         ink = ink_of(PALETTES.get(self.app.theme, DARK), plain=self.app.no_color)
         if figure is None or host is None:
-            said = Text(" nothing has been reported yet that could be plotted", ink.muted, end="")
-            self._plot.show(lambda _width, _height: Drawn(said))
+            note = Text(" no figures to plot yet", ink.muted, end="")
+            self._plot.show(lambda _width, _height: Drawn(note))
             return
         beside, device = self._way(figure), self._device
         everybody = peers(self.moment, figure, host, device, beside)

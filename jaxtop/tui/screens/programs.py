@@ -135,9 +135,9 @@ def columns_for(moment: Moment) -> tuple[Column[ProgramRow], ...]:
 def empty(moment: Moment) -> str:
     """Return why there are no programs."""
     if not moment.hosts:
-        return "no programs yet: no host has been heard"
+        return "no programs yet: no host has reported"
     off = next((source for source in moment.not_on("programs") if source.startswith("off")), None)
-    return f"no programs: {off}" if off else "no programs yet: nothing is compiled on any host"
+    return f"no programs: {off}" if off else "no programs yet: no host has compiled any"
 
 
 def about(row: ProgramRow, palette: Palette) -> Text:
@@ -147,8 +147,8 @@ def about(row: ProgramRow, palette: Palette) -> Text:
     if view.differs:
         lines.append(Text(f"{DIFFERS} compiled differently by {row.who(view.differs)}", palette.bad))
     if view.is_recompiling:
-        hint = "its arguments keep changing shape, or it is jitted anew each time"
-        lines.append(Text(f"{STORM} compiled over and over: {hint}", palette.warning))
+        hint = "its arguments change shape, or jax.jit is called on it each time"
+        lines.append(Text(f"{STORM} recompiled repeatedly: {hint}", palette.warning))
     if row.is_too_large:
         lines.append(Text(f"{TOO_LARGE} a launch may not fit into the fullest device", palette.bad))
     facts = [f"loaded by {row.who(view.agents)}"]
@@ -156,7 +156,7 @@ def about(row: ProgramRow, palette: Palette) -> Text:
         facts.append(f"compiled at {program.created}")
     if view.adds_bytes is not None:
         adds = text.size(view.adds_bytes)
-        facts.append(f"a launch takes {adds} beyond its arguments, says the compiler")
+        facts.append(f"a launch needs {adds} besides its arguments (compiler estimate)")
     if view.free_bytes is not None:
         facts.append(f"{text.size(view.free_bytes)} free on the fullest device")
     if view.variants > 1:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.palette import Palette
     from jaxtop.tui.widgets.table import Table
 
-ASK = "no stacks yet: p asks all processes where they stand"
+ASK = "no stacks yet: press p to ask all processes"
 _COLOURS = {"info": "muted", "warning": "warning", "critical": "bad"}
 
 # JAX neither waits nor compiles here. The script may compute, load data or sleep; the stack does not show.
@@ -105,17 +105,17 @@ class StackTable(FoldingTable[StackNode]):
         """Return the groups. They are rebuilt only when stacks, run names or the filter change."""
         moment = self._moment
         names = moment.run_names
-        told = (
-            self._test,
+        inputs = (
+            self._query.test,
             *names.items(),
             *((view.host.agent, id(view.host.stacks)) for view in moment.hosts),
         )
-        if self._grouped[0] != told:
-            self._grouped = told, stack_nodes(moment.cluster, names, self._test)
+        if self._grouped[0] != inputs:
+            self._grouped = inputs, stack_nodes(moment.cluster, names, self._query.test)
         return self._grouped[1]
 
     def _opens_unasked(self, node: StackNode) -> bool:
-        return node.opens_by_default or (node.depth == 0 and self._test is not None)
+        return node.opens_by_default or (node.depth == 0 and self._query.test is not None)
 
     def _tally(self) -> tuple[int, int]:
         hosts = sum(bool(view.host.stacks.threads) for view in self._moment.hosts)
@@ -145,7 +145,7 @@ class StacksView(View):
             Column("hosts", "hosts", 5, "right", lambda node: len(node.hosts), _count, largest_first=True),
             Column("does", "does", 8, "left", _does, _does, _does_colour),
             Column("script", "in the script", 24, "left", _script, _script),
-            Column("at", "stands at", 34, "left", _at, _at),
+            Column("at", "is at", 34, "left", _at, _at),
             Column("age", "ago", 6, "right", self._age, self._ago),
         )
 
@@ -155,7 +155,7 @@ class StacksView(View):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has been heard")
+        self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has reported")
         read = self._summary()
         if read != self._read or read.spans != self._read.spans:
             self._read = read
@@ -180,13 +180,13 @@ class StacksView(View):
                 colour = getattr(palette, _COLOURS.get(found.severity, "warning"))
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
         present = [view.host for view in moment.hosts if not view.state.is_past]
-        told = [view.host for view in moment.hosts if view.host.stacks.threads]
-        if told:
+        reported = [view.host for view in moment.hosts if view.host.stacks.threads]
+        if reported:
             here = sum(bool(host.stacks.threads) for host in present)
-            lost = len(told) - here
-            said = f"stacks of {here:,} of {len(present):,} processes"
-            said += f", and the last ones of {lost:,} lost" if lost else ""
-            lines.append(Text(f"{said}; p asks anew", palette.muted))
+            lost = len(reported) - here
+            summary = f"stacks of {here:,} of {len(present):,} processes"
+            summary += f", and the last stacks of {lost:,} lost" if lost else ""
+            lines.append(Text(f"{summary}; press p to ask again", palette.muted))
         return Text("\n").join(lines)
 
     @property

@@ -8,7 +8,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from jaxtop.tui.draw.array_pane import Pane, pane
-from jaxtop.tui.draw.slices import Slices, slices_of
+from jaxtop.tui.slices import Slices, slices_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -53,7 +53,7 @@ class ArrayPane(Widget):
             self._pointed = device
             self._draw()
 
-    def _known(self, view: ArrayView) -> Slices | None:
+    def _slices_of(self, view: ArrayView) -> Slices | None:
         """Return the slices of an array; they are cached until its shape or placement changes."""
         lies = view.shape, view.mesh, view.parts, view.tiles, view.device_ids, view.groups > 1
         if self._slices[0] != lies:
@@ -68,9 +68,9 @@ class ArrayPane(Widget):
         if node is None:
             self._pane = Pane()
         else:
-            known = None if node.view is None else self._known(node.view)
+            slices = None if node.view is None else self._slices_of(node.view)
             pointed, note = self._pointed, self._note
-            self._pane = pane(node, known, self._ink, width, height, pointed=pointed, note=note)
+            self._pane = pane(node, slices, self._ink, width, height, pointed=pointed, note=note)
         if not _same(before.lines, self._pane.lines):
             self.refresh()
 

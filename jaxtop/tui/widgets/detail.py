@@ -1,4 +1,4 @@
-"""The detail of the selected item."""
+"""Widgets for text that are repainted only when the text or its styles change."""
 
 from __future__ import annotations
 
@@ -6,9 +6,29 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.widget import Widget
+from textual.widgets import Static
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def differs(text: Text, shown: Text) -> bool:
+    """Return whether two texts look different."""
+    return text.plain != shown.plain or text.spans != shown.spans or text.style != shown.style
+
+
+class Line(Static):
+    """A line of text."""
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - Textual's own name for it
+        super().__init__(id=id)
+        self._text = Text()
+
+    def read(self, line: Text) -> None:
+        """Show this line."""
+        if differs(line, self._text):
+            self._text = line
+            self.update(line, layout=False)
 
 
 class Detail(Widget):
@@ -31,7 +51,7 @@ class Detail(Widget):
         if self._write is None or not self.display or not self.content_size.width:
             return
         text = self._write(*self.content_size)
-        if text.plain != self._shown.plain or text.spans != self._shown.spans:
+        if differs(text, self._shown):
             self._shown = text
             self.refresh()
 

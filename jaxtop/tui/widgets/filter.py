@@ -62,7 +62,7 @@ class FilteredTable(Vertical, Generic[Row]):
         Binding("escape", "clear", "Clear filter"),
     ]
 
-    def __init__(self, table: Table[Row], placeholder: str = "words that a row must hold") -> None:
+    def __init__(self, table: Table[Row], placeholder: str = "words to search for") -> None:
         super().__init__()
         self.table = table
         self._input = FilterInput(placeholder=placeholder, compact=True, select_on_focus=False)

@@ -8,7 +8,6 @@ from textual.binding import Binding
 from textual.message import Message
 
 from jaxtop.model.arrays.tree import flatten
-from jaxtop.tui.draw import table as draw
 from jaxtop.tui.text import NA
 from jaxtop.tui.widgets.table import Table
 
@@ -115,9 +114,9 @@ class FoldingTable(Table[AnyNode]):
         return node.opens_by_default
 
     def filter_by(self, text: str) -> None:
-        before = self._filter
+        before = self.words
         super().filter_by(text)
-        if before != self._filter:
+        if before != self.words:
             self._folds_filtered.reset(everything=False)
 
     def _arrange(self) -> None:
@@ -127,10 +126,7 @@ class FoldingTable(Table[AnyNode]):
             self.post_message(self.Arranged())
 
     def _ordered(self) -> list[AnyNode]:
-        return flatten(self._top(), self.is_open, self._in_order)
-
-    def _in_order(self, nodes: Sequence[AnyNode]) -> list[AnyNode]:
-        return draw.in_order(nodes, self._sort, descending=self._descending)
+        return flatten(self._top(), self.is_open, self._query.in_order)
 
     def _place_cursor(self) -> bool:
         """Put the cursor on its row, or on the nearest branch if that row is folded away or merged."""
@@ -147,7 +143,7 @@ class FoldingTable(Table[AnyNode]):
 
     @property
     def _folds_now(self) -> Folds:
-        return self._folds_filtered if self._filter.strip() else self._folds
+        return self._folds_filtered if self.words.strip() else self._folds
 
     def is_open(self, node: AnyNode) -> bool:
         """Return whether the children of a node are shown."""

@@ -45,9 +45,9 @@ def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
     longest = max((len(item.says) for item in screens), default=0)
     needed = [item for item in keys if item.action in NEVER_DROPPED]
     dropped = [item for item in keys if item.action not in NEVER_DROPPED]
-    kept = [[*dropped[i:], *needed] for i in range(len(dropped) + 1)]
+    remaining = [[*dropped[i:], *needed] for i in range(len(dropped) + 1)]
     for letters, shown in [
-        *((longest, each) for each in kept),
+        *((longest, each) for each in remaining),
         *((letters, needed) for letters in range(longest - 1, FEWEST_LETTERS - 1, -1)),
         (0, needed),
     ]:

@@ -33,11 +33,11 @@ class Plot(Widget, can_focus=True, inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m,right,l", "figure(1)", "Next figure", show=False, key_display="m"),
-        Binding("left,h", "figure(-1)", "Figure before", show=False),
-        Binding("tab", "beside(1)", "Beside whom", show=False),
-        Binding("shift+tab", "beside(-1)", "Beside whom, as before", show=False),
+        Binding("left,h", "figure(-1)", "Previous figure", show=False),
+        Binding("tab", "beside(1)", "Next comparison", show=False),
+        Binding("shift+tab", "beside(-1)", "Previous comparison", show=False),
         Binding("down,j", "choose(1)", "Next line", show=False),
-        Binding("up,k", "choose(-1)", "Line before", show=False),
+        Binding("up,k", "choose(-1)", "Previous line", show=False),
         Binding("enter", "open", "Open"),
     ]
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from textual.binding import Binding
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 
-from jaxtop.tui.draw import table as draw
-from jaxtop.tui.draw.table import Column, Row
+from jaxtop.tui.draw import table_lines as draw
+from jaxtop.tui.draw.table import Column, Row, RowQuery
 from jaxtop.tui.filters.expressions import Wrong
-from jaxtop.tui.palette import DARK, PALETTES, Palette
+from jaxtop.tui.widgets.lines import LineView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -21,8 +20,10 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.strip import Strip
 
+    from jaxtop.tui.palette import Palette
 
-class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
+
+class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
     """A table whose rows have keys: the cursor stays on its row when the order changes.
 
     The table sorts and filters after all updates of a refresh, so it does so at most once per refresh.
@@ -43,7 +44,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         Binding("G", "bottom", "Last row", show=False),
         Binding("left,h", "shift(-1)", "Columns to the left", show=False),
         Binding("right,l", "shift(1)", "Columns to the right", show=False),
-        Binding("comma", "sort(-1)", "Sort by the column before", show=False),
+        Binding("comma", "sort(-1)", "Sort by the previous column", show=False),
         Binding("full_stop", "sort(1)", "Sort by the next column", show=False),
         Binding("S", "reverse", "Reverse the order", show=False),
     ]
@@ -102,17 +103,12 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
                 matches if its cells contain the words of the filter.
         """
         super().__init__()
-        self._columns = tuple(columns)
+        self._query = RowQuery(columns, sort, understand)
         self._key = key
         self._noun = noun
         self._pinned = pinned
         self._tone = tone
         self._follows_top = follows_top
-        self._understand = understand
-        self._test: Callable[[Any], bool] | None = None
-        self._sort = self._column(sort)
-        self._descending = self._sort is not None and self._sort.largest_first
-        self._filter = ""
         self._empty = f"no {noun} yet"
         self._rows: Sequence[Row] = ()
         self._shown: list[Row] = []
@@ -124,7 +120,6 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._reveal = False
         self._skipped = 0
         self._layout: draw.Layout[Row] = draw.Layout(0)
-        self._lines: list[Strip] = []
 
     # Contents
 
@@ -137,22 +132,21 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def update_columns(self, columns: Sequence[Column[Row]]) -> None:
         """Replace the columns; the table stays sorted by the column with the same key."""
-        if tuple(columns) == self._columns:
+        if tuple(columns) == self.columns:
             return
-        self._columns = tuple(columns)
-        self._sort = self._column(self._sort.key if self._sort else None)
+        self._query.replace_columns(columns)
         self._lay_out()
         self._touch()
 
     @property
     def columns(self) -> tuple[Column[Row], ...]:
         """All columns, including those that do not fit."""
-        return self._columns
+        return self._query.columns
 
     @property
     def words(self) -> str:
         """The text of the filter."""
-        return self._filter
+        return self._query.text
 
     @words.setter
     def words(self, text: str) -> None:
@@ -163,16 +157,16 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
         A text that is not valid changes nothing.
         """
-        if self._understand is not None:
-            try:
-                self._test = self._understand(text) if text.strip() else None
-            except Wrong as wrong:
-                self.post_message(self.Refused(wrong))
-                return
+        before = self.words
+        try:
+            self._query.filter_by(text)
+        except Wrong as wrong:
+            self.post_message(self.Refused(wrong))
+            return
+        if self._query.understand is not None:
             self._counted = (-1, -1)  # forces a new Counted: it replaces an error message in the filter line
             self._touch()
-        if text != self._filter:
-            self._filter = text
+        if text != before:
             self._reveal = True
             self._touch()
 
@@ -202,12 +196,10 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
     @property
     def sorted_by(self) -> tuple[str | None, bool]:
         """The key of the sorted column, and whether the order is descending."""
-        return self._sort.key if self._sort else None, self._descending
+        query = self._query
+        return query.sort.key if query.sort else None, query.descending
 
     # Arranging
-
-    def _column(self, key: str | None) -> Column[Row] | None:
-        return next((column for column in self._columns if column.key == key), None)
 
     def _touch(self) -> None:
         if not self._stale:
@@ -229,7 +221,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         if self.is_attached:
             self.virtual_size = Size(self._width, len(self._shown) + 1)
             if was_visible or (self._reveal and is_placed):
-                self._scroll_to_cursor()
+                self._scroll_to_line(self._cursor, len(self._shown))
             elif self.scroll_y > self.max_scroll_y:
                 self._scroll(int(self.max_scroll_y))
             self._reveal = self._reveal and not is_placed
@@ -237,12 +229,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def _ordered(self) -> list[Row]:
         """Return the rows to show, from top to bottom."""
-        rows, test = self._rows, self._test
-        if test is not None:
-            rows = [row for row in rows if test(row)]
-        elif self._filter.strip():
-            rows = draw.matching(rows, self._columns, self._filter)
-        return draw.in_order(rows, self._sort, descending=self._descending)
+        return self._query.select(self._rows)
 
     def _tally(self) -> tuple[int, int]:
         """Return the number of rows shown and the number of all rows."""
@@ -262,35 +249,10 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
             self._cursor = found
             return True
         # Until its row returns, the cursor stays near the old place, or on the first row that matches.
-        self._cursor = 0 if self._filter else min(self._cursor, last)
-        return bool(self._filter)
+        self._cursor = 0 if self.words else min(self._cursor, last)
+        return bool(self.words)
 
     # Moving
-
-    @property
-    def _width(self) -> int:
-        return self.scrollable_content_region.width
-
-    @property
-    def _height(self) -> int:
-        return self.scrollable_content_region.height
-
-    @property
-    def _page(self) -> int:
-        return max(1, self._height - 1)
-
-    def _is_visible(self, index: int) -> bool:
-        return 0 <= index - self.scroll_offset.y < self._page
-
-    def _scroll(self, y: int) -> None:
-        self.scroll_to(y=y, animate=False, force=True, immediate=True)
-
-    def _scroll_to_cursor(self) -> None:
-        top = self.scroll_offset.y
-        wanted = max(self._cursor - self._page + 1, min(top, self._cursor))
-        wanted = min(wanted, max(0, len(self._shown) - self._page))
-        if wanted != top:
-            self._scroll(wanted)
 
     def _go(self, index: int) -> None:
         self._arrange()
@@ -299,7 +261,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._cursor = max(0, min(index, len(self._shown) - 1))
         row = self._shown[self._cursor]
         self._wanted = None if self._follows_top and self._cursor == 0 else self._key(row)
-        self._scroll_to_cursor()
+        self._scroll_to_line(self._cursor, len(self._shown))
         self._repaint()
         self.post_message(self.Moved(row))
 
@@ -329,21 +291,20 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def action_sort(self, by: int) -> None:
         """Sort by the column that is `by` places from the sorted one."""
-        if not self._columns:
-            return
-        at = self._columns.index(self._sort) + by if self._sort in self._columns else 0
-        self.sort_by(self._columns[at % len(self._columns)])
+        column = self._query.beside_sorted(by)
+        if column is not None:
+            self.sort_by(column)
 
     def sort_by(self, column: Column[Row]) -> None:
         """Sort by this column, in the direction that it declares, and scroll it into view."""
-        self._sort, self._descending = column, column.largest_first
+        self._query.sort_by(column)
         self._bring_into_view(column)
         self._touch()
         self.post_message(self.Sorted())
 
     def _bring_into_view(self, column: Column[Row]) -> None:
         """Skip the fewest columns that make this one visible; in a very narrow table, none may do so."""
-        place = self._columns.index(column) - self._pinned
+        place = self.columns.index(column) - self._pinned
         if place < 0:
             return
         for skipped in range(min(self._skipped, place), place + 1):
@@ -353,9 +314,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def action_reverse(self) -> None:
         """Reverse the order."""
-        self._descending = not self._descending
-        if self._sort is None and self._columns:
-            self._sort = self._columns[0]
+        self._query.reverse()
         self._touch()
 
     def action_shift(self, by: int) -> None:
@@ -366,8 +325,8 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
             self._repaint()
 
     def _lay_out(self) -> draw.Layout[Row]:
-        self._skipped = min(self._skipped, max(0, len(self._columns) - self._pinned - 1))
-        self._layout = draw.lay_out(self._columns, self._width, self._pinned, self._skipped)
+        self._skipped = min(self._skipped, max(0, len(self.columns) - self._pinned - 1))
+        self._layout = draw.lay_out(self.columns, self._width, self._pinned, self._skipped)
         return self._layout
 
     # The mouse
@@ -394,7 +353,7 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
         column = self._layout.column_at(x)
         if way:
             self.action_shift(way)
-        elif column is not None and column == self._sort:
+        elif column is not None and column == self._query.sort:
             self.action_reverse()
         elif column is not None:
             self.sort_by(column)
@@ -408,51 +367,26 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Lay out the columns for the new size and redraw the visible rows."""
-        if draw.lay_out(self._columns, self._width).after == 0:
+        if draw.lay_out(self.columns, self._width).after == 0:
             self._skipped = 0
         self._lay_out()
         self.virtual_size = Size(self._width, len(self._shown) + 1)
         if self._wanted is not None:
-            self._scroll_to_cursor()
+            self._scroll_to_line(self._cursor, len(self._shown))
         self._repaint()
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        if round(old_value) != round(new_value):
-            self._repaint()
-
-    def watch_has_focus(self, value: bool) -> None:
-        super().watch_has_focus(value)
-        self._repaint()
-
-    def notify_style_update(self) -> None:
-        """Discard the drawn lines: their colours belong to the old theme."""
-        super().notify_style_update()
-        self._lines = []
 
     def render_line(self, y: int) -> Strip:
         if self._layout.width != self._width:
             self._lay_out()
             self._lines = []
-        return self._lines[y] if y < len(self._lines) else self._draw(y, self._palette)
+        return super().render_line(y)
 
     def _repaint(self) -> None:
-        """Draw the visible lines, and refresh those that changed."""
-        if not self.is_attached:
-            return
-        before, width, palette = self._lines, self._width, self._palette
-        if self._layout.width != width:
+        if self._layout.width != self._width:
             self._lay_out()
-        self._lines = [self._draw(y, palette) for y in range(self._height)]
-        for y, strip in enumerate(self._lines):
-            if y >= len(before) or strip != before[y]:
-                self.refresh(Region(0, y, width, 1))
+        super()._repaint()
 
-    @property
-    def _palette(self) -> Palette:
-        return PALETTES.get(self.app.theme, DARK)
-
-    def _draw(self, y: int, palette: Palette) -> Strip:
+    def draw_line(self, y: int, palette: Palette) -> Strip:
         width = self._width
         if y == 0:
             key, descending = self.sorted_by
@@ -470,6 +404,6 @@ class Table(ScrollView, Generic[Row], can_focus=True, inherit_bindings=False):
                 tone=tone,
             )
         if not self._shown and y == min(3, self._height - 1):
-            filtered = self._counted[1] and f"no {self._noun} matches the filter {self._filter.strip()!r}"
+            filtered = self._counted[1] and f"no {self._noun} matches the filter {self.words.strip()!r}"
             return draw.draw_note(filtered or self._empty, width, palette)
         return draw.draw_nothing(width, palette)

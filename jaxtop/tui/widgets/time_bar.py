@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-NO_TAPE = TimeBarState("", False, 0.0, (0.0, 0.0), has_reel=False)
+NO_SESSION = TimeBarState("", False, 0.0, (0.0, 0.0), has_history=False)
 
 
 class Controls(Static):
@@ -35,9 +35,9 @@ class Controls(Static):
         action = pressed_by(event.style)
         found = [each.binding for each in self.screen.active_bindings.values()]
         binding = next((each for each in found if each.action == action), None)
-        said = None if binding is None else f"{binding.description} ({self.app.get_key_display(binding)})"
-        if said != self.tooltip:
-            self.tooltip = said
+        tip = None if binding is None else f"{binding.description} ({self.app.get_key_display(binding)})"
+        if tip != self.tooltip:
+            self.tooltip = tip
 
 
 class SeekBar(Widget):
@@ -52,15 +52,15 @@ class SeekBar(Widget):
 
     def __init__(self) -> None:
         super().__init__(id="track")
-        self._tape = NO_TAPE
+        self._state = NO_SESSION
         # Cached until the overview, the span or the width changes.
         self._glance: tuple[object, object, Glance] = (None, None, Glance())
         self._shown = Text()
-        self._held = 0
+        self._pressed_at = 0
 
-    def show(self, tape: TimeBarState) -> None:
+    def show(self, state: TimeBarState) -> None:
         """Show this state."""
-        self._tape = tape
+        self._state = state
         self._draw()
 
     def on_resize(self) -> None:
@@ -68,12 +68,12 @@ class SeekBar(Widget):
 
     def _draw(self) -> None:
         width, height = self.content_size
-        tape = self._tape
+        state = self._state
         overview, made_of, found = self._glance
-        if overview is not tape.overview or made_of != (tape.span, width):
-            found = draw.glance(tape, width)
-            self._glance = tape.overview, (tape.span, width), found
-        shown = draw.track(tape, found, height, PALETTES.get(self.app.theme, DARK))
+        if overview is not state.overview or made_of != (state.span, width):
+            found = draw.glance(state, width)
+            self._glance = state.overview, (state.span, width), found
+        shown = draw.track(state, found, height, PALETTES.get(self.app.theme, DARK))
         if shown != self._shown or shown.spans != self._shown.spans:
             self._shown = shown
             self.refresh()
@@ -87,9 +87,9 @@ class SeekBar(Widget):
         event.stop()
         self.capture_mouse()
         x, width = self._place(event), self.content_size.width
-        self._held = x
-        found = draw.events_at(self._tape, x, width)
-        self.post_message(self.Sought(found[0].at if found else self._tape.time_at(x, width)))
+        self._pressed_at = x
+        found = draw.events_at(self._state, x, width)
+        self.post_message(self.Sought(found[0].at if found else self._state.time_at(x, width)))
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         event.stop()
@@ -97,12 +97,12 @@ class SeekBar(Widget):
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         x, width = self._place(event), self.content_size.width
-        said = draw.tip(self._tape, x, width)
-        if said != self.tooltip:
-            self.tooltip = said
-        if self.app.mouse_captured is self and event.button and x != self._held:
-            self._held = x
-            self.post_message(self.Sought(self._tape.time_at(x, width)))
+        tip = draw.tip(self._state, x, width)
+        if tip != self.tooltip:
+            self.tooltip = tip
+        if self.app.mouse_captured is self and event.button and x != self._pressed_at:
+            self._pressed_at = x
+            self.post_message(self.Sought(self._state.time_at(x, width)))
 
     def _place(self, event: events.MouseEvent) -> int:
         x = event.screen_x - self.content_region.x
@@ -125,26 +125,26 @@ class TimeBar(Vertical):
         super().__init__(id="time")
         self._controls = Controls(id="controls")
         self._track = SeekBar()
-        self._tape = NO_TAPE
-        self._read = Text()
+        self._state = NO_SESSION
+        self._drawn = Text()
 
     def compose(self) -> ComposeResult:
         yield self._controls
         yield self._track
 
-    def show(self, tape: TimeBarState) -> None:
+    def show(self, state: TimeBarState) -> None:
         """Show this state."""
-        self._tape = tape
-        self.set_class(not tape.has_reel, "trackless")
+        self._state = state
+        self.set_class(not state.has_history, "trackless")
         self._draw()
-        self._track.show(tape)
+        self._track.show(state)
 
     def on_resize(self) -> None:
         self._draw()
 
     def _draw(self) -> None:
         palette: Palette = PALETTES.get(self.app.theme, DARK)
-        line = draw.controls(self._tape, self.size.width, palette)
-        if line != self._read or line.spans != self._read.spans:
-            self._read = line
+        line = draw.controls(self._state, self.size.width, palette)
+        if line != self._drawn or line.spans != self._drawn.spans:
+            self._drawn = line
             self._controls.update(line)

@@ -38,14 +38,14 @@ class TreeTable(FoldingTable[Node]):
             self._touch()
 
     def filter_by(self, text: str) -> None:
-        before = self._filter
+        before = self.words
         super().filter_by(text)
-        if before != self._filter:
+        if before != self.words:
             self._grown = None
 
     def _top(self) -> Sequence[Node]:
         if self._grown is None:
-            test = self._test
+            test = self._query.test
             views = self._views if test is None else [view for view in self._views if test(view)]
             self._matching = len(views)
             self._grown = grow(views, self._run_names)
@@ -55,6 +55,6 @@ class TreeTable(FoldingTable[Node]):
         return self._matching, len(self._views)
 
     def _opens_unasked(self, node: Node) -> bool:
-        if self._test is not None and self._matching <= FEW:
+        if self._query.test is not None and self._matching <= FEW:
             return True
         return node.opens_by_default and (node.depth == 0 or len(node.children) <= GLANCE)

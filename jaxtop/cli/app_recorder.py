@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from jaxtop.wire import Frame
 
 
-class KeyRecorder:
+class AppRecorder:
     """A recorder that the user switches on and off."""
 
     def __init__(self) -> None:
-        self._taping: SessionRecorder | None = None
+        self._recorder: SessionRecorder | None = None
         self._begun = 0.0
         self._failure = ""
         self._ending: list[threading.Thread] = []
@@ -32,16 +32,16 @@ class KeyRecorder:
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
         """Record the frames that the cluster has just folded, if it is on."""
         self._cluster = cluster
-        if self._taping is None:
+        if self._recorder is None:
             return
-        self._taping.take(frames, cluster, now)
-        if self._taping.tape.failure is not None:
-            self._failure = f"the recording ended: {self._taping.tape.failure}"
-            self._taping = None
+        self._recorder.take(frames, cluster, now)
+        if self._recorder.writer.failure is not None:
+            self._failure = f"recording stopped: {self._recorder.writer.failure}"
+            self._recorder = None
 
     def close(self) -> None:
         """End the recording cleanly, and wait for all that are ending."""
-        if self._taping is not None:
+        if self._recorder is not None:
             self.toggle()
         for each in self._ending:
             each.join()
@@ -50,31 +50,31 @@ class KeyRecorder:
 
     @property
     def is_on(self) -> bool:
-        return self._taping is not None
+        return self._recorder is not None
 
     @property
     def status(self) -> str:
-        if self._taping is None:
+        if self._recorder is None:
             return self._failure
-        return f"{size(self._taping.tape.size)}, {length(time.monotonic() - self._begun)}"
+        return f"{size(self._recorder.writer.size)}, {length(time.monotonic() - self._begun)}"
 
     def toggle(self) -> str:
         """Begin or end a recording; return in words what was done."""
-        taping, cluster = self._taping, self._cluster
+        recorder, cluster = self._recorder, self._cluster
         if cluster is None:
-            return "there is nothing to record yet"
-        if taping is not None:
-            self._taping = None
-            said = f"recorded {size(taping.tape.size)} to {taping.tape.path}"
+            return "nothing to record yet"
+        if recorder is not None:
+            self._recorder = None
+            message = f"recorded {size(recorder.writer.size)} to {recorder.writer.path}"
             # A frozen copy, because the app continues to fold.
             now = (cluster.frozen(),)
-            ending = threading.Thread(target=taping.finish, args=now, name="jaxtop recording's end")
+            ending = threading.Thread(target=recorder.finish, args=now, name="jaxtop recording's end")
             ending.start()
             self._ending.append(ending)
-            return said
+            return message
         try:
-            tape = begin(Path(default_name(cluster)).absolute())
+            writer = begin(Path(default_name(cluster)).absolute())
         except UserError as error:
             return str(error)
-        self._taping, self._begun, self._failure = SessionRecorder(tape), time.monotonic(), ""
-        return f"recording to {tape.path}"
+        self._recorder, self._begun, self._failure = SessionRecorder(writer), time.monotonic(), ""
+        return f"recording to {writer.path}"

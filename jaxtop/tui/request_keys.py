@@ -1,0 +1,89 @@
+"""The base class of the app that asks processes for something: its keys and the messages about answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding
+
+from jaxtop.tui.moment import Moment
+from jaxtop.tui.requests import RequestBoard
+from jaxtop.tui.time_keys import TimedApp
+
+if TYPE_CHECKING:
+    from textual.binding import BindingType
+
+    from jaxtop.model import Cluster, State
+    from jaxtop.tui.history import Recorder
+    from jaxtop.tui.playback import Playback
+    from jaxtop.tui.requests import Ask, Outcome, What
+
+
+class RequestApp(TimedApp):
+    """An app that can send requests to the processes of a live run."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "capture", "Capture collectives now", show=False),
+        Binding("p", "stacks", "Ask for stacks", show=False),
+    ]
+    _cluster: Cluster
+
+    def __init__(self, playback: Playback, recorder: Recorder | None, ask: Ask | None) -> None:
+        super().__init__(playback, recorder)
+        self._requests = RequestBoard(ask)
+
+    def action_capture(self) -> None:
+        """Ask all processes to take a profiler window now."""
+        self._send("capture")
+
+    def action_stacks(self) -> None:
+        """Ask all processes for their stacks."""
+        self._send("stacks")
+
+    def action_interval(self, by: int) -> None:
+        """Ask all processes to report less often, or more often."""
+        # Silent processes are excluded: they keep the interval that they had.
+        present = [agent for agent, state in self._states.items() if not state.is_past]
+        hellos = (self._cluster.hosts[agent].hello for agent in present)
+        self._notify_outcome(
+            self._requests.want_interval((hello.interval_ms for hello in hellos if hello), by)
+        )
+        self._send_interval()
+
+    @property
+    def _states(self) -> dict[str, State]:
+        """The current state of each agent, whichever time is shown."""
+        return Moment(self._cluster, self._now()).states
+
+    @property
+    def _agents(self) -> list[str]:
+        """The agents whose processes may still run."""
+        return [agent for agent, state in self._states.items() if not state.is_over]
+
+    def _send(self, what: What) -> None:
+        """Send a request to all processes that may still run."""
+        self._notify_outcome(self._requests.send(what, self._agents))
+
+    def _send_interval(self) -> None:
+        if self._requests.can_send_interval:
+            self._notify_outcome(self._requests.send_interval(self._agents))
+
+    def _notify_outcome(self, outcome: Outcome | None) -> None:
+        """Notify about an outcome. A success stays for two seconds, a warning for the usual time."""
+        if outcome is not None:
+            self.notify(outcome.text, severity=outcome.severity, timeout=2 if outcome.is_good else None)
+            self._paint_lines(self.moment)
+
+    def _notify_outcomes(self) -> None:
+        for outcome in self._requests.outcomes():
+            paused = "" if self._playback.is_live else "; the view is paused"
+            self.notify(outcome.text + paused, severity=outcome.severity)
+        self._send_interval()
+
+    @property
+    def moment(self) -> Moment:
+        """The moment that is shown."""
+        return self._playback.moment
+
+    def _paint_lines(self, moment: Moment) -> None:
+        raise NotImplementedError
