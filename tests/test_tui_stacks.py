@@ -187,7 +187,7 @@ class TestAsking:
     def test_without_anybody_to_ask_the_keys_say_so(self):
         async def act(stage: Stage) -> None:
             await stage.press("c")
-            assert "nobody can be asked" in said(stage)[-1]
+            assert "requests need a live run" in said(stage)[-1]
 
         play(act, *staging.well())
 
@@ -219,7 +219,7 @@ class TestTheInterval:
             asker.questions[0][2].answered = 2
             stage.feed.frames = [paced(0, 2000), paced(1, 2000)]
             await stage.paint()
-            assert said(stage)[-1] == "asked 2 processes for figures every 2s, 2 answered"
+            assert said(stage)[-1] == "asked 2 processes for figures every 2s: 2 answered"
             await stage.press("minus")
             assert asker.intervals == [2000, 1000]
 
