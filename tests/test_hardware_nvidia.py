@@ -435,8 +435,8 @@ class TestNoDriver:
         ("error", "words"),
         [
             (9, "the NVIDIA driver is not loaded"),
-            (18, "are of different versions; reboot"),
-            (4, "no permission to ask the NVIDIA driver"),
+            (18, "have different versions; reboot"),
+            (4, "the NVIDIA driver denies access"),
             (12, "no NVIDIA driver on this machine"),
             (999, "the NVIDIA driver says: Unknown Error"),
         ],

@@ -29,7 +29,7 @@ def binding() -> Any:
         raise Off("pip install nvidia-ml-py") from None
     if not hasattr(nvml, "NVML_FI_DEV_PCIE_COUNT_TX_BYTES"):
         raise Off(
-            "another pynvml stands in the way; pip uninstall pynvml nvidia-ml-py3, "
+            "another package provides pynvml; pip uninstall pynvml nvidia-ml-py3, "
             "then pip install --force-reinstall nvidia-ml-py"
         )
     return nvml
@@ -43,9 +43,9 @@ def why_no_driver(nvml: Any, error: Any) -> str:
         ),
         nvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is not loaded; try: sudo modprobe nvidia",
         nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-            "the NVIDIA driver that runs and its library are of different versions; reboot"
+            "the loaded NVIDIA driver and its library have different versions; reboot"
         ),
-        nvml.NVML_ERROR_NO_PERMISSION: "no permission to ask the NVIDIA driver; who may read /dev/nvidiactl?",
+        nvml.NVML_ERROR_NO_PERMISSION: "the NVIDIA driver denies access; check who may read /dev/nvidiactl",
     }.get(error.value, f"the NVIDIA driver says: {error}")
 
 
