@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -62,6 +64,7 @@ class Board:
         self.topology = SimpleNamespace(process_count=1)
         self.told: list[wire.Message] = []
         self.programs: wire.Programs | None = None
+        self.sources: dict[str, str] = {}
         self.recompiling: frozenset[str] = frozenset()
         self.is_watched = True
 
@@ -177,3 +180,42 @@ def test_switched_off_its_programs_are_unknown(loaded):
     look(looking, board)
     looking.forget(board)
     assert board.latest.programs == ()
+
+
+class Computation:
+    """A computation of a program: an array, and this many sums."""
+
+    def __init__(self, name: str, count: int, asked: list[int]) -> None:
+        self.name, self._count, self._asked = name, count, asked
+
+    def instructions(self) -> list[SimpleNamespace]:
+        self._asked.append(self._count)
+        sums = [f"%p{i + 1} = f32[8,8] add(%p{i}, %p{i})" for i in range(self._count)]
+        return [
+            SimpleNamespace(to_string=partial(str, each)) for each in ("%p0 = f32[8,8] parameter(0)", *sums)
+        ]
+
+
+def test_a_large_program_is_read_in_parts_after_the_small_ones(loaded):
+    """All are listed at once, the source says how many were read, and nothing of JAX is held meanwhile."""
+    asked: list[int] = []
+    for name, count, others in (("jit_large", 100, 450), ("jit_small", 3, 0), ("jit_other", 4, 0)):
+        parts = [Computation("main" if not i else f"unused.{i}", count, asked) for i in range(others + 1)]
+        module = SimpleNamespace(name=name, computations=lambda parts=parts: parts)
+        more = {"client": SimpleNamespace(platform="cpu"), "local_devices": lambda: [SimpleNamespace(id=0)]}
+        loaded.append(Executable(name, module=module, **more))
+    looking, board = LoadedPrograms(), Board()
+    turns = 0
+    while not turns or board.sources["programs"] != "on":
+        told = look(looking, board)
+        turns += 1
+        assert [each.name for each in told.programs] == ["jit_large", "jit_small", "jit_other"]
+        if turns == 1:
+            assert board.sources["programs"] == "on: reading programs, 2 of 3"
+            assert [each.flops for each in told.programs] == [None, 192, 256]
+            assert asked[:2] == [4, 3]
+            assert not [each for each in gc.get_referrers(loaded[0]) if each is not loaded]
+    assert told.programs[0].flops == 100 * 64 and turns > 4
+    # JAX would need 50 MB to count its memory, so it is known only as far as its text shows it.
+    sizes = [(each.argument_bytes, each.output_bytes, each.temp_bytes) for each in told.programs]
+    assert sizes == [(256, 256, None), (1, 1, 1), (1, 1, 1)]

@@ -54,7 +54,7 @@ def sampled(
         TopologyOfProcess(),
         AllocatorMemory(),
         ArrayCensus(watched),
-        LoadedPrograms(),
+        LoadedPrograms(launched),
         StepRhythm(launched, progress),
         HostFigures(own_threads),
     )

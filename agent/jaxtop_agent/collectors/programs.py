@@ -1,4 +1,4 @@
-"""The loaded programs: their identity and the compiler's figures, read once per program."""
+"""The loaded programs: first their identity, then the compiler's figures, read once per program."""
 
 from __future__ import annotations
 
@@ -10,27 +10,36 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.names import shorten
+from jaxtop.names import program_of, shorten
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import origins
 from jaxtop_agent.core import budget
+from jaxtop_agent.core.board import READING
 from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.waiting import breathe
 from jaxtop_agent.programs.inventories import Inventories
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from jaxtop_agent.collectors.steps import Launched
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.compilations import Compiled
+    from jaxtop_agent.programs.inventories import Known
     from jaxtop_agent.programs.operations import Work
 
 # The programs that need the most memory are sent, and the rest as a count: this keeps a message below
 # MAX_TELEMETRY.
 MOST_PROGRAMS = 300
 LONGEST_NAME = 120
-# CPU seconds that one turn may spend on new programs; the remaining ones are read in later turns.
+# CPU seconds that one turn may spend on new programs; the rest is read in later turns.
 TURN_S = 0.01
+# On CPU, JAX makes a text of all buffers to count a program's memory: 50 MB and 0.1 s for 3,000 computations.
+MOST_COUNTED_ON_CPU = 400
 # The CPU backend records two events: the start of an instruction with its duration, and its end.
 EVENTS_AN_INSTRUCTION = 2
+# Programs of up to this many computations are read first: they take milliseconds.
+SMALL = 64
 # Reading a program of a plugin copies its modules, so we skip programs with more code than this.
 MOST_CODE_BYTES = 256 << 20
 
@@ -47,8 +56,22 @@ class _Read(msgspec.Struct):
     program: wire.Program | None
     seen_ms: int
     compile_ms: int | None = None
+    has_figures: bool = False
+    computations: int = 0
     # The profiler events that a launch makes in this process.
     recorded: int | None = None
+
+    def add(self, known: Known) -> None:
+        """Add what was read last."""
+        self.has_figures = True
+        program, work = self.program, known.work
+        if program is None:
+            return
+        if program.argument_bytes is None and known.sides is not None:
+            taken, returned = known.sides
+            program = msgspec.structs.replace(program, argument_bytes=taken, output_bytes=returned)
+        self.program = _with_work(program, work)
+        self.recorded = _recorded(program, work)
 
     @property
     def needs(self) -> int:
@@ -66,10 +89,13 @@ class LoadedPrograms:
     share = budget.PROGRAMS
     also_unwatched = False
 
-    def __init__(self) -> None:
+    def __init__(self, launched: Launched | None = None) -> None:
+        self._launched = launched
         self._keys: list[Key] = []  # the newest first, as JAX lists them
         self._read: dict[Key, _Read] = {}
         self._unread = 0
+        # The program that is being read; the generator holds its module, not the executable.
+        self._reading: tuple[Key, Generator[None, None, Known]] | None = None
         self._untimed: set[Key] = set()
         self._compiles = 0
         self._last: wire.Programs | None = None
@@ -104,27 +130,80 @@ class LoadedPrograms:
         if keys == self._keys and not self._unread:
             return False
         read = self._read
-        new = [(key, each) for key, each in zip(keys, listed, strict=True) if key not in read]
+        new = {key: each for key, each in zip(keys, listed, strict=True) if not self._has_figures(key)}
         del listed  # from here on only new programs are held, each until it is read
-        new.sort(key=lambda each: -(_local_devices(each[1]) or 0))
-        new.reverse()
         until = time.thread_time() + TURN_S
-        while new and time.thread_time() < until:
-            key, executable = new.pop()
-            program = _describe(executable, alone=alone)
-            read[key] = _Read(program, now_ms())
-            if program is not None:
-                work = self._inventories.read(board, key, executable, program, alone=alone)
-                read[key].program = _with_work(program, work)
-                read[key].recorded = _recorded(program, work)
+        for key in [key for key in reversed(keys) if key not in read]:
+            read[key] = _Read(
+                _describe(new[key], alone=alone), now_ms(), computations=_computations(new[key])
+            )
             self._untimed.add(key)
-            del executable
+            if time.thread_time() > until:
+                break
             breathe()
-        self._unread = len(new)
         self._keys, self._read = keys, {key: read[key] for key in keys if key in read}
-        self._inventories.keep(board, keys, are_all=not new)
+        if self._reading is not None and self._reading[0] not in self._read:
+            self._reading = None
+        self._read_figures(board, new, until, alone=alone)
+        self._unread = sum(not self._has_figures(key) for key in keys)
+        if self._unread:
+            board.sources[self.name] = f"{READING}{len(keys) - self._unread} of {len(keys)}"
+        else:
+            board.sources[self.name] = "on"
+        self._inventories.keep(board, keys, are_all=not self._unread)
         self._tell_recorded(board)
         return True
+
+    def _has_figures(self, key: Key) -> bool:
+        return key in self._read and self._read[key].has_figures
+
+    def _read_figures(self, board: Board, new: dict[Key, Any], until: float, *, alone: bool) -> None:
+        """Read programs until this time: small ones first, then the most launched, then the oldest."""
+        counts: dict[str, int] = {}
+        if self._launched is not None:
+            counts = {program_of(name): count for name, count in self._launched.totals().items()}
+
+        def rank(key: Key) -> tuple[bool, int, int]:
+            read = self._read[key]
+            if read.program is None:
+                return True, 0, 0
+            return (
+                read.computations <= SMALL,
+                counts.get(read.program.name, 0),
+                read.program.local_devices or 0,
+            )
+
+        being_read = None if self._reading is None else self._reading[0]
+        ahead = [
+            key for key in reversed(self._keys) if key in new and key in self._read and key != being_read
+        ]
+        ahead.sort(key=rank, reverse=True)
+        while time.thread_time() < until:
+            if self._reading is None:
+                if not ahead:
+                    return
+                self._reading = self._begin(board, ahead[0], new.pop(ahead.pop(0)), alone=alone)
+                continue
+            key, reading = self._reading
+            try:
+                next(reading)
+            except StopIteration as done:
+                self._reading = None
+                self._read[key].add(done.value)
+
+    def _begin(
+        self, board: Board, key: Key, executable: Any, *, alone: bool
+    ) -> tuple[Key, Generator[None, None, Known]] | None:
+        """Begin to read a program; None if it cannot be read."""
+        read = self._read[key]
+        if read.program is None:
+            read.has_figures = True
+            return None
+        if read.computations <= MOST_COUNTED_ON_CPU or jaxprivate.platform(executable) != "cpu":
+            read.program = _with_memory(read.program, executable)
+        reading = self._inventories.read(board, key, executable, read.program, alone=alone)
+        next(reading)  # from here on it holds no executable
+        return key, reading
 
     def _tell_recorded(self, board: Board) -> None:
         """Put the number of events that a launch adds to a trace onto the board, by program name.
@@ -166,7 +245,7 @@ class LoadedPrograms:
             programs=programs,
             seen_ms=tuple(each.seen_ms for each in listed),
             compile_ms=tuple(each.compile_ms for each in listed),
-            rest=len(self._read) - len(listed) + self._unread,
+            rest=len(self._keys) - len(listed),
             compiles={name: compiles[name].count for name in sorted(names & compiles.keys())},
             recompiling=tuple(sorted(recompiling)),
         )
@@ -182,16 +261,26 @@ def _describe(executable: Any, *, alone: bool) -> wire.Program | None:
         return None
     local = _local_devices(executable)
     created = origins.created(jaxprivate.program_traceback(executable))
-    program = wire.Program(
+    return wire.Program(
         name=name,
         fingerprint=_text(jaxprivate.fingerprint(executable)),
         devices=local if alone else _devices(executable, name, local),
         local_devices=local,
         created=shorten(created, LONGEST_NAME) if created else None,
     )
+
+
+def _computations(executable: Any) -> int:
+    with suppress(Exception):
+        return len(jaxprivate.parts(jaxprivate.module(executable)))
+    return 0
+
+
+def _with_memory(program: wire.Program, executable: Any) -> wire.Program:
+    """Add the memory that a program needs on a device, if the compiler reports it."""
     with suppress(Exception):
         memory = jaxprivate.compiled_memory(executable)
-        program = msgspec.structs.replace(
+        return msgspec.structs.replace(
             program,
             argument_bytes=memory.argument_size_in_bytes,
             output_bytes=memory.output_size_in_bytes,

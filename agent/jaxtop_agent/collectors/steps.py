@@ -12,6 +12,7 @@ from jaxtop.wire import Rhythm
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors.launches import REMEMBERED, THE_REST
 from jaxtop_agent.core import budget
+from jaxtop_agent.core.board import READING
 from jaxtop_agent.steps import work
 from jaxtop_agent.steps.finder import Facts, Steps
 
@@ -32,6 +33,7 @@ class Launched(Protocol):
     """The launch hook, as far as this collector reads it."""
 
     def names(self) -> dict[int, str]: ...
+    def totals(self) -> dict[str, int]: ...
     def since(self, at: int) -> list[Launch]: ...
 
 
@@ -57,7 +59,7 @@ class StepRhythm:
         if self._launched is not None:
             self._recent += self._launched.since(self._recent[-1].at if self._recent else 0)
             names = self._launched.names()  # read after the launches, so that each of them has a name
-        if self._patience and board.sources.get("programs") == "on" and not _is_read(board.programs):
+        if self._patience and _are_being_read(board):
             self._patience -= 1
             return
         self._patience = 0
@@ -113,9 +115,10 @@ class StepRhythm:
         )
 
 
-def _is_read(programs: Programs | None) -> bool:
-    """Return whether all programs are read; before that, an evaluation would be mistaken for a step."""
-    return programs is not None and not programs.rest
+def _are_being_read(board: Board) -> bool:
+    """Return whether programs are unread; before that, an evaluation would be mistaken for a step."""
+    state = board.sources.get("programs", "")
+    return state.startswith(READING) or (state == "on" and board.programs is None)
 
 
 def _durations(windows: tuple[Window, ...]) -> dict[str, int]:

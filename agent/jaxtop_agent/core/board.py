@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.loaded import Loaded
 
 
+# How the state of `programs` begins until all loaded programs have been read.
+READING = "on: reading programs, "
+
+
 @dataclass(frozen=True)
 class Topology:
     """How JAX sees this process: its index, its devices and the coordinator."""

@@ -15,15 +15,20 @@ WARM_UP_TURNS, WARM_UP_PAUSE = 3, 3.0
 
 
 class CpuShare(NamedTuple):
-    """A share of a core, and the longest pause: older figures would be mistaken for current ones."""
+    """A share of a core, and the longest pause: older figures would be mistaken for current ones.
+
+    `at_first` are CPU seconds that the part may use before its first pause.
+    """
 
     of_core: float
     longest: float = math.inf
+    at_first: float = 0.0
 
 
 CENSUS = CpuShare(0.001)  # of arrays: a census of 4 ms delays the next by 4 s; the message carries its time
 COLLECTOR = CpuShare(0.0006, 10.0)  # for each of the other collectors
-PROGRAMS = CpuShare(0.002)  # each program is read only once
+# Each program is read only once. At first there are many, of which the user wants to see all.
+PROGRAMS = CpuShare(0.002, at_first=0.25)
 HARDWARE = CpuShare(0.0007, 10.0)
 WINDOWS = 0.0008
 
@@ -34,11 +39,15 @@ class Throttle:
     def __init__(self, share: CpuShare) -> None:
         self._share = share
         self._warm_up = WARM_UP_TURNS
+        self._free = share.at_first
         # The median counts: a turn in which Python runs a full garbage collection is not itself expensive.
         self._costs: deque[float] = deque(maxlen=3)
 
     def after(self, cost: float) -> float:
         """Return the pause after a turn that used `cost` seconds of CPU."""
+        self._free -= cost
+        if self._free > 0:
+            return 0.0
         self._costs.append(cost)
         usual = sorted(self._costs)[(len(self._costs) - 1) // 2]
         pause = min(usual / self._share.of_core, self._share.longest)

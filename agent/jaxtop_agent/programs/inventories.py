@@ -17,7 +17,7 @@ from jaxtop_agent.programs.loaded import Loaded
 from jaxtop_agent.programs.operations import Operations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.groups import Places
@@ -52,12 +52,19 @@ class Inventories:
 
     def read(
         self, board: Board, key: Key, executable: Any, program: wire.Program, *, alone: bool
-    ) -> Work | None:
-        """Read a program and send its inventory; return the work of a launch on one device, if known."""
-        inventory, reading, work = _inventory(executable, program, alone=alone)
+    ) -> Generator[None, None, Known]:
+        """Read a program in small parts and send its inventory; return what else is known of a launch.
+
+        The executable is held only until the first part is read.
+        """
+        number = _number(executable)
+        source = _Source.of(executable, program, alone=alone)
+        del executable
+        yield
+        inventory, reading, known = yield from _inventory(source)
         ops = frozenset(each.op for each in reading.collectives)
         is_read = not inventory.unread and not inventory.why_not
-        loaded = Loaded(program.name, program.fingerprint, _number(executable), ops if is_read else None)
+        loaded = Loaded(program.name, program.fingerprint, number, ops if is_read else None)
         has_collectives = program.devices != 1
         is_told = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
         told = inventory if is_told else None
@@ -66,7 +73,7 @@ class Inventories:
             self._put_on(board)
         if is_told:
             board.send(replace(inventory, at_ms=now_ms()))
-        return work
+        return known
 
     def keep(self, board: Board, keys: Iterable[Key], *, are_all: bool = True) -> None:
         """Forget all programs but these, newest first; `are_all` is false while some are not read yet."""
@@ -88,29 +95,63 @@ class Inventories:
         board.calls_back = frozenset(each.loaded.name for each in self._kept.values() if each.calls_back)
 
 
-def _inventory(
-    executable: Any, program: wire.Program, *, alone: bool
-) -> tuple[wire.Inventory, Reading, Work | None]:
-    """Return the collectives as a message, the full reading, and the work of a launch."""
+class Known(NamedTuple):
+    """What a program's text shows of a launch on one device, as far as it could be read."""
+
+    work: Work | None = None
+    # The bytes of its arguments and its results.
+    sides: tuple[int, int | None] | None = None
+
+
+class _Source(NamedTuple):
+    """What is needed to read a program, without the executable, which must not be held."""
+
+    program: wire.Program
+    module: Any
+    why_not: str
     local_ids: tuple[int, ...] = ()
-    reading, work, why_not = Reading(), None, ""
+    total: int | None = None  # the number of devices, if it is known
+    most_cut: int = 1  # the most pieces into which an array is cut
+    device_count: int = 1
+
+    @classmethod
+    def of(cls, executable: Any, program: wire.Program, *, alone: bool) -> _Source:
+        try:
+            local_ids = tuple(device.id for device in jaxprivate.local_devices(executable))
+            source = cls(program, jaxprivate.module(executable), "", local_ids)
+            if alone:
+                return source._replace(total=len(local_ids))
+            cut, count = jaxprivate.cuts(executable), jaxprivate.device_count(executable)
+            return source._replace(most_cut=max(cut, default=1), device_count=count)
+        except Exception as error:
+            return cls(program, None, _why(error))
+
+
+def _why(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
+
+
+def _inventory(source: _Source) -> Generator[None, None, tuple[wire.Inventory, Reading, Known]]:
+    """Return the collectives as a message, the full reading, and what is known of a launch."""
+    reading, known, why_not = Reading(), Known(), source.why_not
     try:
-        local_ids = tuple(device.id for device in jaxprivate.local_devices(executable))
-        reading, work = _reading(executable, len(local_ids) if alone else None)
+        if not why_not:
+            reading, known = yield from _reading(source)
     except _TooLarge:
         why_not = TOO_LARGE
     except Exception as error:
-        why_not = f"{type(error).__name__}: {error}"[:200]
+        why_not = _why(error)
+    program = source.program
     blank = wire.Inventory(
         at_ms=0,
         program=program.name,
         fingerprint=program.fingerprint,
-        devices=reading.devices or program.devices or len(local_ids),
-        local_ids=wire.pack_ids(local_ids),
+        devices=reading.devices or program.devices or len(source.local_ids),
+        local_ids=wire.pack_ids(source.local_ids),
         unread=reading.unread,
         why_not=why_not,
     )
-    return telling.fitted(blank, reading), reading, work
+    return telling.fitted(blank, reading), reading, known
 
 
 def _number(executable: Any) -> int | None:
@@ -142,36 +183,40 @@ class ReadingBudget:
             self._last = time.monotonic()
 
 
-def _reading(executable: Any, total: int | None) -> tuple[Reading, Work | None]:
+def _reading(source: _Source) -> Generator[None, None, tuple[Reading, Known]]:
     """Read single instructions where JAX offers them, so that no text of many megabytes is made."""
-    compiled = jaxprivate.module(executable)
-    computations = jaxprivate.parts(compiled)
+    computations = jaxprivate.parts(source.module)
     pace = ReadingBudget()
     module, operations = Module(), Operations()
     try:
         for computation in computations:
-            _add(module, operations, computation, pace)
+            for _ in _add(module, operations, computation):
+                pace()
+                yield
     except jaxprivate.Missing:
-        return _reading_of_text(compiled, len(computations), pace)
-    return module.finish(_places(module, executable, total), pace), operations.work(None, pace)
+        return _reading_of_text(source.module, len(computations), pace)
+    yield
+    work = operations.work(None, pace)
+    yield
+    return module.finish(_places(module, source), pace), Known(work, operations.sides())
 
 
-def _add(module: Module, operations: Operations, computation: Any, pace: ReadingBudget) -> None:
+def _add(module: Module, operations: Operations, computation: Any) -> Iterator[None]:
     name, listed = computation.name, []
     for number, instruction in enumerate(jaxprivate.instructions(computation)):
         if (by := module.add(name, instruction.to_string())) is not None:
             listed.append(by)
         if not number % BETWEEN_LOOKS:
-            pace()
-    operations.add(name, listed, pace)
+            yield
+    yield from operations.add(name, listed)
 
 
-def _reading_of_text(compiled: Any, computations: int, pace: ReadingBudget) -> tuple[Reading, Work | None]:
+def _reading_of_text(compiled: Any, computations: int, pace: ReadingBudget) -> tuple[Reading, Known]:
     if computations > MOST_BRIEF:
         raise _TooLarge
     printed = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)
     breathe()
-    return hlo.read(printed, pace), operations_of(printed, pace)
+    return hlo.read(printed, pace), Known(operations_of(printed, pace))
 
 
 def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
@@ -184,15 +229,14 @@ def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
                 listed.append(by)
             if not number % BETWEEN_LOOKS:
                 pace()
-        operations.add(name, listed, pace)
+        for _ in operations.add(name, listed):
+            pace()
         entry = name if is_entry else entry
     return operations.work(entry, pace)
 
 
-def _places(module: Module, executable: Any, total: int | None) -> Places | None:
+def _places(module: Module, source: _Source) -> Places | None:
     """Infer the device assignment from the groups, else from how the program shards its arrays."""
-    if total is None and (places := module.places(None)) is not None:
+    if source.total is None and (places := module.places(None)) is not None:
         return places
-    return module.places(total or max(jaxprivate.cuts(executable), default=1)) or module.places(
-        jaxprivate.device_count(executable)
-    )
+    return module.places(source.total or source.most_cut) or module.places(source.device_count)

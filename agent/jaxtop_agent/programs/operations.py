@@ -14,7 +14,7 @@ from jaxtop_agent.programs.calls import DEEPEST, MOST_TIMES, applied_by, made_by
 from jaxtop_agent.programs.counting import APPLIES, NOTHING, Cost, Extent, cost, extents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtop_agent.programs.lines import Instruction
 
@@ -67,7 +67,8 @@ class _Summary:
     """The figures of a computation: its own work, its calls, and the bytes that it touches as a fusion.
 
     `reads` has the bytes read from each parameter, whole or as slices. `writes` has the bytes of results that
-    are written only in part, by their position.
+    are written only in part, by their position. `taken` and `returned` are the bytes of its parameters and of
+    its result.
     """
 
     operations: int = 0
@@ -78,6 +79,8 @@ class _Summary:
     fusions: list[tuple[str, tuple[Extent, ...]]] = field(default_factory=list)
     reads: dict[int, _Reads] = field(default_factory=dict)
     writes: dict[int, int] = field(default_factory=dict)
+    taken: int = 0
+    returned: int | None = None
 
 
 class Operations:
@@ -88,25 +91,29 @@ class Operations:
         self._instructions = 0
         self._works: dict[str, Work] = {}
 
-    def add(self, computation: str, listed: list[Instruction], pause: Callable[[], None]) -> None:
-        """Add a computation with all of its instructions."""
+    def add(self, computation: str, listed: list[Instruction]) -> Iterator[None]:
+        """Add a computation with all of its instructions; yield often."""
         self._instructions += len(listed)
         if self.is_too_large:
             self._summaries.clear()
             return
         shapes = {each.name: each.shape for each in listed}
         summary = self._summaries[computation] = _Summary()
-        parameters: dict[str, int] = {}
+        parameters = {
+            each.name: int(each.operands)
+            for each in listed
+            if each.opcode == "parameter" and each.operands.isdigit()
+        }
+        used: set[str] = set()
         for number, each in enumerate(listed):
-            if each.opcode == "parameter" and each.operands.isdigit():
-                parameters[each.name] = int(each.operands)
-            if not number % 64:
-                pause()
-        for number, each in enumerate(listed):
-            self._take(summary, each, shapes, parameters)
+            used.update(self._take(summary, each, shapes, parameters))
             if not number % 32:
-                pause()
+                yield
         self._find_parts(summary, listed, shapes)
+        summary.taken = sum(_size(shapes[each]) for each in parameters)
+        unused = [each for each in listed if each.name not in used]
+        results = [each for each in unused if each.opcode == "tuple"] or unused
+        summary.returned = _size(results[0].shape) if len(results) == 1 else None
 
     @property
     def is_too_large(self) -> bool:
@@ -115,7 +122,8 @@ class Operations:
 
     def _take(
         self, summary: _Summary, by: Instruction, shapes: dict[str, str], parameters: dict[str, int]
-    ) -> None:
+    ) -> Sequence[str]:
+        """Add an instruction; return the names of its operands, but for those of tuples."""
         opcode = by.opcode
         summary.executed += opcode not in _IDLE
         names = by.operand_names if opcode not in {"parameter", "constant", "iota", "tuple"} else ()
@@ -125,13 +133,14 @@ class Operations:
                 _note(summary.reads.setdefault(parameters[name], _Reads()), by, place, operands)
         if opcode in _CALLS:
             self._call(summary, by)
-            return
+            return names
         found: Cost = cost(by, operands)
         summary.operations += found.operations
         summary.bytes += found.bytes
         summary.at_least |= not found.is_known
         if found.applied and opcode in APPLIES:
             summary.calls += [_Called((name,), found.applied, touches=False) for name in applied_by(by)]
+        return names
 
     def _call(self, summary: _Summary, by: Instruction) -> None:
         made = made_by(by)
@@ -169,6 +178,13 @@ class Operations:
         if self.is_too_large or entry not in self._summaries:
             return None
         return self._work(entry, pause, 0)
+
+    def sides(self) -> tuple[int, int | None] | None:
+        """Return the bytes of a launch's arguments and results; None if the entry is unknown."""
+        entry = self._entry()
+        if entry is None:
+            return None
+        return self._summaries[entry].taken, self._summaries[entry].returned
 
     def _entry(self) -> str | None:
         """Return the computation without a caller; of several, the one that has JAX's name for the entry."""
@@ -208,6 +224,10 @@ class Operations:
         inside = self._summaries.get(name, _Summary())
         written = sum(inside.writes.get(place, each.bytes) for place, each in enumerate(results))
         return written + sum(each.whole or each.slices for each in inside.reads.values())
+
+
+def _size(shape: str) -> int:
+    return sum(each.bytes for each in extents(shape))
 
 
 def _whole(shape: str) -> Extent:
