@@ -34,7 +34,7 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("name", ["commands.md", "keys.md", "hardware.md"])
+@pytest.mark.parametrize("name", ["commands.md", "keys.md", "figures.md", "hardware.md"])
 def test_generated_pages_are_current(name):
     assert (pages.DOCS / name).read_text() == pages.pages()[name], "run `make docs`"
 

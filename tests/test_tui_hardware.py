@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
+from jaxtop.cli.words import size
 from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, Cluster, Unit
 from jaxtop.model.thresholds import Level, slowed
 from jaxtop.tui import text
@@ -118,6 +119,14 @@ class TestFilters:
         for figures, fields in ((HOST_FIGURES, OF_HOSTS), (DEVICE_FIGURES, OF_DEVICES)):
             for each in figures:
                 assert {each.name, each.short.lower().replace(" ", "_")} <= fields.keys()
+
+    def test_filters_have_the_names_that_they_have_always_had(self):
+        of_hosts = """agent at_step compiling cores devices flops heard host idle index joules joules_token
+            jax launches load memory p50 p99 peak pid power process rss run starts state step steps still
+            tokens"""
+        of_devices = """ecc host id kind limit local memory peak power process run share slowed source state
+            temp"""
+        assert set(of_hosts.split()) <= OF_HOSTS.keys() and set(of_devices.split()) <= OF_DEVICES.keys()
 
 
 class TestDevices:
@@ -381,6 +390,7 @@ def test_energy_reads_in_its_natural_unit():
         (text.size, {999.4: "999B", 999.6: "1.0K", 99.96 * 1024: "100K", 999.6 * 1024: "1.0M"}),
         (text.amount, {999.4: "999", 999.6: "1.0k", 99_960: "100k", 999_600: "1.0M"}),
         (hertz, {999.4e6: "999MHz", 999.6e6: "1.00GHz"}),
+        (size, {999: "999 B", 999_400: "999 kB", 999_600: "1.0 MB", 99_960: "100 kB"}),
         (plain_number, {99.994: "99.99", 99.996: "100", 1234: "1,234"}),
     ],
 )

@@ -59,7 +59,7 @@ def _cell(measured: Measured | None, scale: float) -> str:
 
 def _number(value: float) -> str:
     """Format a number with about three significant digits."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
 def _collectives(probe: Probe) -> list[str]:

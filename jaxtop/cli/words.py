@@ -17,10 +17,10 @@ def size(count: int) -> str:
     """Format a number of bytes, such as 1.5 GB."""
     amount, unit = float(count), "B"
     for larger in ("kB", "MB", "GB", "TB"):
-        if amount < 1000:
+        if amount < 999.5:
             break
         amount, unit = amount / 1000, larger
-    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.1f} {unit}"
 
 
 def length(seconds: float) -> str:

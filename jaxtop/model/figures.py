@@ -79,7 +79,7 @@ class Figure:
     json: str = ""
     rank: int = USUAL
     pane: tuple[int, str] | None = None
-    # False: it is exported, but has no column, no filter and, unless of a step, no plot.
+    # False: it is exported, but has no column and, unless it belongs to a step, no plot.
     has_column: bool = True
     # The field of `Rhythm` from which a plot of a step's figure is made.
     rhythm: str = ""
@@ -99,9 +99,9 @@ class Figure:
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The names that filters accept."""
-        names = (name.lower().replace(" ", "_") for name in (self.name, self.short, self.title))
-        return tuple(dict.fromkeys((*names, *self.aliases)))
+        """The names that filters accept: its aliases and, if it has a column, its names."""
+        names = (self.name, self.short, self.title) if self.has_column else ()
+        return tuple(dict.fromkeys((*(name.lower().replace(" ", "_") for name in names), *self.aliases)))
 
     @cached_property
     def read(self) -> Reader:
@@ -272,11 +272,11 @@ _TABLE: tuple[Figure, ...] = (
     ),
     _of_device(
         "peak_bytes", "peak memory", Unit.BYTES, "peak_bytes", "device_memory_peak_bytes", ALLOCATOR,
-        "Most memory ever in use.", short_title="peak", json="memory",
+        "Most memory ever in use.", aliases=("peak",), json="memory",
     ),
     _of_device(
         "limit_bytes", "memory limit", Unit.BYTES, "limit_bytes", "device_memory_limit_bytes", ALLOCATOR,
-        "Memory that the allocator may use.", short_title="limit", json="memory",
+        "Memory that the allocator may use.", aliases=("limit",), json="memory",
     ),
     _of_device(
         "power_limit_w", "power limit", Unit.WATTS, "power_limit_mw", "device_power_limit_watts", _DRIVER,
@@ -301,6 +301,7 @@ _TABLE: tuple[Figure, ...] = (
     _of_device(
         "ecc_uncorrected", "uncorrected memory errors", Unit.NUMBER, "ecc_uncorrected",
         "device_ecc_uncorrected", _DRIVER, "Memory errors that were not corrected.", is_counter=True,
+        aliases=("ecc",),
     ),
     # Hosts. Where a container has limits, its machine is the container.
     _host(
@@ -394,12 +395,12 @@ _TABLE: tuple[Figure, ...] = (
     ),
     _of_host(
         "cores", "cores", Unit.NUMBER, "cores_milli", "machine_cores", _KERNEL,
-        "Cores that the process may use.",
+        "Cores that the process may use.", aliases=("cores",),
     ),
     # Steps. Operations, power and tokens are those of all devices of the process. In JSON, times are in ms.
     _of_step(
         "per_second", "steps per second", Unit.NUMBER, "per_second", "step_rate", _STEPS, "Steps a second.",
-        short_title="steps/s", rhythm="milli_per_s",
+        short_title="steps/s", rhythm="milli_per_s", aliases=("steps",),
     ),
     _of_step(
         "mean_ms", "step time", Unit.SECONDS, "mean_s", "step_mean_seconds", _STEPS,
@@ -437,7 +438,7 @@ _TABLE: tuple[Figure, ...] = (
     _step(
         "flops_per_second", "operations per second", Unit.FLOPS_PER_SECOND, "flops_per_second",
         "step_flops_per_second", _ESTIMATE, "Operations a second, at least.", short_title="flop/s",
-        is_of_operations=True,
+        aliases=("flops",), is_of_operations=True,
     ),
     _step(
         "utilization_of_peak", "of peak", Unit.SHARE, "utilization", "step_utilization_ratio", _ESTIMATE,

@@ -122,4 +122,4 @@ def _who(late: Late, state: ClusterState) -> str:
 
 
 def _time(us: int) -> str:
-    return f"{us / 1000:.0f} ms" if us >= 10_000 else f"{us / 1000:.1f} ms"
+    return f"{us / 1000:.0f} ms" if us >= 9_950 else f"{us / 1000:.1f} ms"

@@ -91,6 +91,8 @@ class HostRow:
 
     def of_step(self, of: Figure) -> float | None:
         """Return a figure of its step; None if it is unknown or no longer current."""
+        if of is STEPS_PER_SECOND:  # which the script may report, too
+            return self.steps
         return None if self.rhythm is None else of.of_step(self.rhythm)
 
     @property

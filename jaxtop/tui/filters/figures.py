@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.model import Scope, Unit
 from jaxtop.model.figures import figures_of
-from jaxtop.model.thresholds import errors, slowed
+from jaxtop.model.thresholds import slowed
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, quantity, words
 
@@ -45,12 +45,7 @@ _ASKED = {
 
 def _of_figures(scope: Scope, read: Callable[[Figure], Callable[[T], float | None]]) -> dict[str, Field[T]]:
     """Return a field for each figure that has a column, by each of its names."""
-    return {
-        name: Field(read(of), _ASKED[of.unit])
-        for of in figures_of(scope)
-        if of.has_column
-        for name in of.filters
-    }
+    return {name: Field(read(of), _ASKED[of.unit]) for of in figures_of(scope) for name in of.filters}
 
 
 OF_HOSTS: dict[str, Field[HostRow]] = {
@@ -63,12 +58,10 @@ OF_HOSTS: dict[str, Field[HostRow]] = {
     "devices": Field(lambda row: row.device_count, count),
     "memory": Field(lambda row: row.used_bytes, number),
     "launches": Field(lambda row: row.launches, count),
-    "steps": Field(lambda row: row.steps, count),
     "still": Field(lambda row: row.still, seconds),
     "heard": Field(lambda row: row.age, seconds),
     **dict.fromkeys(("index", "at_step"), Field(lambda row: row.step, count)),
     "compiling": Field(lambda row: row.compiling and row.compiling[1], words),
-    "cores": Field(lambda row: None if row.cores is None else row.cores / 1000, count),
     "agent": Field(lambda row: row.agent_cpu, quantity({"": 1, "%": 1})),
     "pid": Field(lambda row: row.host.pid, count),
     "starts": Field(lambda row: row.view.incarnation, count),
@@ -92,10 +85,8 @@ OF_DEVICES: dict[str, Field[DeviceRow]] = {
     "kind": Field(lambda row: row.device.kind, words),
     "source": Field(lambda row: row.device.memory_source, words),
     "share": Field(lambda row: row.device.used_share, percent),
-    "peak": Field(lambda row: row.device.peak_bytes, number),
     "limit": Field(lambda row: row.device.limit_bytes, number),
     "slowed": Field(_slowed, words),
-    "ecc": Field(lambda row: errors(row.device.pulse, row.device.position)[1], count),
 }
 
 
