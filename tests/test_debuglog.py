@@ -177,7 +177,9 @@ class TestAgent:
         lines = written(tmp_path).splitlines()
         assert {LINE.match(line)[1] for line in lines} == {str(process.pid)}
         assert any("in array_type" in line for line in lines)
-        assert any(line.endswith("jaxprivate.Missing: jax._src.array is not imported") for line in lines)
+        assert any(
+            line.endswith("jaxprivate.lookup.Missing: jax._src.array is not imported") for line in lines
+        )
         assert any("start info: waits until the script imports jax" in line for line in lines)
         assert any("publisher info: viewers: 1: before: 0" in line for line in lines)
         assert lines[-1].endswith("agent info: stopped: ended")

@@ -1,0 +1,77 @@
+"""All access to private names of JAX.
+
+JAX is read through `sys.modules`: nothing here imports it, initialises a backend or runs an operation.
+A name that this version lacks raises `Missing`, which turns off only the features that need it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop_agent.jaxprivate.arrays import (
+    BOXES,
+    HOLDERS,
+    array_type,
+    hlo_sharding,
+    live_arrays,
+    tiles,
+)
+from jaxtop_agent.jaxprivate.backends import (
+    clients,
+    default_client,
+    default_memory,
+    hardware_ordinal,
+    local_devices,
+    memory_stats,
+    process_count,
+    process_index,
+)
+from jaxtop_agent.jaxprivate.compiles import CompileListeners, Compiles, being_compiled
+from jaxtop_agent.jaxprivate.coordination import Coordination
+from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, name_of
+from jaxtop_agent.jaxprivate.lookup import Missing, versions
+from jaxtop_agent.jaxprivate.profiler import Profiler
+from jaxtop_agent.jaxprivate.programs import (
+    code_bytes,
+    compiled_memory,
+    cuts,
+    device_count,
+    fingerprint,
+    instructions,
+    live_executables,
+    module,
+    module_name,
+    module_number,
+    module_text,
+    own_functions,
+    parts,
+    platform,
+    program_traceback,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+def features() -> dict[str, str]:
+    """Return for each feature "on", or why it does not work with this JAX; JAX must be imported."""
+    checks: Iterable[tuple[str, Callable[[], object]]] = (
+        ("backends", default_client),
+        ("coordination", Coordination),
+        ("launches", LaunchHook),
+        ("compiles", lambda: CompileListeners(_ignore, _ignore)),
+        ("programs", live_executables),
+        ("collectives", Profiler),
+    )
+    found = {}
+    for name, check in checks:
+        try:
+            check()
+            found[name] = "on"
+        except Exception as error:
+            found[name] = f"off: {error or type(error).__name__}"
+    return found
+
+
+def _ignore(*_: object, **__: object) -> None:
+    pass

@@ -1,0 +1,66 @@
+"""The clients of the backends, their devices and their memory."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from jaxtop_agent.jaxprivate.lookup import Missing, find, imported
+
+
+def default_client() -> Any | None:
+    """Return the client of the default backend; None until all backends are up. Never wait for them."""
+    bridge = imported("jax._src.xla_bridge")
+    check = getattr(sys.modules.get("jax._src.config"), "debug_leaked_clients_on_clear_backends", None)
+    if check is not None and check.value:
+        # While we use the client, we hold a reference to it, and JAX would raise in a script that clears its
+        # backends.
+        raise Missing("jax_debug_leaked_clients_on_clear_backends is set: nobody may hold a client of JAX")
+    lock = getattr(bridge, "_backend_lock", None)
+    # `backends_are_initialized()` would wait for a lock that a slow initialisation holds for minutes.
+    if not bridge._backends or (lock is not None and lock.locked()):
+        return None
+    return bridge._default_backend
+
+
+def clients() -> tuple[Any, ...]:
+    """Return the clients of all backends that are up."""
+    return tuple(imported("jax._src.xla_bridge")._backends.values())
+
+
+def local_devices(owner: Any) -> list[Any]:
+    """Return the devices of a client or a program that belong to this process."""
+    return list(find(owner, "local_devices")())
+
+
+def process_index(client: Any) -> int:
+    """Return the index of this process in its run."""
+    return int(find(client, "process_index")())
+
+
+def process_count(client: Any) -> int:
+    """Return the number of processes in the run."""
+    return len({device.process_index for device in find(client, "devices")()})
+
+
+def hardware_ordinal(device: Any) -> int | None:
+    """Return the number of a device in the platform's runtime in this process, such as CUDA's ordinal."""
+    ordinal = getattr(device, "local_hardware_id", None)
+    return ordinal if isinstance(ordinal, int) and ordinal >= 0 else None
+
+
+def default_memory(device: Any) -> str | None:
+    """Return the kind of memory in which a device places arrays by default."""
+    try:
+        return str(device.default_memory().kind)
+    except Exception:  # backends without memory spaces
+        return None
+
+
+def memory_stats(device: Any) -> dict[str, int] | None:
+    """Return the allocator's figures for a local device; None if its allocator does not count."""
+    try:
+        stats = device.memory_stats()
+    except Exception:  # some backends raise where others return None
+        return None
+    return stats or None

@@ -1,0 +1,133 @@
+"""What JAX calls at each launch."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from jaxtop_agent.jaxprivate.lookup import Missing, find, imported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_AHEAD_OF_TIME = re.compile(r"PjitFunction\((?:jit\()?([^()]+)\)")
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a launched function, as its program has it."""
+    name = getattr(function, "__name__", None)
+    if name is None and not hasattr(function, "__wrapped__"):
+        # Compiled ahead of time, it wraps no function of the script, and only this error contains the name.
+        try:
+            _ = function.__signature__
+        except ValueError as error:
+            found = _AHEAD_OF_TIME.search(str(error))
+            name = found and found[1]
+    return str(name or type(function).__name__)
+
+
+class LaunchHook:
+    """The slot whose function JAX calls after each launch on its fast path; `debug_nans` uses it as well."""
+
+    def __init__(self) -> None:
+        slot = getattr(sys.modules.get("jax._src.api"), "_post_hook_state", None)
+        if slot is not None:
+            self._get: Callable[[], Any] = find(slot, "get_global")
+            self._set: Callable[[Any], None] = find(slot, "set_global")
+            return
+        state = find(find(sys.modules.get("jax._src.lib"), "jax_jit"), "global_state")()
+        if not hasattr(state, "post_hook"):
+            raise Missing("this JAX has no launch hook")
+        self._get = lambda: state.post_hook
+        self._set = lambda hook: setattr(state, "post_hook", hook)
+
+    def get(self) -> Any:
+        """Return the content of the slot."""
+        return self._get()
+
+    def set(self, hook: Any) -> None:
+        """Set the content of the slot."""
+        self._set(hook)
+
+
+class ThreadHooks:
+    """Keeps a launch hook in threads that JAX itself leaves without one.
+
+    Many of JAX's own functions (`logsumexp`, `var`, ...) turn `debug_nans` off while they run. That sets the
+    thread's own slot to None, which then hides the common slot permanently: after its first loss, a training
+    program's launches would no longer be counted. So where JAX leaves None in a thread's slot, we set the
+    hook; where JAX leaves its own check, we keep that.
+    """
+
+    def __init__(self, hook: Any) -> None:
+        slot = find(imported("jax._src.api"), "_post_hook_state")
+        config = imported("jax._src.config")
+        self._get_local: Callable[[], Any] = find(slot, "get_local")
+        self._set_local: Callable[[Any], None] = find(slot, "set_local")
+        self._states = (find(config, "debug_nans"), find(config, "debug_infs"))
+        self._originals = [find(state, "_update_thread_local_hook") for state in self._states]
+        self._hook = hook
+
+    def install(self) -> None:
+        """Follow the slots of all threads; fill that of this thread if JAX has already left it empty."""
+        for state, original in zip(self._states, self._originals, strict=True):
+            state._update_thread_local_hook = self._followed_by_us(original)
+        self._fill()
+
+    def uninstall(self) -> None:
+        """Restore JAX's functions, and the slot of this thread."""
+        for state, original in zip(self._states, self._originals, strict=True):
+            state._update_thread_local_hook = original
+        if self._get_local() is self._hook:
+            self._set_local(None)
+
+    def _followed_by_us(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
+        def update(value: Any) -> None:
+            original(value)
+            self._fill()
+
+        return update
+
+    def _fill(self) -> None:
+        if self._get_local() is None:
+            self._set_local(self._hook)
+
+
+class SlowLaunches:
+    """Reports each launch that JAX makes outside its fast path, where the launch hook is not called.
+
+    These are first calls, and all calls of functions that take a `jax.Ref` or call back into Python. JAX
+    makes them with `ExecuteReplicated.__call__`. A descriptor replaces that method: looking the method up
+    reports the launch and returns JAX's method, so that the script's tracebacks contain no frame of ours.
+    """
+
+    def __init__(self, on_launch: Callable[[str], None]) -> None:
+        self._owner = find(imported("jax._src.interpreters.pxla"), "ExecuteReplicated")
+        self._original = find(self._owner, "__call__")
+        self._put = _ReportedMethod(self._original, on_launch)
+
+    def install(self) -> None:
+        """Replace JAX's method with the descriptor."""
+        self._owner.__call__ = self._put
+
+    def uninstall(self) -> None:
+        """Restore JAX's method, unless other code has replaced it since."""
+        if self._owner.__dict__.get("__call__") is self._put:
+            self._owner.__call__ = self._original
+
+
+class _ReportedMethod:
+    """A descriptor that reports each look-up with the `name` of the object, such as "jit(step)"."""
+
+    def __init__(self, original: Any, on_launch: Callable[[str], None]) -> None:
+        self._original = original
+        self._on_launch = on_launch
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self._original
+        with suppress(Exception):  # an error must not stop the launch
+            self._on_launch(instance.name)
+        return self._original.__get__(instance, owner)

@@ -1,0 +1,33 @@
+"""Look-ups of JAX's modules and attributes; nothing here imports JAX."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+class Missing(Exception):
+    """This JAX lacks the requested name."""
+
+
+def imported(name: str) -> Any:
+    """Return a module that the script has imported."""
+    module = sys.modules.get(name)
+    if module is None:
+        raise Missing(f"{name} is not imported")
+    return module
+
+
+def find(owner: Any, *names: str) -> Any:
+    """Return the attribute with the first of these names that exists."""
+    for name in names:
+        found = getattr(owner, name, None)
+        if found is not None:
+            return found
+    raise Missing(f"no {' or '.join(names)} in {getattr(owner, '__name__', owner)}")
+
+
+def versions() -> tuple[str | None, str | None]:
+    """Return the versions of jax and jaxlib."""
+    jax, jaxlib = sys.modules.get("jax"), sys.modules.get("jaxlib")
+    return getattr(jax, "__version__", None), getattr(jaxlib, "__version__", None)

@@ -1,0 +1,67 @@
+"""JAX's profiler."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from jaxtop_agent.jaxprivate.lookup import find, imported
+
+
+class Profiler:
+    """JAX's profiler, with checks for other uses of it in this process."""
+
+    # jaxlib's error if another session started first.
+    ALREADY = "ALREADY_EXISTS"
+
+    def __init__(self) -> None:
+        self._lib = find(imported("jax._src.lib"), "_profiler")
+        self._jax = imported("jax._src.profiler")
+        self.state = find(self._jax, "_profile_state")  # its `lock` guards the script's own profile
+        find(self.state, "lock")
+        find(find(self._lib, "ProfilerSession"), "stop")
+        find(imported("jax.profiler"), "ProfileData")
+        version = find(imported("jaxlib"), "__version__").split(".")
+        self._version = (int(version[0]), int(version[1]))
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether each session prints two lines to the script's standard error, as up to 0.7.2."""
+        return self._version < (0, 8)
+
+    @property
+    def frees_the_gil(self) -> bool:
+        """Whether stopping a session releases the GIL: 0.10 does, 0.8 does not."""
+        return self._version >= (0, 10)
+
+    def in_use(self) -> str | None:
+        """Return what uses the profiler now, if anything; the caller holds the lock."""
+        if self.state.profile_session is not None:
+            return "the script's own profile is running"
+        if self._lib.TraceMe.is_enabled():
+            return "another profiler is running"
+        pgle = getattr(sys.modules.get("jax._src.config"), "enable_pgle", None)
+        if pgle is not None and pgle.value:
+            return "profile-guided compilation uses the profiler (jax_enable_pgle)"
+        return None
+
+    def has_server(self) -> bool:
+        """Whether a profile can be requested from outside the process, which takes no lock."""
+        return getattr(self._jax, "_profiler_server", None) is not None
+
+    def start(self) -> Any:
+        """Start a session, which traces everything that runs from now on."""
+        options = (getattr(self._lib, "ProfileOptions", None) or find(self._jax, "ProfileOptions"))()
+        options.python_tracer_level = 0
+        options.host_tracer_level = (
+            1 if self._version >= (0, 10) else 2
+        )  # the level that contains the operations
+        options.enable_hlo_proto = False
+        options.raise_error_on_start_failure = True
+        return self._lib.ProfilerSession(options)
+
+    def stop(self, session: Any) -> Any:
+        """End the session and return the trace."""
+        if self.frees_the_gil and hasattr(session, "stop_and_get_profile_data"):
+            return session.stop_and_get_profile_data()
+        return imported("jax.profiler").ProfileData.from_serialized_xspace(session.stop())

@@ -1,0 +1,138 @@
+"""Loaded programs, their modules and what the compiler reports about them."""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+from typing import Any
+
+from jaxtop_agent.jaxprivate.backends import clients
+from jaxtop_agent.jaxprivate.lookup import find
+
+# The types of JAX's own compiled functions: `ufunc` for `jax.numpy.multiply` and similar ones.
+_COMPILED_TYPES = ("PjitFunction", "ufunc")
+
+
+def live_executables() -> list[Any]:
+    """Return every loaded program, newest first per client. Drop the list soon, as for `live_arrays`."""
+    return [executable for client in clients() for executable in find(client, "live_executables")()]
+
+
+def fingerprint(executable: Any) -> Any | None:
+    """Return the compiler's identification of a program, equal in all processes that compiled the same."""
+    return getattr(executable, "fingerprint", None)
+
+
+def module_name(executable: Any) -> str:
+    """Return the name of a program: its function's name with a prefix."""
+    return str(find(executable, "hlo_modules")()[0].name)
+
+
+def module(executable: Any) -> Any:
+    """Return the optimized module of a program, as the compiler left it."""
+    return find(executable, "hlo_modules")()[0]
+
+
+def parts(module: Any) -> list[Any]:
+    """Return the computations of a module, each with a name."""
+    return list(module.computations())
+
+
+def instructions(computation: Any) -> list[Any]:
+    """Return a computation's instructions, with opcode and text.
+
+    Raise `Missing` on versions that can only print a whole module.
+    """
+    return list(find(computation, "instructions")())
+
+
+def module_number(module: Any) -> int | None:
+    """Return the compiler's number of a module, as in traces; serialising the module holds the GIL."""
+    found: bytes = find(module, "as_serialized_hlo_module_proto")()
+    at = 0
+    while at < len(found):
+        tag, at = _varint(found, at)
+        field, kind = tag >> 3, tag & 7
+        if kind not in {0, 2}:  # XLA's message uses no other kinds here
+            return None
+        value, at = _varint(found, at)
+        if field == 5 and kind == 0:
+            return value
+        at += value if kind == 2 else 0
+    return None
+
+
+def _varint(found: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = found[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def module_text(module: Any, *, brief: bool) -> str:
+    """Return the text of a module; printing holds the GIL for 15 µs per computation, 6 µs if brief."""
+    if not brief:
+        return str(module.to_string())
+    printer = next(
+        (
+            sys.modules[name]
+            for name in ("jaxlib._hlo", "jaxlib._jax", "jaxlib.xla_extension")
+            if name in sys.modules
+        ),
+        None,
+    )
+    options = find(printer, "HloPrintOptions")()
+    for detail in ("metadata", "operand_shape", "control_dependencies", "program_shape", "percent"):
+        setattr(options, f"print_{detail}", False)
+    options.include_layout_in_shapes = False
+    return str(module.to_string(options))
+
+
+def platform(executable: Any) -> str:
+    """Return the platform of a program's client."""
+    return str(find(executable, "client").platform)
+
+
+def device_count(executable: Any) -> int:
+    """Return the number of devices of a program's client, over all processes."""
+    return len(find(executable, "client").devices())
+
+
+def code_bytes(executable: Any) -> int | None:
+    """Return the size of the machine code, if the compiler reports it."""
+    size = getattr(executable, "size_of_generated_code_in_bytes", None)
+    return None if size is None else int(size())
+
+
+def compiled_memory(executable: Any) -> Any:
+    """Return the compiler's figures for a program's memory on one device; the call releases the GIL."""
+    return find(executable, "get_compiled_memory_stats")()
+
+
+def program_traceback(executable: Any) -> Any | None:
+    """Return the traceback of the place where a program was compiled."""
+    return getattr(executable, "traceback", None)
+
+
+def cuts(executable: Any) -> list[int]:
+    """Return the number of pieces of each input and output of a program, over all devices of the run.
+
+    The list is empty if the compiler had nothing to partition, as in a program of one device.
+    """
+    sides = ("get_parameter_shardings", "get_output_shardings")
+    shardings = [sharding for side in sides for sharding in find(executable, side)() or ()]
+    return [prod(sharding.tile_assignment_dimensions) for sharding in shardings]
+
+
+def own_functions() -> frozenset[str]:
+    """Return the names of JAX's own operations and functions, which scripts call with any shapes."""
+    operations = getattr(sys.modules.get("jax._src.interpreters.mlir"), "_lowerings", ())
+    names = {str(operation.name) for operation in operations}
+    for name, module in sys.modules.copy().items():
+        if name.startswith("jax.") and module is not None:
+            found = list(vars(module).values())
+            names.update(str(each.__name__) for each in found if type(each).__name__ in _COMPILED_TYPES)
+    return frozenset(names)
