@@ -86,7 +86,7 @@ def session_of(*paths):
 
 
 def views(cluster, now):
-    return devices(cluster, now), arrays(cluster), programs(cluster)
+    return devices(cluster, now), arrays(cluster), programs(cluster, now)
 
 
 def assert_equal(one, other, at):

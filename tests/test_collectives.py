@@ -77,11 +77,11 @@ def window(*launches: tuple[int, dict[str, tuple[int | None, ...]]], **more) -> 
 
 
 def view(cluster: Cluster, op: str = "all-reduce.1"):
-    return next(each for each in collectives(cluster) if each.op == op)
+    return next(each for each in collectives(cluster, 0) if each.op == op)
 
 
 def test_a_program_tells_its_collectives_before_any_was_timed():
-    first, second = collectives(two_hosts())
+    first, second = collectives(two_hosts(), 0)
     assert (first.op, first.kind, first.source, first.bytes) == ("all-reduce.1", "all-reduce", "psum", 4000)
     assert (first.axes, first.is_whole_axes, first.crosses_hosts) == (("data",), True, True)
     assert (first.group_size, first.groups) == (2, ((0, 2), (1, 3)))
@@ -103,7 +103,7 @@ def test_who_waits_is_told_from_durations_alone():
     assert dict(psum.waits_us) == {0: 1000, 2: 0, 1: 750, 3: 0}
     assert psum.busbw_bytes_per_s == round(4000 * 2 * (1 / 2) / 125e-6)
     assert psum.us_per_second == 1800
-    assert waits(cluster) == {("r1", 0): 1000, ("r1", 1): 750, ("r1", 2): 0, ("r1", 3): 0}
+    assert waits(cluster, 0) == {("r1", 0): 1000, ("r1", 1): 750, ("r1", 2): 0, ("r1", 3): 0}
     late, early = lateness_of_hosts(cluster)
     assert (late.process_index, late.last, late.instances, late.late_us) == (1, 1, 1, 750)
     assert (early.last, early.instances, early.late_us) == (0, 1, None)
@@ -164,7 +164,7 @@ def test_what_windows_saw_is_listed_though_no_program_tells_of_it():
     cluster = cluster_of((1, "r1-0", hello(0, devices=devices(0))))
     seen = window((7, {"all-to-all.3": (50, 60), "fusion.9": (5, 5)}), programs=(("jit_other", None),))
     tell(cluster, (2, "r1-0", seen))
-    first, second = collectives(cluster)
+    first, second = collectives(cluster, 0)
     assert (first.program, first.fingerprint, first.op, first.kind) == (
         "jit_other",
         None,
@@ -184,7 +184,9 @@ def test_a_window_says_how_much_of_a_launch_goes_to_collectives():
 
 
 def test_traffic_is_summed_by_axes():
-    model, data = sorted(axis_traffic(collectives(two_hosts())), key=lambda each: each.bytes_per_second or 0)
+    model, data = sorted(
+        axis_traffic(collectives(two_hosts(), 0)), key=lambda each: each.bytes_per_second or 0
+    )
     assert (data.axes, data.bytes_per_second, data.us_per_second, data.crosses_hosts) == (
         ("data",),
         8000.0,
@@ -224,10 +226,10 @@ def test_the_late_host_is_named_once_and_again_when_it_is_another_one():
         "process 1 on node1 is the last to reach all-reduce.3 of jit_train_step (data) in 100% of samples"
     )
     tell(cluster, *told(made._replace(late=2), range(10, 13)))
-    (psum,) = (each for each in collectives(cluster) if each.straggler)
+    (psum,) = (each for each in collectives(cluster, 0) if each.straggler)
     assert (psum.op, psum.straggler.process_index) == ("all-reduce.3", 2)
     tell(cluster, *told(made._replace(late=None), range(13, 20)))
-    assert [each.straggler for each in collectives(cluster)] == [None] * len(OPS)
+    assert [each.straggler for each in collectives(cluster, 0)] == [None] * len(OPS)
     words = [(event.agent, event.severity) for event in cluster.events if event.kind == "straggler"]
     assert words[0] == ("r1-1", "warning")
     assert words[-1] == ("r1-2", "info")
@@ -238,39 +240,39 @@ def test_live_and_replayed_frames_give_equal_models():
     made = Made(hosts=3, devices=2, late=1)
     story = (*beginning(made), *told(made, range(6)))
     live = cluster_of(*story[: len(story) // 2])
-    collectives(live)  # somebody looks in between
+    collectives(live, 0)  # somebody looks in between
     tell(live, *story[len(story) // 2 :])
     assert live == cluster_of(*story)
-    assert collectives(live) == collectives(cluster_of(*story))
+    assert collectives(live, 0) == collectives(cluster_of(*story), 0)
 
 
 def test_a_paused_picture_does_not_move():
     made = Made(hosts=3, devices=2, late=1)
     cluster = run_of(made, 5)
     tell(cluster, *told(made, [5])[:1])  # a launch is under way
-    paused, before = cluster.frozen(), [each.samples for each in collectives(cluster)]
+    paused, before = cluster.frozen(), [each.samples for each in collectives(cluster, 0)]
     tell(cluster, *told(made, range(5, 8)))
-    assert [each.samples for each in collectives(paused)] == before
-    assert [each.samples for each in collectives(cluster)] != before
+    assert [each.samples for each in collectives(paused, 0)] == before
+    assert [each.samples for each in collectives(cluster, 0)] != before
     tell(paused, *told(made, range(5, 8)))
-    assert collectives(paused) == collectives(cluster)
+    assert collectives(paused, 0) == collectives(cluster, 0)
 
 
 def test_what_did_not_change_is_not_worked_out_again():
     made = Made(hosts=3, devices=2, late=1)
     cluster = run_of(made, 5)
-    views = collectives(cluster)
-    waited = waits(cluster)
-    assert collectives(cluster) is views
+    views = collectives(cluster, 0)
+    waited = waits(cluster, 0)
+    assert collectives(cluster, 0) is views
     tell(cluster, (20, "r1-0", pulse(at_ms=21_000, launches={"train_step": 70})))
-    again = collectives(cluster)  # the rate is another one, and nothing else
+    again = collectives(cluster, 0)  # the rate is another one, and nothing else
     assert (again[0].per_second, views[0].per_second) == (5.0, 1.0)
-    assert waits(cluster) is waited
+    assert waits(cluster, 0) is waited
     afresh = cluster.frozen()
     afresh.derived = Derived()
-    assert waits(afresh) == waited
+    assert waits(afresh, 0) == waited
     tell(cluster, *told(made, [5]))
-    assert waits(cluster) is not waited
+    assert waits(cluster, 0) is not waited
 
 
 def test_memory_is_bounded_however_long_a_run_is_watched():
@@ -306,7 +308,7 @@ def test_variants_with_and_without_a_fingerprint_stand_side_by_side():
     """Where a fingerprint could not be read, its program is listed before those that have one."""
     cluster = two_hosts()
     tell(cluster, *((5, "r1-0", replace(inventory(0), fingerprint=each)) for each in (None, "g")))
-    views = collectives(cluster)
+    views = collectives(cluster, 0)
     assert len(views) == 6
     assert [each.fingerprint for each in views if each.op == "all-reduce.1"] == [None, "f", "g"]
 

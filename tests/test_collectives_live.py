@@ -33,7 +33,7 @@ class Watched(Viewer):
         self.until(lambda: all(self.state(i) == "live" for i in range(count)), timeout=120)
 
     def views(self):
-        return collectives(self.cluster)
+        return collectives(self.cluster, 0)
 
     def all_know_the_step(self):
         """Whether each process has told what its step contains: windows taken before cannot be joined."""

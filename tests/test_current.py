@@ -7,12 +7,15 @@ import io
 import json
 import math
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import jaxtop
 from jaxtop import wire
 from jaxtop.export import FORMATS
+from jaxtop.export.json import to_document
 from jaxtop.export.series import to_csv_series
 from jaxtop.model import (
     DEVICE_FIGURES,
@@ -27,9 +30,11 @@ from jaxtop.model import (
     runs,
     step_of,
 )
+from jaxtop.model.rates import rates
 from jaxtop.tui import headline
 from jaxtop.tui.columns import hosts as host_columns
 from jaxtop.tui.draw.reading import read
+from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS
 from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.moment import Moment
 from jaxtop.tui.palette import DARK
@@ -72,6 +77,9 @@ def everything(*, with_hello: bool = True) -> Cluster:
     cluster = cluster_of(*running(1), (10, "r1-0", link("up")))
     if with_hello:
         tell(cluster, (11, "r1-0", hello(0, devices=(gpu,))))
+    tell(
+        cluster, (11, "r1-0", wire.Programs(1, (wire.Program("jit_step", "f1"),), recompiling=("jit_step",)))
+    )
     for i in range(11):
         said = pulse(
             at_ms=int(AT + i - 10) * 1000,
@@ -113,6 +121,7 @@ FIGURES: dict[str, Callable[[Cluster, Host], float | None]] = {
     "flop/s": lambda _, host: None if (step := step_of(host)) is None else step.flops_per_second,
     "at step": lambda _, host: host.pulse.step.index if host.pulse.step else None,
     "agent's CPU": lambda _, host: None if host.pulse.cost.cpu_ppm is None else host.pulse.cost.cpu_ppm / 1e6,
+    "program's launches/s": lambda _, host: max(rates(host).of_function.values(), default=None),
     "busy thread": lambda _, host: (
         sum(each.cpu_permille for each in host.pulse.host.busy_threads) / 1e3 or None
     ),
@@ -147,6 +156,11 @@ def in_json(cluster: Cluster, now: float) -> Shown:
     if host["step"]:
         del host["step"]["index"]  # it stays on purpose, as counts do
     return leaves(host)
+
+
+def in_programs(cluster: Cluster, now: float) -> Shown:
+    (program,) = to_document(cluster, now)["programs"]
+    return leaves(program)
 
 
 def in_csv(cluster: Cluster, now: float) -> Shown:
@@ -198,6 +212,18 @@ def in_devices(cluster: Cluster, now: float) -> Shown:
     }
 
 
+def in_filters(cluster: Cluster, now: float) -> Shown:
+    moment = Moment(cluster, now)
+    (view,) = (each for each in moment.hosts if each.host.agent == "r1-0")
+    row = host_columns.HostRow(view, moment)
+    scene = device_columns.Scene(moment, device_columns.Axes([]))
+    shown = leaves({f"host {name}": field.read(row) for name, field in OF_HOSTS.items()})
+    for device in moment.devices:
+        of_device = device_columns.Row(device, scene)
+        shown |= leaves({f"device {name}": field.read(of_device) for name, field in OF_DEVICES.items()})
+    return shown
+
+
 def in_mesh(cluster: Cluster, now: float) -> Shown:
     devices = Moment(cluster, now).devices
     found = {metric.name: read(devices, metric).values for metric in METRICS}
@@ -220,7 +246,7 @@ def in_plot(cluster: Cluster, now: float) -> Shown:
 def in_headline(cluster: Cluster, now: float) -> Shown:
     """The numbers in the two lines at the top, by the word before each."""
     moment = Moment(cluster, now)
-    lines = headline.header(moment, headline.Stand("live", "", True), 400, DARK).plain
+    lines = headline.header(moment, headline.TimeStatus("live", "", True), 400, DARK).plain
     lines += headline.facts(moment, {}, 400, DARK).plain
     found = re.findall(r"(step|steps|launches|forward for) ([\d.]+) ?(\w?)", lines)
     return {word: float(number) / (1000 if unit == "m" else 1) for word, number, unit in found}
@@ -229,13 +255,14 @@ def in_headline(cluster: Cluster, now: float) -> Shown:
 CONSUMERS = {
     each.__name__: each
     for each in (
-        in_json, in_csv, in_openmetrics, in_series, in_hosts, in_devices, in_mesh, in_plot, in_headline,
+        in_json, in_programs, in_csv, in_openmetrics, in_series, in_hosts, in_devices, in_filters, in_mesh,
+        in_plot, in_headline,
     )
 }  # fmt: skip
 # How many of the figures each consumer shows at least, so that the test cannot pass by finding nothing.
 FEWEST = {
-    "in_json": 40, "in_csv": 30, "in_openmetrics": 38, "in_series": 38, "in_hosts": 20, "in_devices": 17,
-    "in_mesh": 18, "in_plot": 34, "in_headline": 4,
+    "in_json": 40, "in_programs": 2, "in_csv": 30, "in_openmetrics": 38, "in_series": 38, "in_hosts": 20,
+    "in_devices": 17, "in_filters": 38, "in_mesh": 18, "in_plot": 34, "in_headline": 4,
 }  # fmt: skip
 
 
@@ -281,3 +308,32 @@ def test_a_process_that_has_exited_has_no_current_figure_at_all():
             if view.state.is_over:
                 assert all(of(cluster, view.now) is None for of in FIGURES.values())
                 assert all(of(cluster, view.last) is not None for of in FIGURES.values())
+
+
+def test_a_step_that_no_longer_ends_is_not_exported_as_current():
+    cluster = everything()
+    stall = wire.Stall("step", 1_000, 250)
+    tell(cluster, (AT, "r1-0", pulse(at_ms=int(AT) * 1000, rhythm=RHYTHM, stall=stall)))
+    for shown in (in_series(cluster, AT), in_openmetrics(cluster, AT)):
+        assert not [place for place in shown if re.search("step_(p50|mean|rate|flops)", place)]
+
+
+def test_programs_of_exited_processes_are_not_recompiled():
+    cluster = everything()
+    assert to_document(cluster, AT)["programs"][0]["recompiling"] is True
+    tell(cluster, (AT, "r1-0", wire.Bye(20_000, "ended")))
+    assert to_document(cluster, AT)["programs"][0]["recompiling"] is False
+
+
+def test_consumers_read_figures_from_now_or_last_only():
+    """`view.host` is for the identity of a host, its programs and its arrays."""
+    rooms = (Path(jaxtop.__file__).parent / name for name in ("cli", "export", "tui"))
+    figures = re.compile(r"(view|each|row)\.host\.(pulse|steps|launches|launches_since|past_launches)\b")
+    found = [
+        f"{path.name}: {line.strip()}"
+        for room in rooms
+        for path in room.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if figures.search(line)
+    ]
+    assert found == []

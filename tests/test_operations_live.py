@@ -20,7 +20,7 @@ UNROLLED = {"scan_12": "unrolled_12", "fori_12": "unrolled_fori_12", "grad_36": 
 
 def numbered(attached):
     """The programs whose names end in how many products they do."""
-    loaded = {each.function: each.program for each in programs(attached.cluster)}
+    loaded = {each.function: each.program for each in programs(attached.cluster, 0)}
     return {name: each for name, each in loaded.items() if name[-1].isdigit()}
 
 

@@ -39,7 +39,7 @@ def pair(first: wire.Programs, second: wire.Programs, at_ms: int = 60_000, **mor
 
 
 def only(cluster):
-    (view,) = programs(cluster)
+    (view,) = programs(cluster, 0)
     return view
 
 
@@ -54,29 +54,29 @@ def test_programs_of_two_runs_are_not_one():
     cluster = cluster_of(
         *running(0), *running(0, run="r2"), (11, "r1-0", told(LOCAL)), (11, "r2-0", told(LOCAL))
     )
-    assert [view.run for view in programs(cluster)] == ["r1", "r2"]
+    assert [view.run for view in programs(cluster, 0)] == ["r1", "r2"]
 
 
 def test_variants_of_one_name_are_counted():
     cluster = pair(told(STEP, replace(STEP, fingerprint="f2")), told(STEP, replace(STEP, fingerprint="f2")))
-    assert [view.variants for view in programs(cluster)] == [2, 2]
+    assert [view.variants for view in programs(cluster, 0)] == [2, 2]
 
 
 def test_a_program_that_vanished_is_not_shown():
     cluster = pair(told(STEP), told(STEP))
     tell(cluster, (13, "r1-0", told()), (13, "r1-1", told()))
-    assert programs(cluster) == []
+    assert programs(cluster, 0) == []
 
 
 def test_what_was_merged_is_merged_again_only_when_somebody_tells_news():
     cluster = pair(told(STEP), told(STEP))
-    programs(cluster)
+    programs(cluster, 0)
     merged = cluster.derived.last("programs")
     tell(cluster, (13, "r1-0", pulse(at_ms=61_000)))
-    programs(cluster)
+    programs(cluster, 0)
     assert merged is not None and cluster.derived.last("programs") is merged
     tell(cluster, (13, "r1-0", told(STEP, LOCAL)))
-    assert [view.agents for view in programs(cluster)] == [("r1-0", "r1-1"), ("r1-0",)]
+    assert [view.agents for view in programs(cluster, 0)] == [("r1-0", "r1-1"), ("r1-0",)]
 
 
 class TestLaunches:
@@ -135,7 +135,7 @@ class TestDifferences:
     def test_two_programs_of_one_name_that_each_lack_a_process_are_told(self):
         cluster = pair(told(STEP), told(self.other))
         assert self.named(cluster) == [("jit_step", (("r1-0",), ("r1-1",)))]
-        assert {view.program.fingerprint: view.differs for view in programs(cluster)} == {
+        assert {view.program.fingerprint: view.differs for view in programs(cluster, 0)} == {
             "f1": ("r1-1",),
             "f2": ("r1-0",),
         }

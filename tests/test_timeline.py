@@ -30,7 +30,7 @@ def _begun(window, later_us):
 
 
 def drawn(cluster, op="all-reduce.3", launches=1, anchors=("all-reduce.3",)):
-    view = next(view for view in collectives(cluster) if view.op == op)
+    view = next(view for view in collectives(cluster, 0) if view.op == op)
     return timeline(cluster, view, anchors, reporting_agents(cluster, view), launches)
 
 

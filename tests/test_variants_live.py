@@ -45,11 +45,11 @@ def test_of_a_function_compiled_for_three_shapes_the_one_that_runs_has_the_launc
         with viewer() as attached:
 
             def steps():
-                found = [each for each in programs(attached.cluster) if each.function == "step"]
+                found = [each for each in programs(attached.cluster, 0) if each.function == "step"]
                 return sorted(found, key=lambda each: each.program.argument_bytes)
 
             def views():
-                return [each for each in collectives(attached.cluster) if each.program == "jit_step"]
+                return [each for each in collectives(attached.cluster, 0) if each.program == "jit_step"]
 
             def is_told_apart():
                 found = steps()

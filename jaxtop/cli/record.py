@@ -14,7 +14,7 @@ from jaxtop.cli import garbage, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, duration, legible, length, size
 from jaxtop.clock import steady
-from jaxtop.model import Cluster, hosts, runs, state_of
+from jaxtop.model import Cluster, host_views, hosts, runs
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.recording import Limits, RecordingWriter, plain
 from jaxtop.sources import SessionRecorder
@@ -107,8 +107,8 @@ class Recording:
         return self._finish()
 
     def _has_ended(self, now: float) -> bool:
-        found = hosts(self._cluster)
-        all_ended = all(state_of(host, now).is_over or was_never_reached(host) for host in found)
+        found = host_views(self._cluster, now)
+        all_ended = all(view.state.is_over or was_never_reached(view.host) for view in found)
         return bool(found) and not self._cluster.unmet and all_ended
 
     def _has_met_somebody(self) -> bool:

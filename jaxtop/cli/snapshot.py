@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop.cli import targets
 from jaxtop.cli.words import legible
 from jaxtop.clock import steady
-from jaxtop.model import Cluster, State, hosts, runs, state_of
+from jaxtop.model import Cluster, State, host_views, hosts, runs
 from jaxtop.model.host import NO_ARRAYS
 from jaxtop.model.liveness import was_never_reached
 
@@ -89,19 +89,19 @@ def watch(
 
 def status(cluster: Cluster, now: float) -> int:
     """Return the exit status: whether all hosts, some or none are live."""
-    states = [state_of(host, now) for host in hosts(cluster)]
-    if not any(host.hello for host in hosts(cluster)):
+    views = host_views(cluster, now)
+    if not any(view.host.hello for view in views):
         return NOTHING_REACHED
-    all_live = all(state is State.LIVE for state in states) and not cluster.unmet
+    all_live = all(view.state is State.LIVE for view in views) and not cluster.unmet
     return ALL_LIVE if all_live and not _lacking(cluster) else SOME_MISSING
 
 
 def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
     """Return the problems that the figures of the document do not show clearly, one per line."""
     lines = [
-        f"{host.label} {_IS.get(state, f'is {state}')}{_way_out(host)}"
-        for host in hosts(cluster)
-        if (state := state_of(host, now)) != State.LIVE
+        f"{view.host.label} {_IS.get(view.state, f'is {view.state}')}{_way_out(view.host)}"
+        for view in host_views(cluster, now)
+        if view.state is not State.LIVE
     ]
     lines += [
         f"only {len(run.hosts)} of the {run.process_count} processes of {run.name or run.id} have been found"

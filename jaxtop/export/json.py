@@ -41,7 +41,7 @@ def to_json(cluster: Cluster, now: float) -> str:
 def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     """Return the document as plain values."""
     all_meshes = meshes(cluster)
-    all_collectives = collectives(cluster)
+    all_collectives = collectives(cluster, now)
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     late = {each.agent: each for each in lateness_of_hosts(cluster)}
     return {
@@ -61,7 +61,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         ],
         "meshes": [_mesh(mesh) for mesh in all_meshes],
         "arrays": [_array(view, all_meshes) for view in arrays(cluster)],
-        "programs": [_program(view, cluster, shares) for view in programs(cluster)],
+        "programs": [_program(view, cluster, shares) for view in programs(cluster, now)],
         "collectives": [_collective(view) for view in all_collectives],
         "axes": [_traffic(each) for each in axis_traffic(all_collectives)],
         "events": [

@@ -120,8 +120,8 @@ def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
             yield from _known(its, _of_device(view))
             waited = scaled(each.waits_us.get(view.device.id), 10**6)
             yield from _known(its, [("device_wait_seconds", _NO_LABELS, waited)])
-    yield from _of_programs(cluster)
-    for collective in collectives(cluster):
+    yield from _of_programs(cluster, now)
+    for collective in collectives(cluster, now):
         yield from _known({"run": collective.run}, _of_collective(collective))
 
 
@@ -138,7 +138,7 @@ def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
             for view in each.devices:
                 yield from _known({**where, "device": view.device.id}, _of_device(view))
     yield from _of_arrays(cluster, live)
-    for collective in collectives(cluster):
+    for collective in collectives(cluster, now):
         if collective.run in live:
             for sample in _known({"run": collective.run}, _of_collective(collective)):
                 if not METRICS[sample.metric].only and sample.labels.get("quantile") != "0.99":
@@ -193,10 +193,10 @@ def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[Sample]:
         yield Sample("arrays_bytes", {"run": run}, {"role": role}, size)
 
 
-def _of_programs(cluster: Cluster) -> Iterator[Sample]:
+def _of_programs(cluster: Cluster, now: float) -> Iterator[Sample]:
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     counted: dict[tuple[str, str], int] = {}
-    for view in programs(cluster):  # variants of a name share its count
+    for view in programs(cluster, now):  # variants of a name share its count
         program = view.program
         counted[view.run, program.name] = max(counted.get((view.run, program.name), 0), view.compiles or 0)
         if program.fingerprint is None:  # nothing distinguishes it from others of its name

@@ -31,7 +31,7 @@ class HostReading:
 
 def readings(cluster: Cluster, now: float) -> list[HostReading]:
     """Return the hosts of all runs in order. The devices of a run that is over keep their last memory."""
-    all_runs, waited = runs(cluster, now), waits(cluster)
+    all_runs, waited = runs(cluster, now), waits(cluster, now)
     past = {run.id for run in all_runs if run.is_over}
     shown = [device.last if device.run in past else device for device in devices(cluster, now)]
     held: dict[str, list[MemoryView]] = {}

@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop import names
-from jaxtop.model.liveness import is_over
 from jaxtop.model.rates import program_of, rates
-from jaxtop.model.views import figure, hosts, run_of
+from jaxtop.model.views import figure, host_views, hosts, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from jaxtop import wire
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
+    from jaxtop.model.views import HostView
 
 Figure = TypeVar("Figure", int, float)
 
@@ -122,9 +122,9 @@ class _Programs(NamedTuple):
     suspects: list[list[_Merged]]
 
 
-def programs(cluster: ClusterState) -> list[ProgramView]:
+def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
     """Return the programs of all runs, those that need most memory first."""
-    by_agent = {host.agent: host for host in hosts(cluster)}
+    by_agent = {view.host.agent: view for view in host_views(cluster, now)}
     merged = _merged(cluster).merged
     differing: dict[tuple[str, Any], tuple[str, ...]] = {}
     for parts in _differing(cluster):
@@ -290,33 +290,31 @@ class _Figures(NamedTuple):
     free: int | None
 
 
-def _figures(members: list[Host]) -> _Figures:
+def _figures(members: list[HostView]) -> _Figures:
     launches: dict[str, int] = {}
     of_names: dict[str, float] = {}
     of_programs: dict[tuple[str, str | None], float] = {}
     compiles: dict[str, int] = {}
     recompiling: set[str] = set()
     free: list[int] = []
-    for host in members:
-        for function, count in host.launches.items():
+    for view in members:
+        for function, count in view.last.launches.items():
             name = program_of(function)
             launches[name] = max(count, launches.get(name, 0))
-        measured = rates(host)
+        measured = rates(view.now)
         for name, rate in measured.of_function.items():
             of_names[name] = max(rate, of_names.get(name, 0.0))
         for key, rate in measured.of_program.items():
             of_programs[key] = max(rate, of_programs.get(key, 0.0))
-        for name, count in host.programs.compiles.items():
+        for name, count in view.last.programs.compiles.items():
             compiles[name] = max(count, compiles.get(name, 0))
-        recompiling.update(host.programs.recompiling)
-        free += free_bytes(host)
+        recompiling.update(view.now.programs.recompiling)
+        free += free_bytes(view.now)
     return _Figures(launches, of_names, of_programs, compiles, recompiling, min(free, default=None))
 
 
 def free_bytes(host: Host) -> list[int]:
     """Return the bytes that the allocator of each device can still provide, for devices where it is known."""
-    if is_over(host):
-        return []
     sample = host.pulse.devices
     found = []
     for i in range(len(sample.limit_bytes or ())):

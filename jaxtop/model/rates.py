@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import names
-from jaxtop.model.liveness import is_over
 from jaxtop.model.views import figure
 
 if TYPE_CHECKING:
@@ -51,9 +50,10 @@ def program_of(function: str) -> str:
 
 
 def rates(host: Host) -> Rates:
-    """Return how often a process launches each program, as far as its launches are counted."""
-    if is_over(host):
-        return NO_RATES
+    """Return how often a process launches each program, as far as its launches are counted.
+
+    `HostView.now` has no rates if the process has exited or is silent.
+    """
     of_function: dict[str, float] = {}
     for function, count in host.launches.items():
         rate = _rate(host, function, count)

@@ -226,6 +226,11 @@ def _lack(members: list[Host], host: Host) -> bool:
     return is_free and (count is None or len(there) < count)
 
 
+def host_views(cluster: ClusterState, now: float) -> list[HostView]:
+    """Return the hosts of all runs, in order, in their states at this time."""
+    return [view for run in runs(cluster, now) for view in run.hosts]
+
+
 def hosts(cluster: ClusterState) -> list[Host]:
     """Return the hosts of all runs, in order; of a process that was started again, the newest."""
     return [host for run in grouped(cluster) for host, _ in run.members]
@@ -234,9 +239,8 @@ def hosts(cluster: ClusterState) -> list[Host]:
 def devices(cluster: ClusterState, now: float) -> list[DeviceView]:
     """Return the devices of all runs, by process and in the order of JAX."""
     found: list[DeviceView] = []
-    for run in runs(cluster, now):
-        for view in run.hosts:
-            found += _devices_of(cluster, view)
+    for view in host_views(cluster, now):
+        found += _devices_of(cluster, view)
     return found
 
 

@@ -118,7 +118,7 @@ class Moment:
 
     @cached_property
     def programs(self) -> list[ProgramView]:
-        return model.programs(self.cluster)
+        return model.programs(self.cluster, self.now)
 
     @cached_property
     def differences(self) -> list[Difference]:
@@ -128,12 +128,12 @@ class Moment:
     @cached_property
     def collectives(self) -> list[CollectiveView]:
         """The collectives of all runs. It is the same list until new data arrives."""
-        return of_collectives.collectives(self.cluster)
+        return of_collectives.collectives(self.cluster, self.now)
 
     @cached_property
     def waits(self) -> Mapping[tuple[str, int], int]:
         """The wait of each device in a launch, by run and device id."""
-        return of_collectives.waits(self.cluster)
+        return of_collectives.waits(self.cluster, self.now)
 
     def not_on(self, source: str) -> list[str]:
         """Return why a source does not work on hosts that have not exited, each reason once."""

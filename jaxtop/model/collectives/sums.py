@@ -181,13 +181,13 @@ def latecomers(cluster: ClusterState) -> list[Latecomer]:
     return list(longest.values())
 
 
-def waits(cluster: ClusterState) -> Mapping[tuple[str, int], int]:
+def waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
     """Return how long each device waits in a launch, by run and id: the sum of its median waits.
 
     The sum is taken over the collectives of a program. If a device takes part in several programs, the one in
     which it waits longest counts.
     """
-    views = collectives(cluster)
+    views = collectives(cluster, now)
     return cluster.derived.get("waits", [view.waits_us for view in views], lambda: _waits(views))
 
 

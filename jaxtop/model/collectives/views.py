@@ -11,6 +11,7 @@ from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import is_enough
 from jaxtop.model.collectives.waits import Straggler, Waits, longest_wait, straggler_of
+from jaxtop.model.liveness import current, state_of
 from jaxtop.model.rates import NO_RATES, Rates, Unsplit, rates
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class CollectiveView:
         return None if self.p50_us is None or self.per_second is None else self.p50_us * self.per_second
 
 
-def collectives(cluster: ClusterState) -> list[CollectiveView]:
+def collectives(cluster: ClusterState, now: float) -> list[CollectiveView]:
     """Return the collectives of all runs, by time spent. Those without timings follow, by bytes."""
     windows, of_programs = cluster.windows, layouts(cluster)
     names = {key[:2] for key in of_programs}
@@ -105,7 +106,7 @@ def collectives(cluster: ClusterState) -> list[CollectiveView]:
         if key not in of_programs and not (key[:2] in names and _is_settled(cluster, key))
     ]
     of_agents: dict[str, Rates] = {}
-    launched = {key: _rate_of(cluster, key, of_agents) for key in keys}
+    launched = {key: _rate_of(cluster, key, now, of_agents) for key in keys}
     inputs = windows.changes, cluster.layout_changes, cluster.derived.same("launch rates", launched)
     return cluster.derived.get("collectives", inputs, lambda: _collectives(cluster, launched))
 
@@ -181,7 +182,7 @@ def _device_ids(layout: Layout, op: str) -> object:
     return grouped and (grouped.device_ids, grouped.axes)
 
 
-def _rate_of(cluster: ClusterState, key: ProgramKey, of_agents: dict[str, Rates]) -> _Rate:
+def _rate_of(cluster: ClusterState, key: ProgramKey, now: float, of_agents: dict[str, Rates]) -> _Rate:
     """Return how often a program is launched, from a sample of the processes that run it."""
     layout, windows = layouts(cluster).get(key), cluster.windows.programs.get(key)
     agents = layout.agents if layout else tuple(windows.reported) if windows else ()
@@ -190,7 +191,8 @@ def _rate_of(cluster: ClusterState, key: ProgramKey, of_agents: dict[str, Rates]
     _, name, fingerprint = key
     for agent in agents[:: max(1, len(agents) // MOST_SAMPLED)]:
         if agent not in of_agents:
-            of_agents[agent] = rates(cluster.hosts[agent]) if agent in cluster.hosts else NO_RATES
+            host = cluster.hosts.get(agent)
+            of_agents[agent] = NO_RATES if host is None else rates(current(host, state_of(host, now)))
         found = of_agents[agent]
         if (rate := found.of(name, fingerprint)) is not None:
             own.append(rate)

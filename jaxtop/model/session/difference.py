@@ -12,7 +12,7 @@ from jaxtop.model.arrays.groups import arrays
 from jaxtop.model.arrays.memory import PARTS, Part, memory
 from jaxtop.model.liveness import state_of
 from jaxtop.model.programs import programs
-from jaxtop.model.views import devices, hosts, run_of
+from jaxtop.model.views import devices, host_views, hosts, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -100,8 +100,8 @@ def difference(before: Then, after: Then) -> list[Change]:
 def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
     was = _Hosts(before.cluster)
     met = set()
-    for host in hosts(after.cluster):
-        state = state_of(host, after.at)
+    for view in host_views(after.cluster, after.at):
+        host, state = view.host, view.state
         earlier = was.of(host)
         if earlier is None:
             yield Change(Kind.HOST, run_of(host), host.label, f"new: {state}", agent=host.agent)
@@ -113,9 +113,10 @@ def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
             yield Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
         elif former is not state:
             yield Change(Kind.HOST, run_of(host), host.label, f"{former} → {state}", agent=host.agent)
-    for host in hosts(before.cluster):
+    for view in host_views(before.cluster, before.at):
+        host = view.host
         if host.agent not in met:
-            how = f"gone: was {state_of(host, before.at)}"
+            how = f"gone: was {view.state}"
             yield Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
 
 
@@ -160,7 +161,7 @@ def _pairs(
 
 
 def _of_programs(before: Then, after: Then) -> Iterator[Change]:
-    was, now = ({view.key: view for view in programs(then.cluster)} for then in (before, after))
+    was, now = ({view.key: view for view in programs(then.cluster, then.at)} for then in (before, after))
     without_before, without_after = (_runs_without(then, _has_programs) for then in (before, after))
     for _, earlier, later in _pairs(was, now):
         if later is None and earlier is not None:

@@ -289,7 +289,7 @@ def columns_for(
         *_of_machine([*_ALWAYS, *(of for of in _LATER if of.name in reported)]),
         *(
             (figure("cores", "cores", 5, lambda row: row.cores, _cores), words("of", "of a", 9, _whose))
-            if any(view.host.pulse.host.cores_milli is not None for view in moment.hosts[:ASKED])
+            if any(view.last.pulse.host.cores_milli is not None for view in moment.hosts[:ASKED])
             else ()
         ),
         figure("agent", "agent", 6, lambda row: row.agent_cpu, _percent),

@@ -30,9 +30,9 @@ class Reported:
         seen = self._seen
         news = {}
         for view in moment.hosts:
-            host = view.host
-            if seen.get(host.agent) is not host.pulse:
-                news[host.agent] = host.pulse
+            agent, pulse = view.host.agent, view.last.pulse
+            if seen.get(agent) is not pulse:
+                news[agent] = pulse
         if news:
             seen.update(news)
             found = reported(news.values())
