@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 
@@ -9,20 +10,21 @@ import pytest
 
 # Whoever is started in the background of a shell ignores Ctrl+C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Taken away once, because fixtures of modules begin before those of a test.
+for _name in (
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+    "XDG_CONFIG_HOME",
+    "JAXTOP",
+    "JAXTOP_KEY",
+    "JAXTOP_KEY_FILE",
+):
+    os.environ.pop(_name, None)
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     """A fresh home: own key, own run files."""
-    for name in (
-        "XDG_RUNTIME_DIR",
-        "XDG_STATE_HOME",
-        "XDG_CONFIG_HOME",
-        "JAXTOP",
-        "JAXTOP_KEY",
-        "JAXTOP_KEY_FILE",
-    ):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import signal
@@ -11,15 +12,17 @@ import subprocess
 import sys
 import textwrap
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import pytest
 
-from jaxtop import discovery, keys, runfiles
+from jaxtop import cli, discovery, keys, runfiles
 from jaxtop.model import EMPTY_HOST, Cluster, hosts, state_of
 from jaxtop.sources import LiveSource
+from tests.forkserver import Forked, can_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,10 +67,25 @@ def jaxtop(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return run(*JAXTOP, *words, **options)
 
 
-def snapshot(*words: object, **options: Any) -> tuple[int, dict[str, Any]]:
-    """Return the exit status and the document of `jaxtop snapshot`."""
-    done = jaxtop("snapshot", *words, **options)
-    return done.returncode, json.loads(done.stdout) if done.stdout.strip() else {}
+def snapshot(*words: object, env: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    """Return the exit status and the document of `jaxtop snapshot`, which runs in this process."""
+    out = io.StringIO()
+    with in_environment(env or {**os.environ}), redirect_stdout(out), redirect_stderr(io.StringIO()):
+        if not words:
+            until_a_run_is_found()
+        status = cli.main(["snapshot", *map(str, words)])
+    return status, json.loads(out.getvalue()) if out.getvalue().strip() else {}
+
+
+@contextmanager
+def in_environment(env: dict[str, str]):
+    """Give this process exactly these variables for the block."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name in os.environ.keys() - env.keys():
+            patched.delenv(name)
+        for name, value in env.items():
+            patched.setenv(name, value)
+        yield
 
 
 def free_port() -> int:
@@ -93,20 +111,33 @@ def eventually(check: Any, timeout: float = 60, every: float = 0.2) -> Any:
         time.sleep(every)
 
 
+def until_a_run_is_found() -> None:
+    """Wait for a run file: an agent loads on a thread of its own."""
+    eventually(lambda: any(not each.is_stale for each in runfiles.find()), every=0.05)
+
+
 def _die_with_tests() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 @contextmanager
-def processes(*commands: list[object], **options: Any):
-    """Start commands in parallel. All are ended afterwards, even if the tests themselves are killed."""
+def processes(*commands: list[object], imports_jax: bool = False, **options: Any):
+    """Start commands in parallel. All are ended afterwards, even if the tests themselves are killed.
+
+    Scripts begin with JAX imported, unless the test asks what an import of their own does (`imports_jax`).
+    """
     options.setdefault("env", environment())
-    options.setdefault("preexec_fn", _die_with_tests)
-    started = [
-        subprocess.Popen([str(word) for word in command], text=True, stdin=subprocess.DEVNULL, **options)
-        for command in commands
-    ]
+    started: list[subprocess.Popen[str]] = []
     try:
+        for command in commands:
+            words = [str(word) for word in command]
+            if not imports_jax and can_fork(words, options["env"]):
+                process: Any = Forked(words, text=True, stdin=subprocess.DEVNULL, **options)
+            else:
+                process = subprocess.Popen(
+                    words, text=True, stdin=subprocess.DEVNULL, **{"preexec_fn": _die_with_tests, **options}
+                )
+            started.append(process)
         yield started
     finally:
         for process in started:
@@ -168,8 +199,8 @@ class Viewer:
     """A viewer that remains attached, like the app, and receives frames while a test waits for a check."""
 
     def __init__(self, *targets: str) -> None:
-        if not targets:  # an agent loads on a thread of its own: its run file may be a moment away
-            eventually(lambda: any(not each.is_stale for each in runfiles.find()), every=0.05)
+        if not targets:
+            until_a_run_is_found()
         self.source = LiveSource(discovery.seeds(targets), keys.load())
         self.cluster = Cluster()
 

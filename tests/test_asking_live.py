@@ -77,6 +77,7 @@ def test_all_processes_tell_where_they_stand_when_they_are_asked(tmp_path, follo
         eventually(lambda: run.steps() > before + 2)  # nobody was held up
 
 
+@pytest.mark.newest
 def test_a_window_that_is_asked_for_comes_from_every_process(tmp_path, follow):
     with training(tmp_path) as run:
         followed = follow(run)

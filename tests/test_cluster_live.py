@@ -63,6 +63,7 @@ def test_a_snapshot_without_arguments_shows_the_whole_run(run):
         assert device["memory"]["peak_bytes"] is None and device["memory"]["limit_bytes"] is None
 
 
+@pytest.mark.newest
 def test_launches_grow_from_one_snapshot_to_the_next(run):
     _, before = snapshot()
     run.go_on()

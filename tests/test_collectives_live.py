@@ -15,7 +15,7 @@ from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import lateness
 from tests.support import PYTHON, ROOT, SOAK, Viewer, environment, eventually, free_port, processes, snapshot
 
-pytestmark = [pytest.mark.jax, pytest.mark.quiet]
+pytestmark = pytest.mark.jax
 
 SCRIPT = ROOT / "tests" / "programs" / "collectives.py"
 REPEATS = range(10 if SOAK else 1)
@@ -111,21 +111,15 @@ def test_without_anybody_asking_timings_come_within_two_windows(home):
 
 
 @pytest.mark.newest
+@pytest.mark.quiet
 @pytest.mark.parametrize("_", REPEATS)
-def test_where_nobody_is_late_nobody_is_named(home, _):
-    with reducing(home) as watched:
-        for _ in range(8):
-            watched.captured()
-            assert stragglers(watched) == {}
-        assert watched.across().is_enough
-
-
-@pytest.mark.newest
-def test_a_process_that_comes_late_is_named_and_so_is_the_next_one(home):
+def test_where_nobody_is_late_nobody_is_named_and_who_comes_late_is_and_so_is_the_next_one(home, _):
     """Within three windows of them; and what it costs the others is what it sleeps longer than they."""
     with reducing(home) as watched:
         for _ in range(BASELINE):
             watched.captured()
+            assert stragglers(watched) == {}
+        assert watched.across().is_enough
         sleep = max(SPREADS * watched.spread_s(), LEAST_SLEEP_S)
         for culprit in (1, 2):
             watched.late(culprit, sleep)

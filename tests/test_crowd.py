@@ -33,6 +33,7 @@ time.sleep(600)
 
 
 @pytest.mark.jax
+@pytest.mark.newest
 def test_too_many_arrays_are_neither_listed_nor_shown_until_they_are_fewer(tmp_path):
     """They are found to be too many by walking variables; and no sum of some of them is shown."""
     with processes([PYTHON, script(tmp_path, HOLDING)], cwd=tmp_path):

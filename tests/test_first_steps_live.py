@@ -9,6 +9,7 @@ import pytest
 
 from jaxtop import discovery
 from jaxtop.model import hosts
+from jaxtop.model.stalls import diagnosis
 from jaxtop.model.stalls.lulls import running_of
 from tests.support import PYTHON, ROOT, environment, eventually, free_port, processes, viewer
 from tests.test_stalls_live import told
@@ -18,6 +19,12 @@ pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.timeout(300)]
 PROGRAM = ROOT / "tests" / "programs" / "first_steps.py"
 LINES = PROGRAM.read_text().splitlines()
 HELD_IN = {"before": 'kind == "before"', "first": "IS_LAST and number", "fifth": "IS_LAST and number"}
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """A wait is a halt after six seconds: what computes meanwhile takes all cores for so long."""
+    monkeypatch.setattr(diagnosis, "WAITS_FOR", 6.0)
 
 
 def is_there(*names):
@@ -65,7 +72,10 @@ def test_a_halt_inside_of_the_first_step_is_reported_and_a_launch_that_computes_
     with running("within", "computing", "compiling") as attached:
         attached.until(lambda: texts(attached, "within"), timeout=150)
         attached.until(
-            lambda: [(running_of(host) or (0, 0))[1] > 20 for host in of(attached, "computing")] == [True] * 2
+            lambda: (
+                [(running_of(host) or (0, 0))[1] > diagnosis.WAITS_FOR for host in of(attached, "computing")]
+                == [True] * 2
+            )
         )
         attached.until(lambda: any(host.launches.get("step", 0) > 5 for host in of(attached, "compiling")))
         assert texts(attached, "within")[0].endswith("halt")

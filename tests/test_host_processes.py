@@ -178,7 +178,14 @@ STARTING = """
 """
 
 
-@pytest.mark.parametrize("order", some(STARTS, 6))
+# The oldest JAX runs those whose order matters to what is private in it.
+ORDERS = [
+    pytest.param(order, marks=[] if "initialize" in order or "backends" in order else [pytest.mark.newest])
+    for order in some(STARTS, 6)
+]
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_the_agent_starts_whenever_it_is_told_to(tmp_path, order):
     """And shows one host, its devices and its step, and is gone when told to stop."""
     path = script(tmp_path, STARTING.replace("{starts}", STARTS[order]))

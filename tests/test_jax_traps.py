@@ -22,7 +22,7 @@ def watch():
 
 def watched(folder, watch, text, *words, **options):
     """Run a script with an agent that is never at rest and a viewer; its complaints are the test's."""
-    done = outcome(folder, text, "hot", *words, **options)
+    done = outcome(folder, text, "hot", *words, imports_jax=False, **options)
     assert (done.status, done.stderr) == (0, ""), done.stdout
     assert watch.met == {done.pid}
     return done.stdout

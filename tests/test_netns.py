@@ -19,7 +19,7 @@ import pytest
 from tests import support
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, training
 
-pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.quiet]
+pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.xdist_group("netns")]
 
 SWITCH, FIRST, SECOND, VIEWER = (
     f"jaxtop-{os.getpid()}-{name}" for name in ("switch", "first", "second", "viewer")
@@ -159,6 +159,7 @@ def cut():
         ip("-n", SWITCH, "link", "set", "port1", "up")
 
 
+@pytest.mark.quiet
 def test_a_host_whose_link_is_cut_is_unreachable_and_comes_back_by_itself(run, elsewhere):
     """Within five seconds, to who was there; and nothing is doubled when it is back."""
     path = elsewhere / "seen"

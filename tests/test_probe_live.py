@@ -20,7 +20,7 @@ from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_po
 from tests.support import processes as side_by_side
 
 # They compile, and the machine may be busy.
-pytestmark = [pytest.mark.jax, pytest.mark.quiet, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.jax, pytest.mark.timeout(400)]
 
 REPEATS = range(10 if SOAK else 1)
 CPUS = ("--hosts", 2, "--devices", 4)
@@ -46,6 +46,7 @@ def complaint(done):
     return lines[0]
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("_", REPEATS)
 def test_eight_devices_in_two_processes_are_measured_and_none_of_them_is_slow(_):
     """Within a minute; bytes and bandwidths add up; the result is kept."""
@@ -107,6 +108,7 @@ def stopped(pid):
 
 
 @pytest.mark.newest
+@pytest.mark.quiet
 @pytest.mark.parametrize("_", REPEATS)
 @pytest.mark.parametrize(("slowed", "nice"), [(starved, 19), (stopped, 0)], ids=["starved", "stopped"])
 def test_a_process_that_is_slowed_is_named_with_its_devices(tmp_path, slowed, nice, _):
@@ -127,6 +129,7 @@ def test_a_process_that_is_slowed_is_named_with_its_devices(tmp_path, slowed, ni
 
 
 @pytest.mark.newest
+@pytest.mark.quiet
 def test_the_axes_of_a_mesh_have_the_names_that_they_are_given():
     done = jaxtop(
         "probe",

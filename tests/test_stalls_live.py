@@ -155,6 +155,7 @@ ALONE = """
 KINDS = ("pausing", "callback", "notebook", "hanging")
 
 
+@pytest.mark.newest
 def test_only_a_run_that_stands_still_is_told(tmp_path):
     """Not one with pauses that come again, nor an idle notebook; callbacks of the host hide nothing."""
     path = script(tmp_path, ALONE)

@@ -13,7 +13,7 @@ from jaxtop import runfiles
 from jaxtop.model import hosts, step_of
 from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, free_port, processes, script, viewer
 
-pytestmark = [pytest.mark.jax, pytest.mark.quiet, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.jax, pytest.mark.timeout(300)]
 
 PROGRAMS = ROOT / "tests" / "programs"
 FUNCTIONS = {
@@ -54,7 +54,11 @@ def between(path, samples):
     return [(later, later - sooner) for sooner, later in pairwise(ends)]
 
 
-@pytest.mark.parametrize("framework", FUNCTIONS)
+@pytest.mark.quiet
+@pytest.mark.parametrize(
+    "framework",
+    [pytest.param(name, marks=[] if name == "plain" else [pytest.mark.newest]) for name in FUNCTIONS],
+)
 def test_the_step_of_each_framework_takes_what_its_own_clock_says(framework, tmp_path):
     written = tmp_path / "times"
     script = PROGRAMS / "training" / f"train_{framework}.py"
@@ -84,6 +88,7 @@ def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
 
 
 @pytest.mark.newest
+@pytest.mark.quiet
 @pytest.mark.parametrize("stride", [1, 20])
 def test_evaluations_and_checkpoints_do_not_fool_it(stride, tmp_path):
     """Also where steps are launched ahead of the device, and only every twentieth is waited for."""
@@ -124,6 +129,7 @@ MATMULS = f"""
 """
 
 
+@pytest.mark.newest
 def test_operations_and_utilisation_of_known_matmuls_are_those_reckoned_by_hand(tmp_path):
     """A matrix of so many rows on each of four devices, at a pace that the script keeps."""
     path = script(tmp_path, MATMULS)

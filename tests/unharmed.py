@@ -138,7 +138,8 @@ def outcome(
     path = script(folder, text.replace("{start}", start))
     what = [*words] if words[:1] in (("-m",), ("-c",)) else [path.name, *words]
     launcher = [PYTHON, *flags, *JAXTOP[1:], "run"] if way == "run" else [PYTHON, *flags]
-    with processes([*launcher, *what], stdout=PIPE, stderr=PIPE, cwd=folder, **options) as (process,):
+    started = {"stdout": PIPE, "stderr": PIPE, "cwd": folder, "imports_jax": True, **options}
+    with processes([*launcher, *what], **started) as (process,):
         if watch is not None:
             eventually(lambda: process.pid in watch.met or process.poll() is not None, every=0.02)
         (folder / "go").touch()

@@ -22,7 +22,7 @@ from jaxtop import agent
 
 # Far longer than a standstill needs to be told, and far shorter than the half minute after which those that
 # wait in a collective give it up; a part of it shows how fast that goes here.
-COMPILES_FOR, TASTE = 15.0, 50
+COMPILES_FOR, TASTE = 12.0, 50
 
 coordinator, count, index = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 steer = Path(os.environ["STEER"])

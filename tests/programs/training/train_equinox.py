@@ -1,5 +1,7 @@
 """Equinox: a module that is data, and an Optax state of its shape."""
 
+import time
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -24,6 +26,7 @@ class Trainer:
     def fit(self):
         dice = np.random.default_rng(1)
         while True:
+            time.sleep(0.01)  # loading data
             x = jnp.asarray(dice.normal(size=(32, 64)), jnp.float32)
             y = jnp.asarray(dice.normal(size=(32, 8)), jnp.float32)
             self.model, self.opt_state, loss = make_step(self.model, self.opt_state, x, y)

@@ -1,5 +1,7 @@
 """Haiku: dicts of dicts, at the top level of the script."""
 
+import time
+
 import haiku as hk
 import jax
 import jax.numpy as jnp
@@ -26,6 +28,7 @@ params = net.init(jax.random.key(0), jnp.ones((1, 64)))
 opt_state = tx.init(params)
 dice = np.random.default_rng(1)
 while True:
+    time.sleep(0.01)  # loading data
     batch = tuple(jnp.asarray(dice.normal(size=(32, n)), jnp.float32) for n in (64, 8))
     params, opt_state, loss = update(params, opt_state, batch)
     if not np.isfinite(float(loss)):

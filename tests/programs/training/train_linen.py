@@ -1,5 +1,6 @@
 """Flax Linen: a TrainState that is donated and rebuilt each step."""
 
+import time
 from functools import partial
 
 import flax.linen as nn
@@ -36,6 +37,7 @@ def main():
     )
     dice = np.random.default_rng(1)
     while True:
+        time.sleep(0.01)  # loading data
         batch = {
             "image": jnp.asarray(dice.normal(size=(32, 64)), jnp.float32),
             "label": jnp.asarray(dice.normal(size=(32, 8)), jnp.float32),
