@@ -3,9 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 OLDEST_JAX := 0.8.0
 BIN := $(VENV)/bin
-# So many tests with JAX at a time, but for the quiet ones; of those without, which mostly wait, twice as many.
-# 0: one after the other.
-JOBS ?= 2
+# So many tests at a time, but for the quiet ones; most of them wait for processes. 0: one after the other.
+JOBS ?= 4
 SIDE_BY_SIDE := --dist loadgroup --numprocesses
 # Real processes on a machine that others use, too: what fails is tried once more, and listed at the end either way.
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
@@ -26,7 +25,7 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
 test-newest: $(VENV)/.ready          ## on the newest JAX, those without it first
-	$(BIN)/python -m pytest -m 'not jax' $(SIDE_BY_SIDE) $$((2 * $(JOBS))) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'not jax' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
 	$(BIN)/python -m pytest -m 'jax and not quiet' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
 	$(BIN)/python -m pytest -m 'jax and quiet' $(ONCE_MORE)
 

@@ -72,6 +72,7 @@ def test_the_step_of_each_framework_takes_what_its_own_clock_says(framework, tmp
 
 
 @pytest.mark.newest
+@pytest.mark.quiet
 def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
     coordinator = f"127.0.0.1:{free_port()}"
     written = [tmp_path / "times-0", tmp_path / "times-1"]
