@@ -135,7 +135,7 @@ class TestOnTheMesh:
             await stage.press("6", "enter")
             for _ in range(5):
                 await stage.press("m")
-                names.append(stage.app.query_one(MeshScreenView)._metric.name)
+                names.append(stage.app.query_one(MeshScreenView).metric.name)
             assert names == [
                 METRICS[0].name,
                 "launches",
@@ -150,7 +150,7 @@ class TestOnTheMesh:
         async def act(stage: Stage) -> None:
             for _ in range(6):
                 await stage.press("m")
-                assert stage.app.query_one(MeshScreenView)._metric.name != "collective wait"
+                assert stage.app.query_one(MeshScreenView).metric.name != "collective wait"
 
         play(act, *staged.never_timed())
 
@@ -161,12 +161,12 @@ class TestOnTheMesh:
 
         async def act(stage: Stage) -> None:
             await stage.press("6", "enter")
-            before = stage.app.query_one(MeshScreenView)._metric
+            before = stage.app.query_one(MeshScreenView).metric
             await stage.paint()
-            assert stage.app.query_one(MeshScreenView)._metric is before
+            assert stage.app.query_one(MeshScreenView).metric is before
             stage.feed.frames = later
             await stage.paint()
-            after = stage.app.query_one(MeshScreenView)._metric
+            after = stage.app.query_one(MeshScreenView).metric
             assert after is not before and after.name == before.name
 
         play(act, *earlier)

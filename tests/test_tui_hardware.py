@@ -320,7 +320,7 @@ class TestMetrics:
         async def act(stage: Stage) -> None:
             names = []
             for _ in METRICS:
-                names.append(stage.app._view._metric.name)
+                names.append(stage.app._view.metric.name)
                 await stage.press("m")
             assert len(names) > len(set(names)) and "queued" not in names
             assert {"utilisation", "power", "temperature", "tensor units", "links in"} <= set(names)

@@ -50,13 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    told = costs.ask()
-    findings = [*(finding for check in CHECKS for finding in check()), *_costs(told)]
+    reports = costs.ask()
+    findings = [*(finding for check in CHECKS for finding in check()), *_costs(reports)]
     if arguments.json:
         document = {
             "jaxtop": __version__,
             "findings": [asdict(each) for each in findings],
-            "costs": [each.as_json() for each in told],
+            "costs": [each.as_json() for each in reports],
         }
         print(json.dumps(document, indent=2))
     else:
@@ -128,8 +128,8 @@ def _run_files() -> Iterator[Finding]:
                 yield Finding(f"pid {each.hello.pid}", NOTE, f"{source} is {state}")
 
 
-def _costs(told: list[costs.CostReport]) -> Iterator[Finding]:
-    for each in told:
+def _costs(reports: list[costs.CostReport]) -> Iterator[Finding]:
+    for each in reports:
         is_fine = each.percent is not None and each.percent <= BUDGET_PERCENT
         yield Finding(f"pid {each.hello.pid}", OK if is_fine else NOTE, each.words())
 

@@ -1,4 +1,4 @@
-"""Make foreign text legible on a terminal; format and parse sizes and times."""
+"""Make text of others safe for a terminal; format and parse sizes and times."""
 
 from __future__ import annotations
 

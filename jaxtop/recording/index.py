@@ -82,7 +82,7 @@ class Index:
     keyframes: list[KeyframeAt] = field(default_factory=list)
     clock: Clock | None = None
     is_finished: bool = False
-    is_foreign: bool = False  # according to the header, which may be damaged
+    is_from_elsewhere: bool = False  # according to the header, which may be damaged
     scanned: int = len(MAGIC)
     visited: int = 0  # offset of the last chunk that was scanned
     begun: KeyframeAt | None = None  # a keyframe whose end was not seen yet
@@ -122,7 +122,7 @@ def read(path: Path, file: IO[bytes]) -> Index:
     if index.unpacked > max(MOST_UNPACKED, MOST_UNPACKED_TIMES * size):
         gigabytes = index.unpacked >> 30
         raise NotARecording(f"{path} would unpack to {gigabytes} GB, too much for a recording of its size")
-    if index.is_foreign and not index.about and not index.channels:
+    if index.is_from_elsewhere and not index.about and not index.channels:
         raise NotARecording(f"{path} is an MCAP file, but not a jaxtop recording")
     return index
 
@@ -245,7 +245,7 @@ def _is_sound(content: mmap.mmap, at: int, code: int, after: int) -> bool:
 def _see_header(raw: bytes, index: Index) -> None:
     count = int.from_bytes(raw[:4], "little")
     profile = raw[4 : 4 + count]
-    index.is_foreign = profile != layout.PROFILE.encode()
+    index.is_from_elsewhere = profile != layout.PROFILE.encode()
     if len(raw) < 8 or len(profile) != count:
         index.corrupt += 1
 

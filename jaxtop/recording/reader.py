@@ -42,7 +42,7 @@ class Recording:
             raise NotARecording(f"{path} cannot be read: {error.strerror}") from None
         self._cache: OrderedDict[int, list[tuple[int, Channel, wire.Frame]]] = OrderedDict()
         self._corrupt: set[int] = set()
-        self._foreign: set[int] = set()
+        self._unknown_channels: set[int] = set()
         try:
             self.index: Index = indexes.read(path, self._file)
         except (OSError, ValueError, struct.error) as error:
@@ -94,8 +94,8 @@ class Recording:
         bad = self.index.corrupt + len(self._corrupt)
         if bad:
             notes.append(f"{name}: {bad} corrupt place{'s' if bad > 1 else ''} skipped, the rest is shown")
-        if self._foreign:
-            notes.append(f"{name}: {len(self._foreign)} channels of other programs skipped")
+        if self._unknown_channels:
+            notes.append(f"{name}: {len(self._unknown_channels)} channels of other programs skipped")
         if not self.index.is_finished:
             notes.append(f"{name} was not finished: shown up to its last complete part")
         return tuple(notes)
@@ -237,7 +237,7 @@ class Recording:
 
     def _find_channel(self, number: int) -> Channel | None:
         """Return a channel that is not in the metadata; its record is in the chunk with its first message."""
-        if number in self._foreign:
+        if number in self._unknown_channels:
             return None
         for chunk in self.index.chunks:
             for each in self._records(chunk):
@@ -245,7 +245,7 @@ class Recording:
                     self._note_channel(each)
             if number in self.index.channels:
                 return self.index.channels[number]
-        self._foreign.add(number)
+        self._unknown_channels.add(number)
         return None
 
 

@@ -2,7 +2,7 @@
 
 from jaxtop.sources.live import LiveSource
 from jaxtop.sources.recorder import SessionRecorder
-from jaxtop.sources.seed import Seed
+from jaxtop.sources.seeking import Seed
 from jaxtop.sources.session import Session
 
 __all__ = ["LiveSource", "Seed", "Session", "SessionRecorder"]

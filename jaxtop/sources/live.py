@@ -15,14 +15,13 @@ from jaxtop.clock import steady
 from jaxtop.sources.descriptors import Descriptors
 from jaxtop.sources.peers import Peer, Peers
 from jaxtop.sources.requests import RequestPool
-from jaxtop.sources.seeking import Seeking
+from jaxtop.sources.seeking import Seed, Seeking
 from jaxtop.transport import Subscriber
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jaxtop.keys import KeyPair
-    from jaxtop.sources.seed import Seed
 
 QUEUE = 10_000
 BATCH = 2_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.sources.connection import Connection
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 # The most addresses that are probed at the same time.
 AT_ONCE = 256
 # A target with several addresses has the first of these states that one of them is in.
-_MOST_TELLING = ("connecting", "refused", "deaf", "silent", "unreachable", "closed")
+_MOST_INFORMATIVE = ("connecting", "refused", "deaf", "silent", "unreachable", "closed")
+
+
+class Seed(NamedTuple):
+    """A target that a person typed, with the addresses it may mean, or an agent from a run file."""
+
+    target: str
+    endpoints: tuple[str, ...] = ()
+    hello: wire.Hello | None = None
+    is_dead: bool = False
 
 
 @dataclass
@@ -129,7 +138,7 @@ class Seeking:
         states = {address.connection.state or "connecting" for address in self._targets[target]}
         if "up" in states:  # a peer is there, but has not yet said which agent it is
             states.add("connecting")
-        state = next(each for each in _MOST_TELLING if each in states)
+        state = next(each for each in _MOST_INFORMATIVE if each in states)
         if self._reported.get(target) != state:
             self._reported[target] = state
             self._emit(wire.Link(state, target))

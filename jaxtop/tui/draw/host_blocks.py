@@ -65,7 +65,7 @@ def _fit_blocks(
         return None
     across = _blocks_across(blocks, room, tile, style, columns)
     if tile.level is Level.BOX and not style.titled:
-        across = min(1, across)  # boxes side by side need titles to be told apart
+        across = min(1, across)  # boxes side by side are distinguished by their titles
     if across < 1:
         return None
     height = tile.down(rows) + style.titled + style.gap_down

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding
 from textual.containers import Container, Vertical
-from textual.widgets import Static
 
 from jaxtop.model import MeshView, memory_history, recent
 from jaxtop.tui.arranger import Arrangement, Arranger
@@ -20,12 +19,12 @@ from jaxtop.tui.draw.ink import Ink, ink_of
 from jaxtop.tui.draw.layouts import EMPTY_PLAN, MISSING
 from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.reading import Reading, read
-from jaxtop.tui.metrics import METRICS, Metric, groups_metric, slice_metric, wait_metric
-from jaxtop.tui.moment import EMPTY, Moment, Selection
+from jaxtop.tui.metric_choice import MetricChoice
+from jaxtop.tui.moment import Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.switches import pressed_by, switches, switches_of
-from jaxtop.tui.widgets.detail import Detail
+from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from jaxtop.model import DeviceView
+    from jaxtop.tui.metrics import Metric
 
 # From this width on the detail is beside the mesh. Otherwise it is below, lower with fewer lines than TALL.
 BESIDE = 100
@@ -59,11 +59,10 @@ class MeshScreenView(View):
     MeshScreenView.-below.-short #detail { height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "tab", "arrange", "Next arrangement", show=False
-        ),  # shown and clickable in the line of switches
+        # Clickable in the line of switches and in the legend.
+        Binding("tab", "arrange", "Next arrangement", show=False),
         Binding("shift+tab", "arrange_back", "Previous arrangement", show=False),
-        Binding("m", "metric", "Metric", show=False),  # shown and clickable in the legend
+        Binding("m", "metric", "Metric", show=False),
         Binding("o", "mesh", "Next mesh", show=False),
         Binding("a", "axes", "Next two axes as rows and columns", show=False),
         Binding("x", "group", "Mark the group along the next axis", show=False),
@@ -74,25 +73,17 @@ class MeshScreenView(View):
     def __init__(self) -> None:
         super().__init__()
         self._arranger = Arranger()
-        self._metric = METRICS[0]
-        # The metric of waits with the inputs it was made from. It is rebuilt when the collectives change.
-        self._waits: tuple[object, Metric] = (None, wait_metric(EMPTY))
-        # The slices of an array or the groups of a collective that the user chose to show.
-        self._painted: Metric | None = None
-        self._collective: tuple[tuple[Any, ...], object] | None = None
-        # The last selection with an array or a collective. It is painted once, not at each return here.
-        self._drilled: Selection | None = None
+        self._metrics = MetricChoice()
         self._device: DeviceView | None = None
         self._pointed: int | None = None
         self._reading: tuple[Moment, Metric, Reading] | None = None
-        self._lines: dict[str, Text] = {}
 
     def compose(self) -> ComposeResult:
         with Vertical(id="mesh-left"):
-            yield Static(id="switches")
+            yield Line(id="switches")
             with Container(id="frame"):
                 yield MeshGrid()
-            yield Static(id="legend")
+            yield Line(id="legend")
         yield Detail(id="detail")
 
     def on_mount(self) -> None:
@@ -111,12 +102,13 @@ class MeshScreenView(View):
     def show(self, moment: Moment) -> None:
         super().show(moment)
         self._arranger.see(moment)
-        self._see_collectives()
+        self._metrics.see(moment)
         self._find_selected()
         self._draw()
 
     def select(self, selection: Selection) -> None:
-        self._find_painted(selection)
+        if self._metrics.paint(selection):
+            self._draw()
         if selection.agent is None:
             return  # nothing was selected elsewhere: keep the selection
         super().select(selection)
@@ -125,50 +117,6 @@ class MeshScreenView(View):
         self._draw()
 
     # Selection
-
-    def _find_painted(self, selection: Selection) -> None:
-        """Colour the mesh by the array or the collective selected on another screen."""
-        if (selection.array is None and selection.collective is None) or selection is self._drilled:
-            return
-        self._drilled = selection
-        if selection.collective is not None:
-            self._collective = selection.collective, None
-            found = self._groups()
-        else:
-            view = next((view for view in self.moment.arrays if view.key == selection.array), None)
-            self._collective = None
-            found = None if view is None else slice_metric(view)
-        if found is not None:
-            self._painted = self._metric = found
-            self._draw()
-
-    def _see_collectives(self) -> None:
-        """Update the metrics of collectives when new windows have arrived."""
-        moment, cluster = self.moment, self.moment.cluster
-        version = id(cluster.windows), cluster.windows.changes, cluster.layout_changes
-        if self._waits[0] == version:
-            return
-        was, now = self._waits[1], wait_metric(moment)
-        self._waits = version, now
-        was_painted, now_painted = self._painted, self._groups()
-        if now_painted is not None:
-            self._painted = now_painted
-        if self._metric is was:
-            self._metric = now
-        elif self._metric is was_painted and now_painted is not None:
-            self._metric = now_painted
-
-    def _groups(self) -> Metric | None:
-        """Return the metric of the chosen collective's groups; None if there is none or nothing changed."""
-        if self._collective is None:
-            return None
-        key, before = self._collective
-        view = next((view for view in self.moment.collectives if view.key == key), None)
-        shown = None if view is None else (view.groups, view.straggler, id(view.waits_us))
-        if view is None or shown == before:
-            return None
-        self._collective = key, shown
-        return groups_metric(view)
 
     @property
     def _selected(self) -> int | None:
@@ -232,12 +180,8 @@ class MeshScreenView(View):
 
     def action_metric(self) -> None:
         """Switch to the next metric that some device reports."""
-        metrics = [*METRICS, self._waits[1], *([self._painted] if self._painted is not None else [])]
-        at = metrics.index(self._metric) if self._metric in metrics else 0
-        devices = [device for device in self._arranger.devices if not device.state.is_over]
-        following = [*metrics[at + 1 :], *metrics[: at + 1]]
-        self._metric = next((each for each in following if each.is_reported(devices)), METRICS[0])
-        self.figure = self._metric.figure
+        self._metrics.next(self._arranger.devices)
+        self.figure = self._metrics.metric.figure
         self._draw()
 
     def action_mesh(self) -> None:
@@ -278,13 +222,18 @@ class MeshScreenView(View):
     def _ink(self) -> Ink:
         return ink_of(PALETTES.get(self.app.theme, DARK), plain=self.app.no_color)
 
+    @property
+    def metric(self) -> Metric:
+        """The metric that colours the mesh."""
+        return self._metrics.metric
+
     def _read(self) -> Reading:
-        known = self._reading
-        metric = self._metric
-        if known is None or known[0] is not self.moment or known[1] is not metric:
-            known = self.moment, metric, read(self._arranger.devices, metric)
-            self._reading = known
-        return known[2]
+        """Return the metric read from all devices; read once per moment and metric."""
+        last, metric = self._reading, self.metric
+        if last is None or last[0] is not self.moment or last[1] is not metric:
+            last = self.moment, metric, read(self._arranger.devices, metric)
+            self._reading = last
+        return last[2]
 
     def _draw(self) -> None:
         if not self.is_mounted:
@@ -309,23 +258,16 @@ class MeshScreenView(View):
     def _draw_lines(self) -> None:
         if self.is_mounted:
             ink, devices, grid = self._ink, self._arranger.devices, self._arranger.grid
-            known = self._pointed is not None and self._pointed < len(devices)
-            width = self.query_one("#legend").size.width
-            pointed = self._pointed if known else None
+            legend_line = self.query_one("#legend", Line)
+            width = legend_line.size.width
+            is_inside = self._pointed is not None and self._pointed < len(devices)
+            pointed = self._pointed if is_inside else None
             states = self.moment.states.values()
             absent = grid is not None and MISSING in grid.members
-            self._update("#switches", switches(switches_of(self._arranger), ink, width))
-            self._update(
-                "#legend",
-                legend(self._read(), devices, ink, width, states=states, pointed=pointed, absent=absent),
+            self.query_one("#switches", Line).read(switches(switches_of(self._arranger), ink, width))
+            legend_line.read(
+                legend(self._read(), devices, ink, width, states=states, pointed=pointed, absent=absent)
             )
-
-    def _update(self, name: str, text: Text) -> None:
-        """Repaint a line only if its text or its styles changed."""
-        known = self._lines.get(name)
-        if known is None or known.plain != text.plain or known.spans != text.spans:
-            self._lines[name] = text
-            self.query_one(name, Static).update(text, layout=False)
 
     def _history(self, device: int) -> list[int | None]:
         return self._history_of(self._arranger.devices[device])
@@ -337,10 +279,10 @@ class MeshScreenView(View):
         subject = self._subject()
         if subject is not None:
             return lambda width, height: detail(subject, ink, width, height)
-        nobody = printable(Text(self._nobody(), ink.muted))
-        return lambda _width, _height: nobody
+        nothing = printable(Text(self._no_device(), ink.muted))
+        return lambda _width, _height: nothing
 
-    def _nobody(self) -> str:
+    def _no_device(self) -> str:
         """Return the text to show when no device is selected."""
         host = None if self.selection.agent is None else self.moment.host(self.selection.agent)
         return "no device yet" if host is None else f"{self.moment.label(host)}: no devices yet"
