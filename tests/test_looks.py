@@ -29,7 +29,7 @@ KEYS = {"{": "left_curly_bracket", "}": "right_curly_bracket", "+": "plus"}
 
 def replay():
     """Of the same session, paused at its start."""
-    return {"reel": Reel(*SESSION), "replay": Start(is_playing=False)}
+    return {"history": Reel(*SESSION), "replay": Start(is_playing=False)}
 
 
 # Frames, keys, and what else the app is given.
@@ -58,7 +58,7 @@ SCENES = {
     "no-run": ([], ()),
     "paused": (WELL, ("space",)),
     "replay": ([], ("5", "}", "}", "v", "}", "+"), replay),
-    "rewind": (SESSION, ("3", "{"), lambda: {"reel": Reel(*SESSION, is_growing=True)}),
+    "rewind": (SESSION, ("3", "{"), lambda: {"history": Reel(*SESSION, is_growing=True)}),
     "difference": ([], ("}", "v", "}", "}", "v"), replay),
     "mesh-of-gpus": (WORKING, ("down", "right", "right")),
     "hosts-with-gpus": (WORKING, ("2", "j")),

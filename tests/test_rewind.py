@@ -88,7 +88,7 @@ def test_its_size_can_be_set(monkeypatch):
     monkeypatch.setenv(rewind.VARIABLE, "1G")
     assert (size_of(None), size_of("64M")) == (10**9, 64_000_000)
     monkeypatch.setenv(rewind.VARIABLE, "much")
-    with pytest.raises(UserError, match=r"JAXTOP_REWIND: much is no size"):
+    with pytest.raises(UserError, match=r"JAXTOP_REWIND: much is not a size"):
         size_of(None)
     with pytest.raises(UserError, match=r"--rewind: 1k is no size"):
         size_of("1k")

@@ -304,7 +304,7 @@ class TestFilter:
             await self.typed(stage, "role=optimizer")
             before = seen(stage)
             await self.typed(stage, "role=optimizer & byts>1")
-            assert self.count(stage) == "✗ no field byts, but bytes, at 18"
+            assert self.count(stage) == "✗ no field byts, try bytes, at 18"
             assert "✗ no field byts" in stage.text
             assert seen(stage) == before
             await self.typed(stage, "role=optimizer")

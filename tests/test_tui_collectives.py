@@ -61,7 +61,7 @@ class TestTheTable:
         assert f"{count} of 6" in seen(*staged.late(), keys=keys)
 
     def test_a_field_that_there_is_not_is_said_to_be_none(self):
-        assert "no field wiat, but wait" in seen(*staged.late(), keys=("6", "slash", *"wiat>1"))
+        assert "no field wiat, try wait" in seen(*staged.late(), keys=("6", "slash", *"wiat>1"))
 
 
 class TestWhyThereIsNothing:

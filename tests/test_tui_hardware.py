@@ -111,7 +111,7 @@ class TestFilters:
             assert len(await filtered(stage, "temprature>80")) == before
             assert "no field temprature" in stage.text
             assert len(await filtered(stage, "power>80parsecs")) == before
-            assert "parsecs is no unit of it, but w, kw, at 7" in stage.text
+            assert "parsecs is not a unit here, try w, kw, at 7" in stage.text
 
         play(act, *working(4), size=(200, 50))
 

@@ -53,7 +53,7 @@ class TestBars:
 
 def test_the_cluster_stands_on_top_with_its_fullest_device():
     shown = seen(*staged.held(), keys=("5",)).splitlines()
-    words = "8 devices hold 111G of 192G (58%), most on device 7: 14.8G; source: allocators"
+    words = "8 devices hold 111G of 192G (58%), most on device 7: 14.8G; source allocator"
     assert shown[2].strip() == words
     assert set(shown[3].strip()) == set("POGBNUT/·")
     assert "P parameters 16.0G" in shown[4] and "T temporaries (estimate)" in shown[4]
@@ -67,7 +67,7 @@ def test_each_device_has_its_bar_and_the_figures_of_its_allocator():
 
 def test_without_allocators_it_says_so_and_claims_nothing():
     shown = seen(*staged.counted(), keys=("5",))
-    assert "source: live arrays" in shown
+    assert "source arrays" in shown
     assert not any(word in shown for word in ("LIMIT", "UNEXPL", "temporaries", "LARGEST FREE"))
     # The devices differ only in the fullest one's favour: its bar is the longest.
     bars = [row.count("P") + row.count("O") for row in shown.splitlines() if "node0" in row]
@@ -100,7 +100,7 @@ def test_what_grows_is_named_with_the_line_that_makes_it():
 def test_what_a_launch_adds_is_held_against_what_is_free():
     shown = seen(*staged.held(), keys=("5",))
     assert "▲ evaluate +12.0G of 9.2G free" in shown
-    assert "train_step +9.3G of 9.2G free · runs" in shown and "▲ train_step" not in shown
+    assert "train_step +9.3G of 9.2G free · running" in shown and "▲ train_step" not in shown
     assert "train_step +9.3G of an unknown limit" in seen(*staged.counted(), keys=("5",))
 
 

@@ -400,7 +400,7 @@ def test_no_devices_are_explained():
         cluster.apply("a0", hello("a0", 0, devices=0), START)
         app.view.show(Moment(cluster, NOW))
         await pilot.pause()
-        assert "no devices yet: JAX has no devices yet on any host" in "\n".join(app.lines)
+        assert "no devices yet: JAX is not initialized on any host" in "\n".join(app.lines)
 
     drive(DevicesView(), cluster, steps)
 

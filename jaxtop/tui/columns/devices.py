@@ -62,7 +62,7 @@ def empty(moment: Moment) -> str:
     """Return why there are no devices."""
     if not moment.hosts:
         return "no devices yet: no host has reported"
-    return "no devices yet: JAX has no devices yet on any host"
+    return "no devices yet: JAX is not initialized on any host"
 
 
 class DeviceTableView(View, Generic[AnyRow]):

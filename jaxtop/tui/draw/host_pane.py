@@ -44,7 +44,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     room = (width - GAP * (count - 1)) // count
     head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
     head.append(subject.label, ink.bold)
-    step = [_title("step", _made_of(subject.step) if subject.step else "unknown yet", ink)]
+    step = [_title("step", _made_of(subject.step) if subject.step else "not found yet", ink)]
     if subject.still is not None:
         step.append(Text(f"last step {text.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
     if subject.step is not None:

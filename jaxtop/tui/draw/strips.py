@@ -64,7 +64,7 @@ def _head(timeline: Timeline, op: str, ink: Ink, width: int, whole: int) -> Text
     count = max(len(strip.blocks) for strip in timeline.strips)
     span = text.micros(timeline.end_us - timeline.start_us)
     line.append(f"{'a launch' if count == 1 else f'{count} launches'} in {span}", ink.bold)
-    for kind, meaning in ((WAIT, "waits in"), (CHOSEN, op), (OTHER, "others"), (LAUNCH, "launch")):
+    for kind, meaning in ((WAIT, "wait"), (CHOSEN, op), (OTHER, "others"), (LAUNCH, "launch")):
         if line.cell_len + 4 + len(meaning) <= width:
             line.append("  ")
             line.append(GLYPHS[kind], _style(kind, ink))

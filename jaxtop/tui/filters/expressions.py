@@ -66,7 +66,7 @@ def number(operator: str, value: str) -> Callable[[Any], bool]:
     """Return a test of a number, such as `>1.5G`. An unknown value fails every test."""
     found = _NUMBER.fullmatch(value)
     if found is None:
-        raise Wrong(f"{value} is no number")
+        raise Wrong(f"{value} is not a number")
     return _compared(operator, float(found[1]) * _POWERS[found[2].upper()])
 
 
@@ -76,10 +76,10 @@ def quantity(units: Mapping[str, float]) -> Callable[[str, str], Callable[[Any],
     def asked(operator: str, value: str) -> Callable[[Any], bool]:
         found = _QUANTITY.fullmatch(value)
         if found is None:
-            raise Wrong(f"{value} is no number")
+            raise Wrong(f"{value} is not a number")
         scale = units.get(found[2].lower())
         if scale is None:
-            raise Wrong(f"{found[2]} is no unit of it, but {', '.join(filter(None, units))}")
+            raise Wrong(f"{found[2]} is not a unit here, try {', '.join(filter(None, units))}")
         # Multiply in decimal, so that 70 * 0.01 is exactly 0.7.
         return _compared(operator, float(Decimal(found[1]) * Decimal(str(scale))))
 
@@ -88,7 +88,7 @@ def quantity(units: Mapping[str, float]) -> Callable[[str, str], Callable[[Any],
 
 def _compared(operator: str, wanted: float) -> Callable[[Any], bool]:
     if operator not in _COMPARE:
-        raise Wrong(f"{operator} does not go with numbers")
+        raise Wrong(f"{operator} does not work with numbers")
     compare = _COMPARE[operator]
     return lambda read: read is not None and compare(read, wanted)
 
@@ -104,7 +104,7 @@ def words(operator: str, value: str) -> Callable[[Any], bool]:
         return lambda read: wanted in _word(read)
     if operator == "!~":
         return lambda read: wanted not in _word(read)
-    raise Wrong(f"{operator} does not go with names")
+    raise Wrong(f"{operator} does not work with names")
 
 
 def _word(read: str | None) -> str:
@@ -114,9 +114,9 @@ def _word(read: str | None) -> str:
 def sizes(operator: str, value: str) -> Callable[[Any], bool]:
     """Return a test of a shape. `=8,128` compares the whole shape, `~128` finds adjacent dimensions."""
     if operator not in ("=", "==", "!=", "~", "!~"):
-        raise Wrong(f"{operator} does not go with shapes")
+        raise Wrong(f"{operator} does not work with shapes")
     if not re.fullmatch(r"[\d\s,×x()\[\]]{0,100}", value):
-        raise Wrong(f"{value} is no shape")
+        raise Wrong(f"{value} is not a shape")
     wanted = tuple(map(int, re.findall(r"\d+", value)))
     within, count = operator.endswith("~"), len(wanted)
 
@@ -196,7 +196,7 @@ class _Parser(Generic[T]):
     def whole(self) -> Callable[[T], bool]:
         found = self._either()
         if self._token.kind != "end":
-            self._refuse(f"{self._token.text} is one too many")
+            self._refuse(f"unexpected {self._token.text}")
         return found
 
     def _either(self) -> Callable[[T], bool]:
@@ -243,7 +243,7 @@ class _Parser(Generic[T]):
         field = self._fields.get(subject.text.lower())
         if field is None:
             near = get_close_matches(subject.text.lower(), self._fields, 1)
-            self._refuse(f"no field {subject.text}" + (f", but {near[0]}" if near else ""), subject.at)
+            self._refuse(f"no field {subject.text}" + (f", try {near[0]}" if near else ""), subject.at)
         operator = self._take()
         if self._token.kind not in ("word", "quoted"):
             opened = self._token.text == "("

@@ -157,10 +157,10 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
     if scene.has_limits:
         end = sum(view.device.limit_bytes or 0 for view in views)
         share = text.share(used / end if end else None)  # these devices may have no limits while others do
-        summary = f"{held} of {text.size(end)} ({share}), {most}; source: allocators"
+        summary = f"{held} of {text.size(end)} ({share}), {most}; source allocator"
     else:
         end = sum(total)
-        summary = f"{held}, {most}; source: live arrays"
+        summary = f"{held}, {most}; source arrays"
     if (ago := scene.moment.counted_ago) is not None:
         summary += f"; arrays counted {text.age(ago)} ago"
     head = Text(text.printable(summary), no_wrap=True, overflow="ellipsis", end="")
@@ -196,7 +196,7 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
         free = "an unknown limit" if view.free_bytes is None else f"{text.size(view.free_bytes)} free"
         line.append(f" of {free}", palette.muted)
         if runs:
-            line.append(" · runs", palette.good)
+            line.append(" · running", palette.good)
         lines.append(line)
     if not known:
         lines.append(Text("no programs yet", palette.muted, end=""))
