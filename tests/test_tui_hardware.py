@@ -275,7 +275,7 @@ class TestHosts:
     def test_a_host_of_which_nothing_is_told_says_nothing_wrong(self):
         shown = shown_after(frame("", wire.Roster(agent_id(0), (peer(),), "r1")), keys="2", size=(120, 30))
         below = shown[shown.index("──") :]
-        assert "step not known yet" in below
+        assert "step not found yet" in below
         assert "0%" not in below and "0B" not in below
 
     def test_figures_of_a_host_that_died_are_not_told_any_more(self):
