@@ -294,7 +294,7 @@ def test_no_consumer_shows_a_figure_that_is_not_current(state, consumer):
     (view,) = (view for run in runs(cluster, now) for view in run.hosts if view.host.agent == "r1-0")
     assert view.state is state
     blank = [name for name, of in FIGURES.items() if of(cluster, view.now) is None]
-    assert bool(blank) is state.is_past
+    assert bool(blank) is state.is_silent
     shown = CONSUMERS[consumer](cluster, now)
     wrong = {name: [place for place in where.get(name, ()) if place in shown] for name in blank}
     assert {name: found for name, found in wrong.items() if found} == {}
@@ -305,7 +305,7 @@ def test_a_process_that_has_exited_has_no_current_figure_at_all():
     tell(cluster, (AT, "r1-0", wire.Bye(20_000, "ended")))
     for run in runs(cluster, AT):
         for view in run.hosts:
-            if view.state.is_over:
+            if view.state.has_exited:
                 assert all(of(cluster, view.now) is None for of in FIGURES.values())
                 assert all(of(cluster, view.last) is not None for of in FIGURES.values())
 

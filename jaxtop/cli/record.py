@@ -108,7 +108,7 @@ class Recording:
 
     def _has_ended(self, now: float) -> bool:
         found = host_views(self._cluster, now)
-        all_ended = all(view.state.is_over or was_never_reached(view.host) for view in found)
+        all_ended = all(view.state.has_exited or was_never_reached(view.host) for view in found)
         return bool(found) and not self._cluster.unmet and all_ended
 
     def _has_met_somebody(self) -> bool:

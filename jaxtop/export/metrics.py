@@ -112,7 +112,7 @@ def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
         where: Labels = {"run": each.run, "process_index": host.process_index, "hostname": host.hostname}
         for one in State:
             yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
-        if state.is_over:
+        if state.has_exited:
             continue
         yield from _known(where, _of_host(each))
         for view in each.devices:

@@ -30,9 +30,9 @@ class HostReading:
 
 
 def readings(cluster: Cluster, now: float) -> list[HostReading]:
-    """Return the hosts of all runs in order. The devices of a run that is over keep their last memory."""
+    """Return the hosts of all runs in order. The devices of a run that has ended keep their last memory."""
     all_runs, waited = runs(cluster, now), waits(cluster, now)
-    past = {run.id for run in all_runs if run.is_over}
+    past = {run.id for run in all_runs if run.has_ended}
     shown = [device.last if device.run in past else device for device in devices(cluster, now)]
     held: dict[str, list[MemoryView]] = {}
     for view in memory(cluster, shown):
@@ -41,7 +41,7 @@ def readings(cluster: Cluster, now: float) -> list[HostReading]:
     for run in all_runs:
         for host in run.hosts:
             own = held.get(host.last.agent, [])
-            ids = () if host.state.is_over else (each.device.id for each in own)
+            ids = () if host.state.has_exited else (each.device.id for each in own)
             its = {each: waited[run.id, each] for each in ids if (run.id, each) in waited}
             found.append(HostReading(run.id, host, own, its))
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.model.host import EMPTY_HOST, Host
-from jaxtop.model.liveness import is_over
+from jaxtop.model.liveness import has_exited
 from jaxtop.model.state import Place
 from jaxtop.model.views import run_of
 
@@ -96,7 +96,7 @@ def replaced(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
             yield from (
                 each
                 for each in found
-                if is_over(each) and _started_ms(each) < _started_ms(newest) and _ended_at((each,)) <= at
+                if has_exited(each) and _started_ms(each) < _started_ms(newest) and _ended_at((each,)) <= at
             )
 
 
@@ -105,7 +105,7 @@ def outlived(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
     members: dict[str, list[Host]] = {}
     for host in hosts.values():
         members.setdefault(run_of(host), []).append(host)
-    past = [found for found in members.values() if all(map(is_over, found)) and _ended_at(found) <= at]
+    past = [found for found in members.values() if all(map(has_exited, found)) and _ended_at(found) <= at]
     past.sort(key=_ended_at, reverse=True)
     count, is_any_left = 0, len(past) < len(members)
     for number, found in enumerate(past):
@@ -118,11 +118,11 @@ def outlived(hosts: Mapping[str, Host], at: float) -> Iterator[Host]:
 
 def faded(hosts: Mapping[str, Host], at: float) -> list[Host]:
     """Return exited processes of live runs whose details have been kept for long enough."""
-    going_on = {run_of(host) for host in hosts.values() if not is_over(host)}
+    going_on = {run_of(host) for host in hosts.values() if not has_exited(host)}
     return [
         host
         for host in hosts.values()
-        if is_over(host)
+        if has_exited(host)
         and _has_details(host)
         and run_of(host) in going_on
         and at - _ended_at((host,)) > DETAILS_KEPT

@@ -37,14 +37,14 @@ class State(StrEnum):
     GONE = "gone"
 
     @property
-    def is_over(self) -> bool:
+    def has_exited(self) -> bool:
         """Whether the process has exited: none of its figures is current."""
-        return self in _OVER
+        return self in _EXITED
 
     @property
-    def is_past(self) -> bool:
+    def is_silent(self) -> bool:
         """Whether the process has exited or reports nothing: no rate and no activity is current."""
-        return self in _PAST
+        return self in _SILENT
 
     @property
     def severity(self) -> int:
@@ -52,9 +52,8 @@ class State(StrEnum):
         return _SEVERITY[self]
 
 
-_OVER = frozenset({State.ENDED, State.DIED, State.GONE})
-_SILENT = frozenset({State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED})
-_PAST = _OVER | _SILENT
+_EXITED = frozenset({State.ENDED, State.DIED, State.GONE})
+_SILENT = _EXITED | {State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED}
 # The order of severity, the worst first. All code that ranks states uses this list.
 BY_SEVERITY = (
     State.DIED,
@@ -93,7 +92,7 @@ def interval_of(host: Host) -> float:
     return (host.hello.interval_ms if host.hello else 1000) / 1000
 
 
-def is_over(host: Host) -> bool:
+def has_exited(host: Host) -> bool:
     """Return whether the process is known to have exited, at any time."""
     return host.bye is not None or host.link.state in ("closed", "dead")
 
@@ -110,7 +109,7 @@ def worst(states: Iterable[State]) -> State:
 
 def current(host: Host, state: State) -> Host:
     """Return the host with only its current figures: all, what a silent process holds, or none."""
-    if state in _OVER:
+    if state in _EXITED:
         return host.without_figures()
     if state in _SILENT:
         return host.but(pulse=_held(host.pulse), launches_since=None, past_launches=(), steps=None)

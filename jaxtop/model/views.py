@@ -12,7 +12,7 @@ from msgspec import structs
 
 from jaxtop import wire
 from jaxtop.model.host import NO_PULSE
-from jaxtop.model.liveness import State, current, is_over, state_of
+from jaxtop.model.liveness import State, current, has_exited, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,16 +42,17 @@ class Run:
     hosts: tuple[HostView, ...]
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether all its processes have exited."""
-        return all(view.state.is_over for view in self.hosts)
+        return all(view.state.has_exited for view in self.hosts)
 
 
 @dataclass(frozen=True)
 class HostView:
     """The newest agent of a process, its state at a time, and how many times the process was started.
 
-    Whatever shows a figure as current reads `now`. `last` is for what shows the end of a process on purpose.
+    Code that shows figures as current reads `now`; code that shows the last ones on purpose reads `last`.
+    `host` is for the identity of the host, its programs and its arrays.
     """
 
     host: Host
@@ -102,7 +103,7 @@ class DeviceView:
     @property
     def last(self) -> DeviceView:
         """The device with the memory that it held when its process exited, if it has exited."""
-        if not self.state.is_over:
+        if not self.state.has_exited:
             return self
         held = self.last_pulse.devices
         memory = wire.DeviceSample(
@@ -207,12 +208,12 @@ def _members(cluster: ClusterState) -> dict[str, list[Host]]:
     by_name: dict[str | None, dict[str, list[Host]]] = {}
     for host in sorted(cluster.hosts.values(), key=lambda host: (host.run is None, _order(host))):
         name, run = host.run_name, run_of(host)
-        if host.run is None and name is not None and not is_over(host):
+        if host.run is None and name is not None and not has_exited(host):
             alike = by_name.get(name, {}).items()
             run = next((each for each, those in alike if _lack(those, host)), run)
         members = found.setdefault(run, [])
         members.append(host)
-        if not is_over(host):
+        if not has_exited(host):
             by_name.setdefault(name, {})[run] = members
     return found
 
@@ -221,7 +222,7 @@ def _lack(members: list[Host], host: Host) -> bool:
     """Return whether a run has room for this host; processes that have exited free their places."""
     count = members[0].process_count or host.process_count
     index = host.process_index
-    there = [each for each in members if not is_over(each)]
+    there = [each for each in members if not has_exited(each)]
     is_free = index is None or all(each.process_index != index for each in there)
     return is_free and (count is None or len(there) < count)
 

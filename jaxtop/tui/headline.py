@@ -85,7 +85,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
         (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
     )
     intervals = {
-        view.host.hello.interval_ms for view in moment.hosts if view.host.hello and not view.state.is_past
+        view.host.hello.interval_ms for view in moment.hosts if view.host.hello and not view.state.is_silent
     }
     if intervals - {requests.USUAL_MS}:
         parts.append((requests.every(intervals), ""))
@@ -190,7 +190,7 @@ def _black_boxes(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]
     """Return the processes that cannot write the black box they were configured for, by reason."""
     found: dict[str, list[Host]] = {}
     for view in moment.hosts:
-        if not view.state.is_past and (why := view.host.black_box_trouble):
+        if not view.state.is_silent and (why := view.host.black_box_trouble):
             found.setdefault(why, []).append(view.host)
     return [
         ("!", f"{moment.label(hosts[0]) if len(hosts) == 1 else f'{len(hosts)} hosts'} {why}", palette.bad)

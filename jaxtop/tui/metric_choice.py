@@ -65,7 +65,7 @@ class MetricChoice:
         """Choose the next metric that some device reports."""
         metrics = [*METRICS, self._waits[1], *([self._painted] if self._painted is not None else [])]
         at = metrics.index(self.metric) if self.metric in metrics else 0
-        current = [device for device in devices if not device.state.is_over]
+        current = [device for device in devices if not device.state.has_exited]
         following = [*metrics[at + 1 :], *metrics[: at + 1]]
         self.metric = next((each for each in following if each.is_reported(current)), METRICS[0])
 

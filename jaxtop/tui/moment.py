@@ -140,7 +140,7 @@ class Moment:
         reasons = [
             view.host.hello.sources.get(source, "")
             for view in self.hosts
-            if view.host.hello and not view.state.is_over
+            if view.host.hello and not view.state.has_exited
         ]
         return list(dict.fromkeys(each for each in reasons if each and each != "on"))
 

@@ -43,7 +43,7 @@ class RequestApp(TimedApp):
     def action_interval(self, by: int) -> None:
         """Ask all processes to report less often, or more often."""
         # Silent processes are excluded: they keep the interval that they had.
-        present = [agent for agent, state in self._states.items() if not state.is_past]
+        present = [agent for agent, state in self._states.items() if not state.is_silent]
         hellos = (self._cluster.hosts[agent].hello for agent in present)
         self._notify_outcome(
             self._requests.want_interval((hello.interval_ms for hello in hellos if hello), by)
@@ -58,7 +58,7 @@ class RequestApp(TimedApp):
     @property
     def _agents(self) -> list[str]:
         """The agents whose processes may still run."""
-        return [agent for agent, state in self._states.items() if not state.is_over]
+        return [agent for agent, state in self._states.items() if not state.has_exited]
 
     def _send(self, what: What) -> None:
         """Send a request to all processes that may still run."""

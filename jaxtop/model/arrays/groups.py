@@ -10,7 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import wire
-from jaxtop.model.liveness import is_over
+from jaxtop.model.liveness import has_exited
 from jaxtop.model.views import MeshView, hosts, mesh_view, run_of
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ def _arrays(cluster: ClusterState, members: list[Host]) -> list[ArrayView]:
 
 def _holders(members: list[Host]) -> list[Host]:
     """Return the hosts whose arrays count: live ones, and the exited ones of a run that has ended."""
-    going_on = {run_of(host) for host in members if not is_over(host)}
-    return [host for host in members if not is_over(host) or run_of(host) not in going_on]
+    going_on = {run_of(host) for host in members if not has_exited(host)}
+    return [host for host in members if not has_exited(host) or run_of(host) not in going_on]
 
 
 def _summary(cluster: ClusterState, host: Host) -> dict[Signature, _Alike]:

@@ -204,7 +204,7 @@ def _parts(then: Then) -> dict[str, dict[Part, int]]:
 
 def _present(then: Then) -> list[DeviceView]:
     # The memory of an exited process is free again.
-    return [device for device in devices(then.cluster, then.at) if not device.state.is_over]
+    return [device for device in devices(then.cluster, then.at) if not device.state.has_exited]
 
 
 def _of_devices(before: Then, after: Then) -> Iterator[Change]:

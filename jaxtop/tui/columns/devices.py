@@ -108,4 +108,4 @@ class DeviceTableView(View, Generic[AnyRow]):
 
 def _tone(row: DeviceRow, palette: Palette) -> str | None:
     """Return the muted colour for devices whose figures are not current."""
-    return palette.muted if row.device.state.is_past else None
+    return palette.muted if row.device.state.is_silent else None

@@ -135,7 +135,7 @@ def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int) -> list[Text]:
 def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
     device = subject.device.last
     source = _SOURCES.get(device.memory_source or "", device.memory_source or "")
-    title = "last memory" if device.state.is_over else "memory"
+    title = "last memory" if device.state.has_exited else "memory"
     lines = [_title(title + (":" if source else ""), source, ink)]
     lines.append(pairs([("used", text.size(device.used_bytes)), ("peak", text.size(device.peak_bytes))], ink))
     share = device.used_share

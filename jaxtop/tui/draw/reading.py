@@ -48,8 +48,12 @@ def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
     """Read the metric of each device, and find the common scale."""
     live, last = State.LIVE, STEPS - 1
     figure = metric.read
+    # An exited device has no value of any metric, also of those that no pulse reports.
     values = tuple(
-        [figure(device) if device.state is live or not device.state.is_over else None for device in devices]
+        [
+            figure(device) if device.state is live or not device.state.has_exited else None
+            for device in devices
+        ]
     )
     known = [value for value in values if value is not None]
     largest = max(known, default=None)

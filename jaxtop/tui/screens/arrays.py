@@ -170,7 +170,7 @@ class ArraysView(View):
         self._counted = "" if ago is None else f"counted {text.age(ago)} ago"
         if reasons := moment.not_on("arrays"):
             self._counted = f"not counted on every host: {reasons[0]}"
-        self._past_runs = frozenset(run.id for run in moment.runs if run.is_over)
+        self._past_runs = frozenset(run.id for run in moment.runs if run.has_ended)
         self.table.update_views(self._views, moment.run_names, empty(moment))
         self._show_pane()
 

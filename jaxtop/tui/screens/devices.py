@@ -100,14 +100,14 @@ def _coords(row: Row) -> str:
 
 
 def _gauge_colour(row: Row, palette: Palette) -> str | None:
-    if row.fill is None or row.device.state.is_past:
+    if row.fill is None or row.device.state.is_silent:
         return None
     reached = _MEMORY.reached(row.device.pulse, row.device.position)
     return palette.theme.primary if reached is None else palette.of_level(reached.level)
 
 
 def _history_colour(row: Row, palette: Palette) -> str | None:
-    return None if row.device.state.is_past else palette.ramp[2]
+    return None if row.device.state.is_silent else palette.ramp[2]
 
 
 def _axis(name: str, size: int) -> Column[Row]:

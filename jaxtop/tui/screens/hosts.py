@@ -34,7 +34,7 @@ ROOM_BELOW = 18
 
 def tone(row: HostRow, palette: Palette) -> str | None:
     """Return the muted colour for hosts whose figures are not current."""
-    return palette.muted if row.state.is_past else None
+    return palette.muted if row.state.is_silent else None
 
 
 def empty(moment: Moment) -> str:

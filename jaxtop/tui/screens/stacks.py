@@ -179,7 +179,7 @@ class StacksView(View):
                 name = f"{run.name or run.id}: " if len(moment.runs) > 1 else ""
                 colour = getattr(palette, _COLOURS.get(found.severity, "warning"))
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
-        present = [view.host for view in moment.hosts if not view.state.is_past]
+        present = [view.host for view in moment.hosts if not view.state.is_silent]
         reported = [view.host for view in moment.hosts if view.host.stacks.threads]
         if reported:
             here = sum(bool(host.stacks.threads) for host in present)
