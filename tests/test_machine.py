@@ -18,7 +18,7 @@ import pytest
 from jaxtop import wire
 from jaxtop_agent.collectors.host import HostFigures
 from jaxtop_agent.core.threads import cpu_clock
-from jaxtop_agent.machine import basics, busy, disks, files, pressure
+from jaxtop_agent.machine import basics, busy, disks, files
 from jaxtop_agent.machine.cgroups import Groups, Limits
 from tests.support import PYTHON, eventually, processes, script
 
@@ -333,7 +333,7 @@ def test_pressure_is_the_machines_where_groups_have_none(tmp_path):
     (tmp_path / "proc/pressure").mkdir(parents=True)
     (tmp_path / "proc/pressure/cpu").write_text("some avg10=1.00 avg60=1.00 avg300=1.00 total=2500000\n")
     (tmp_path / "proc/pressure/io").write_text("\x00some total=\n")
-    assert pressure.waits(("/nowhere",), str(tmp_path)) == (2.5, None, None)
+    assert basics.waits(("/nowhere",), str(tmp_path)) == (2.5, None, None)
 
 
 def test_files_are_read_to_a_bound_in_whole_lines(tmp_path):

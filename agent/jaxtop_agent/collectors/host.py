@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.wire import HostSample
 from jaxtop_agent.core import budget
-from jaxtop_agent.machine import basics, disks, files, pressure
+from jaxtop_agent.machine import basics, disks, files
 from jaxtop_agent.machine.busy import BusyThreads
 from jaxtop_agent.machine.cgroups import Groups, Limits
 
@@ -28,7 +28,7 @@ class _Reading(NamedTuple):
     cpu: basics.Cpu
     network: basics.Network
     limits: Limits
-    waits: pressure.Waits
+    waits: basics.Waits
     disks: disks.Traffic
     own: disks.Traffic
 
@@ -95,7 +95,7 @@ class HostFigures:
             cpu=basics.cpu(self._root),
             network=basics.network(self._root),
             limits=limits,
-            waits=pressure.waits(limits.places, self._root),
+            waits=basics.waits(limits.places, self._root),
             disks=self._disks.read(),
             own=disks.of_process(self._root),
         )

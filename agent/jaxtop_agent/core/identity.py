@@ -23,7 +23,7 @@ class Identity:
     hostname: str
     pid: int
     process_started_ticks: int | None
-    place: processes.Namespace
+    namespace: processes.Namespace
     started_ms: int
     argv: tuple[str, ...]
     python: str
@@ -36,8 +36,8 @@ class Identity:
             hostname=self.hostname,
             pid=self.pid,
             process_started_ticks=self.process_started_ticks,
-            boot=self.place.boot,
-            pid_namespace=self.place.pid_namespace,
+            boot=self.namespace.boot,
+            pid_namespace=self.namespace.pid_namespace,
             telemetry=telemetry,
             requests=requests,
         )
@@ -52,7 +52,7 @@ def identify(name: str | None) -> Identity:
         hostname=socket.gethostname(),
         pid=pid,
         process_started_ticks=processes.start_ticks(pid),
-        place=processes.here(),
+        namespace=processes.here(),
         started_ms=now_ms(),
         argv=tuple(str(word)[:200] for word in sys.argv[:20]),
         python=platform.python_version(),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop_agent.hardware import cuda
 from jaxtop_agent.hardware.visible import has_index, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+CUDA_SUCCESS = 0
 
 
 class DeviceHandle(NamedTuple):
@@ -35,7 +37,7 @@ def find(nvml: Any, ordinals: Sequence[int | None]) -> tuple[list[DeviceHandle |
 
     JAX numbers its devices by CUDA's ordinals.
     """
-    by_ordinal = cuda.uuids()
+    by_ordinal = _cuda_uuids()
     if by_ordinal is not None:
         found = [None if each is None else _by_uuid(nvml, by_ordinal.get(each)) for each in ordinals]
         return found, "" if all(found) else "the driver does not know what CUDA calls them"
@@ -137,3 +139,33 @@ def _by_environment(found: Sequence[_Card | None]) -> tuple[list[DeviceHandle], 
 
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _cuda_uuids() -> dict[int, str] | None:
+    """Return the UUID of each ordinal, in hex with dashes; None where CUDA is not initialised here.
+
+    We never load or initialise CUDA: that takes memory on each device.
+    """
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return None
+    count = ctypes.c_int()
+    if cuda.cuDeviceGetCount(ctypes.byref(count)) != CUDA_SUCCESS:  # 3: CUDA is not initialised
+        return None
+    # For a MIG instance, the first version of this function returns the UUID of the whole GPU.
+    ask = getattr(cuda, "cuDeviceGetUuid_v2", None) or getattr(cuda, "cuDeviceGetUuid", None)
+    if ask is None:
+        return None
+    return {ordinal: uuid for ordinal in range(count.value) if (uuid := _cuda_uuid(cuda, ask, ordinal))}
+
+
+def _cuda_uuid(cuda: Any, ask: Any, ordinal: int) -> str | None:
+    device = ctypes.c_int()
+    raw = (ctypes.c_ubyte * 16)()
+    if cuda.cuDeviceGet(ctypes.byref(device), ordinal) != CUDA_SUCCESS:
+        return None
+    if ask(ctypes.byref(raw), device) != CUDA_SUCCESS:
+        return None
+    digits = bytes(raw).hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

@@ -51,7 +51,7 @@ def plan(asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], own: Se
     share = LOCAL_SHARE if meetings else 0.9
     slots = (max(turns) + 1) * most_devices * sum(name != "together" for name in benches)
     slots += TOGETHER_SLOTS * ("together" in benches)
-    rounds, slot = _pace(asked.seconds * share, slots)
+    rounds, slot = _rounds_and_slot(asked.seconds * share, slots)
     return Plan(
         benches=tuple(benches),
         rounds=rounds,
@@ -86,7 +86,7 @@ def _machine(each: Here) -> str:
     return each.boot or each.hostname  # not every system has boot ids
 
 
-def _pace(seconds: float, slots: int) -> tuple[int, float]:
+def _rounds_and_slot(seconds: float, slots: int) -> tuple[int, float]:
     """Return the rounds and the slot length that fill the time; a slot takes 1.5 times its nominal length."""
     if not slots:
         return LEAST_ROUNDS, SHORTEST_SLOT

@@ -1,11 +1,17 @@
-"""The times and lengths of windows: at the same moment on all hosts, within a budget on each."""
+"""Whether windows are taken without a request, when, and how long: at the same moment on all hosts."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.core import budget
+
+if TYPE_CHECKING:
+    from jaxtop_agent.jaxprivate import Profiler
+
+# The policies.
+SAMPLED, ON_REQUEST, OFF = "sampled", "on request", "off"
 
 # The length of a slot of the wall clock. Each host uses the slots whose number is a multiple of its own power
 # of two. So the slots of a host on which windows are expensive are slots of all other hosts too.
@@ -45,6 +51,28 @@ EXCESS = 1.5
 # The CPU seconds that the first windows may cost together. During these, a step is too large only if it
 # exceeds the event limit by the factor CLEARLY.
 FIRST_CPU_S, CLEARLY = 0.4, 4
+
+
+def why_not_sampled(policy: str, platform: str, profiler: Profiler) -> str | None:
+    """Return why windows are taken only on request, as the source's state; None if they are automatic."""
+    if policy != ON_REQUEST:
+        reason = _reason(policy, platform, profiler)
+        return None if reason is None else f"{ON_REQUEST}: {reason}"
+    return ON_REQUEST
+
+
+def _reason(policy: str, platform: str, profiler: Profiler) -> str | None:
+    if profiler.is_noisy:
+        return "before JAX 0.8 each window prints two lines"
+    if profiler.has_server():
+        return "this script has a profiler server"
+    if policy == SAMPLED:
+        return None
+    if platform in {"gpu", "cuda", "rocm"}:
+        return "profiling has crashed programs on GPUs; collectives='sampled' overrides"
+    if platform not in {"cpu", "tpu"}:
+        return f"untried on {platform}"
+    return None
 
 
 class Result(NamedTuple):

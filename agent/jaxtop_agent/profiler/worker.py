@@ -11,9 +11,17 @@ from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.profiler import policy, rows, traces
+from jaxtop_agent.profiler import rows, traces
 from jaxtop_agent.profiler.load import NOT_READ, Expected, LaunchInterval, Load
-from jaxtop_agent.profiler.schedule import MOST_EVENTS_UNDER_GIL, SLOT_S, Result, Schedule
+from jaxtop_agent.profiler.schedule import (
+    MOST_EVENTS_UNDER_GIL,
+    OFF,
+    ON_REQUEST,
+    SLOT_S,
+    Result,
+    Schedule,
+    why_not_sampled,
+)
 from jaxtop_agent.profiler.session import InUse, Sessions, Taken
 
 if TYPE_CHECKING:
@@ -44,7 +52,7 @@ class Windows:
         self._captured = 0  # the number of requests that have been served
         board.sources[SOURCE] = (
             "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
-            if chosen == policy.OFF
+            if chosen == OFF
             else "waiting: for devices"
         )
 
@@ -55,7 +63,7 @@ class Windows:
 
     def run(self) -> None:
         board = self._board
-        if self._policy == policy.OFF:
+        if self._policy == OFF:
             board.can_capture = False
             return
         try:
@@ -105,14 +113,14 @@ class Windows:
 
     def _is_sampled(self, topology: Topology) -> bool:
         assert self._profiler is not None
-        why_not = policy.why_not_sampled(self._policy, topology.platform, self._profiler)
+        why_not = why_not_sampled(self._policy, topology.platform, self._profiler)
         why_closed = self._load.why_closed
         most, launch = self._schedule.most_events(), self._expected.launch
         if why_not is None and why_closed is not None:
-            state = "waiting" if why_closed == NOT_READ else policy.ON_REQUEST
+            state = "waiting" if why_closed == NOT_READ else ON_REQUEST
             why_not = f"{state}: {why_closed}"
         elif why_not is None and ((launch or 0) > most or self._schedule.is_too_dense):
-            why_not = f"{policy.ON_REQUEST}: the trace of one step is too large to be taken by itself"
+            why_not = f"{ON_REQUEST}: the trace of one step is too large to be taken by itself"
         self._set_state(why_not or "on")
         return why_not is None
 
