@@ -9,7 +9,7 @@ from jaxtop.model.collectives import layout
 from jaxtop.model.collectives.axes import Axes, axes_of, best_mesh
 from jaxtop.model.collectives.groups import assignment, expand
 from jaxtop.model.host import Host
-from jaxtop.model.views import MeshView
+from jaxtop.model.meshes import MeshView
 
 
 def groups(*members: tuple[int, ...]) -> wire.ReplicaGroups:

@@ -12,7 +12,7 @@ from jaxtop.cli import garbage, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
 from jaxtop.devbench import saved
-from jaxtop.model.views import interval
+from jaxtop.model.hosts import interval
 from jaxtop.recording import NotARecording
 from jaxtop.sources import Session
 

@@ -15,6 +15,7 @@ from jaxtop.model.arrays.memory import (
     memory_total,
 )
 from jaxtop.model.cluster import Cluster
+from jaxtop.model.devices import DeviceView, devices, figure, launch_rate, memory_history, scaled
 from jaxtop.model.figures import (
     DEVICE_FIGURES,
     FIGURES,
@@ -25,30 +26,16 @@ from jaxtop.model.figures import (
     Scope,
     Unit,
 )
-from jaxtop.model.host import EMPTY_HOST, Host, Unmet
+from jaxtop.model.host import EMPTY_HOST, Host, Unmet, run_of
+from jaxtop.model.hosts import HostView, Run, host_views, hosts, runs
 from jaxtop.model.liveness import State, state_of
+from jaxtop.model.meshes import MeshView, meshes
 from jaxtop.model.programs import Difference, ProgramView, differences, programs
 from jaxtop.model.series import recent, reported, series
 from jaxtop.model.stalls.diagnosis import diagnose
 from jaxtop.model.stalls.stacks import StackGroup, stack_groups
 from jaxtop.model.state import Diagnosis, LoggedEvent
 from jaxtop.model.steps import RunStep, StepView, pace_of, step_of, step_of_run, steps_of
-from jaxtop.model.views import (
-    DeviceView,
-    HostView,
-    MeshView,
-    Run,
-    devices,
-    figure,
-    host_views,
-    hosts,
-    launch_rate,
-    memory_history,
-    meshes,
-    run_of,
-    runs,
-    scaled,
-)
 from jaxtop.wire import BusyThread, Pulse
 
 __all__ = [

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.host import EMPTY_HOST, Host
+from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.liveness import has_exited
 from jaxtop.model.state import Place
-from jaxtop.model.views import run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -146,3 +146,8 @@ class Unmet:
     endpoint: str
     link: Link = NO_LINK
     link_at: float = 0.0
+
+
+def run_of(host: Host) -> str:
+    """Return the id of a host's run; a host without one is a run by itself."""
+    return host.run or host.agent

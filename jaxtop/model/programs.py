@@ -8,16 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop import names
+from jaxtop.model.devices import figure
+from jaxtop.model.host import run_of
+from jaxtop.model.hosts import host_views, hosts
 from jaxtop.model.rates import program_of, rates
-from jaxtop.model.views import figure, host_views, hosts, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from jaxtop import wire
     from jaxtop.model.host import Host
+    from jaxtop.model.hosts import HostView
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.views import HostView
 
 Figure = TypeVar("Figure", int, float)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from jaxtop.model.devices import scaled
 from jaxtop.model.host import NO_WINDOW
 from jaxtop.model.peaks import peak_of
 from jaxtop.model.stalls.lulls import still_of
-from jaxtop.model.views import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from jaxtop.model import Cluster
+from jaxtop.model.hosts import interval
 from jaxtop.model.session.difference import Then
 from jaxtop.model.session.summary import SessionSummary
-from jaxtop.model.views import interval
 from jaxtop.tui.moment import Moment
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, Scope, series
-from jaxtop.model.views import run_of
+from jaxtop.model.host import run_of
 from jaxtop.tui.draw.plot import LETTERS, Line
 
 if TYPE_CHECKING:

@@ -11,15 +11,18 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
+from jaxtop.model.devices import figure
+from jaxtop.model.host import run_of
+from jaxtop.model.hosts import hosts
+from jaxtop.model.meshes import mesh_view
 from jaxtop.model.programs import launched_lately
-from jaxtop.model.views import figure, hosts, mesh_view, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+    from jaxtop.model.devices import DeviceView
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.views import DeviceView
 
 
 class Part(StrEnum):

@@ -11,7 +11,7 @@ from jaxtop.model.windows import Axes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop.model.views import MeshView
+    from jaxtop.model.meshes import MeshView
     from jaxtop.model.windows import Groups
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts, may_be_met
 from jaxtop.model.collectives.timing import Participants, silent_places, timed, timed_alone
-from jaxtop.model.views import run_of
+from jaxtop.model.host import run_of
 from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows
 
 if TYPE_CHECKING:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from jaxtop import wire
 from jaxtop.model.collectives.axes import axes_of, best_mesh
 from jaxtop.model.collectives.groups import assignment, expand
-from jaxtop.model.views import MeshView, hosts, mesh_view, run_of
+from jaxtop.model.host import run_of
+from jaxtop.model.hosts import hosts
+from jaxtop.model.meshes import MeshView, mesh_view
 from jaxtop.model.windows import Grouped, Team, Unit
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from jaxtop import wire
     from jaxtop.model.collectives.layout import Layout
+    from jaxtop.model.meshes import MeshView
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.views import MeshView
     from jaxtop.model.windows import Late, ProgramKey, Timing
 
 # The first words of an op's name in HLO. A kind that begins like another one comes first if it is longer.

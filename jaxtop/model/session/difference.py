@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxtop.model.arrays.groups import arrays
 from jaxtop.model.arrays.memory import PARTS, Part, memory
+from jaxtop.model.devices import devices
+from jaxtop.model.host import run_of
+from jaxtop.model.hosts import host_views, hosts
 from jaxtop.model.liveness import state_of
 from jaxtop.model.programs import programs
-from jaxtop.model.views import devices, host_views, hosts, run_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from jaxtop.model.devices import DeviceView
     from jaxtop.model.host import Host
     from jaxtop.model.programs import ProgramView
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.views import DeviceView
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.hosts import runs
 from jaxtop.model.liveness import State
-from jaxtop.model.views import runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

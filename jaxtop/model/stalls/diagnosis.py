@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jaxtop.model.arrays.ranges import named
+from jaxtop.model.host import run_of
+from jaxtop.model.hosts import run_members
 from jaxtop.model.liveness import State, interval_of, state_of, was_never_reached
 from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of, still_of
 from jaxtop.model.stalls.stacks import groups_of, place_text
 from jaxtop.model.state import Certainty, Diagnosis
-from jaxtop.model.views import grouped, run_of
 from jaxtop.names import program_of, shorten
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def has_resumed(cluster: ClusterState, run: str, at: float) -> bool:
 
 
 def _case(cluster: ClusterState, run: str, at: float) -> _Case:
-    members = next((each.members for each in grouped(cluster) if each.id == run), ())
+    members = next((each.members for each in run_members(cluster) if each.id == run), ())
     return _Case([host for host, _ in members if run_of(host) == run], at)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.model.host import run_of
 from jaxtop.model.stalls.diagnosis import diagnose, has_resumed
 from jaxtop.model.stalls.lulls import still_of
 from jaxtop.model.state import Certainty, LoggedEvent, RunStall
-from jaxtop.model.views import run_of
 
 if TYPE_CHECKING:
     from jaxtop import wire

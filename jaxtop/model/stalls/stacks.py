@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop.model.views import grouped, run_of
+from jaxtop.model.host import run_of
+from jaxtop.model.hosts import run_members
 from jaxtop.names import shorten
 from jaxtop.wire import COMPILED
 
@@ -64,7 +65,7 @@ class StackGroup:
 def stack_groups(cluster: ClusterState, run: str | None = None) -> list[StackGroup]:
     """Return the groups of hosts of one run, or of all runs in order, the largest group first."""
     found: list[StackGroup] = []
-    for each in grouped(cluster):
+    for each in run_members(cluster):
         if run is None or each.id == run:
             found += groups_of(host for host, _ in each.members if host.stacks.threads)
     return found

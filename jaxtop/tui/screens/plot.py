@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 
 from jaxtop.model import STEP_TIME, Unit
-from jaxtop.model.views import run_of
+from jaxtop.model.host import run_of
 from jaxtop.tui.columns.reported import Reported
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.plot_page import Page, page

@@ -1,0 +1,174 @@
+"""The devices of all hosts, with their current figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from jaxtop import wire
+from jaxtop.model.host import NO_PULSE, run_of
+from jaxtop.model.hosts import host_views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.model.figures import Figure
+    from jaxtop.model.host import Host
+    from jaxtop.model.hosts import HostView
+    from jaxtop.model.liveness import State
+    from jaxtop.model.state import ClusterState
+
+
+# Launches a second are measured over about this long, or over two pulses if these are less frequent.
+RATE_SECONDS = 10.0
+
+
+# Not frozen: thousands are created at each paint, and freezing them takes five times as long.
+@dataclass(slots=True)
+class DeviceView:
+    """A device with its current figures; None where unknown. An exited process has none."""
+
+    run: str
+    agent: str
+    process_index: int | None
+    hostname: str | None
+    state: State
+    id: int
+    local_id: int | None
+    position: int
+    platform: str
+    kind: str
+    coords: tuple[int, ...] | None
+    core_on_chip: int | None
+    slice_index: int | None
+    used_bytes: int | None
+    peak_bytes: int | None
+    limit_bytes: int | None
+    memory_source: str | None
+    utilization: float | None
+    power_w: float | None
+    temperature_c: float | None
+    launches_per_second: float | None
+    host_cpu_percent: float | None
+    pulse: wire.Pulse = field(repr=False)
+    last_pulse: wire.Pulse = field(repr=False)
+
+    @property
+    def last(self) -> DeviceView:
+        """The device with the memory that it held when its process exited, if it has exited."""
+        if not self.state.has_exited:
+            return self
+        held = self.last_pulse.devices
+        memory = wire.DeviceSample(
+            used_bytes=held.used_bytes, peak_bytes=held.peak_bytes, limit_bytes=held.limit_bytes
+        )
+        return replace(
+            self,
+            used_bytes=figure(held.used_bytes, self.position),
+            peak_bytes=figure(held.peak_bytes, self.position),
+            pulse=structs.replace(NO_PULSE, devices=memory),
+        )
+
+    def read(self, of: Figure) -> float | None:
+        """Return one of `DEVICE_FIGURES` or `HOST_FIGURES`."""
+        return of.read(self.pulse, self.position)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The identity of a device: its agent and its id."""
+        return self.agent, self.id
+
+    @property
+    def used_share(self) -> float | None:
+        """The used share of the memory that the allocator may use."""
+        if self.used_bytes is None or not self.limit_bytes:
+            return None
+        return self.used_bytes / self.limit_bytes
+
+
+def devices(cluster: ClusterState, now: float) -> list[DeviceView]:
+    """Return the devices of all runs, by process and in the order of JAX."""
+    found: list[DeviceView] = []
+    for view in host_views(cluster, now):
+        found += _devices_of(cluster, view)
+    return found
+
+
+def launch_rate(cluster: ClusterState, host: Host) -> float | None:
+    """Return a host's recent launches per second; None until they were counted twice."""
+    since = None if _is_blind(host) else host.launches_since
+    samples = cluster.history.get(host.agent, ())
+    if since is None or not samples:
+        return None
+    first = last = samples[-1]
+    for sample in islice(reversed(samples), 1, None):
+        if sample.at < since or (first is not last and sample.at < last.at - RATE_SECONDS):
+            break
+        first = sample
+    return (last.launches - first.launches) / (last.at - first.at) if last.at > first.at else None
+
+
+def _is_blind(host: Host) -> bool:
+    """Return whether launches are not counted: constant counters mean nothing then."""
+    return host.hello is not None and host.hello.sources.get("launches", "").startswith("off")
+
+
+def memory_history(cluster: ClusterState, agent: str, position: int) -> list[int | None]:
+    """Return the bytes in use of one device, oldest first."""
+    return [figure(sample.used_bytes, position) for sample in cluster.history.get(agent, ())]
+
+
+def figure(column: tuple[int | None, ...] | None, position: int) -> int | None:
+    """Return one device's entry of a column that may be unknown as a whole."""
+    return column[position] if column is not None and position < len(column) else None
+
+
+def scaled(value: int | None, unit: int) -> float | None:
+    """Return a figure converted from its small unit; unknown stays unknown."""
+    return None if value is None else value / unit
+
+
+def _devices_of(cluster: ClusterState, view: HostView) -> list[DeviceView]:
+    return cluster.derived.of(
+        "devices", view.host.agent, cluster.hosts, (view,), lambda: list(_device_views(cluster, view))
+    )
+
+
+def _device_views(cluster: ClusterState, view: HostView) -> Iterator[DeviceView]:
+    host, state = view.now, view.state
+    pulse, last = host.pulse, view.last.pulse
+    sample = pulse.devices
+    run, index, hostname = run_of(host), host.process_index, host.hostname
+    rate = launch_rate(cluster, host)
+    cpu = scaled(pulse.host.process_cpu_permille, 10)
+    for i, device in enumerate(host.hello.devices if host.hello else ()):
+        yield DeviceView(
+            run=run,
+            agent=host.agent,
+            process_index=index,
+            hostname=hostname,
+            state=state,
+            id=device.id,
+            local_id=device.local_id,
+            position=i,
+            platform=device.platform,
+            kind=device.kind,
+            coords=device.coords,
+            core_on_chip=device.core_on_chip,
+            slice_index=device.slice_index,
+            used_bytes=figure(sample.used_bytes, i),
+            peak_bytes=figure(sample.peak_bytes, i),
+            # The limit and the source of the memory are facts, which outlive the process.
+            limit_bytes=figure(last.devices.limit_bytes, i),
+            memory_source=last.memory_source,
+            utilization=scaled(figure(sample.utilization_permille, i), 1000),
+            power_w=scaled(figure(sample.power_mw, i), 1000),
+            temperature_c=figure(sample.temperature_c, i),
+            launches_per_second=rate,
+            host_cpu_percent=cpu,
+            pulse=pulse,
+            last_pulse=last,
+        )
