@@ -135,7 +135,7 @@ GOOD = "16.0 ['MainThread']\n"
 def training(folder, prepare="pass", start=START_HOT, **more):
     path = script(folder, TRAINING.replace("{prepare}", prepare).replace("{start}", start))
     variables = environment(**more)
-    return processes([PYTHON, path], stdout=PIPE, stderr=PIPE, cwd=folder, env=variables)
+    return processes([PYTHON, path], imports_jax=True, stdout=PIPE, stderr=PIPE, cwd=folder, env=variables)
 
 
 def end(process, folder):

@@ -109,7 +109,6 @@ def test_a_process_that_was_killed_while_the_others_wait_is_named_as_dead(home):
         assert told(attached)[-1].text.endswith("host 2 has died")
 
 
-@pytest.mark.quiet
 def test_a_long_compilation_in_one_process_is_named_as_a_compilation(home):
     """And as nothing else, before, during or after it."""
     with standing(home) as (run, attached):

@@ -23,7 +23,7 @@ FUNCTIONS = {
     "equinox": "make_step",
     "haiku": "update",
 }
-STEPS = 400
+STEPS = 250
 
 
 def found(started, *written):

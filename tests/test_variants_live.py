@@ -59,6 +59,9 @@ def test_of_a_function_compiled_for_three_shapes_the_one_that_runs_has_the_launc
                     and [each.launches_per_second for each in found] == [0, 0, found[-1].function_per_second]
                     and {each.fingerprint for each in views() if each.samples}
                     == {found[-1].program.fingerprint}
+                    and all(
+                        each.samples for each in views() if each.fingerprint == found[-1].program.fingerprint
+                    )
                     and {each.axes for each in views()} == {("data",)}
                 )
 

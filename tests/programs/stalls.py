@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -21,8 +20,8 @@ from jax.sharding import PartitionSpec as P
 from jaxtop import agent
 
 # Far longer than a standstill needs to be told, and far shorter than the half minute after which those that
-# wait in a collective give it up; a part of it shows how fast that goes here.
-COMPILES_FOR, TASTE = 12.0, 50
+# wait in a collective give it up.
+COMPILES_FOR = 15.0
 
 coordinator, count, index = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 steer = Path(os.environ["STEER"])
@@ -35,18 +34,12 @@ def step(state, batch):
 
 
 def compile_for(seconds):
-    """Compile a function that is large enough for this to take about so long, however fast the machine is."""
-    began = time.monotonic()
-    compile_large(TASTE)
-    compile_large(int(TASTE * seconds / (time.monotonic() - began)))
+    """Compile a function whose tracing takes so long, however fast the machine is."""
 
-
-def compile_large(size):
     @jax.jit
     def large(x):
-        for i in range(size):
-            x = jnp.sin(x) @ jnp.cos(x) + i
-        return x
+        time.sleep(seconds)
+        return x + 1
 
     large(np.ones((8, 8), np.float32)).block_until_ready()
 
