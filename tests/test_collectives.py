@@ -147,6 +147,13 @@ def test_a_process_that_tells_no_windows_is_not_waited_for_for_long():
     assert (gather.p50_us, gather.wait_us) == (300, 200)
 
 
+def test_a_process_that_has_exited_waits_for_nobody():
+    cluster = run_of(Made(hosts=3, devices=2, late=1), 5)
+    assert {device for _, device in waits(cluster, 11)} == set(range(6))
+    tell(cluster, (11, "r1-0", wire.Bye(11_000, "ended")))
+    assert {device for _, device in waits(cluster, 11)} == {2, 3, 4, 5}
+
+
 def test_without_groups_there_are_durations_and_no_waits():
     """Of the second process nobody has heard, and no mesh tells where devices stand."""
     cluster = cluster_of((1, "r1-0", hello(0, devices=devices(0))), (1, "r1-0", inventory(0)))

@@ -133,7 +133,7 @@ def _host(each: HostReading, now: float) -> dict[str, Any]:
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),
             "dropped": None if last.pulse_at is None else last.pulse.cost.dropped,
-            "viewers": None if last.pulse_at is None or view.state.has_exited else pulse.cost.viewers,
+            "viewers": None if host.pulse_at is None else pulse.cost.viewers,
         },
         "devices": [
             {

@@ -41,7 +41,7 @@ def readings(cluster: Cluster, now: float) -> list[HostReading]:
     for run in all_runs:
         for host in run.hosts:
             own = held.get(host.last.agent, [])
-            ids = () if host.state.has_exited else (each.device.id for each in own)
+            ids = (each.device.id for each in own)
             its = {each: waited[run.id, each] for each in ids if (run.id, each) in waited}
             found.append(HostReading(run.id, host, own, its))
     return found

@@ -110,7 +110,7 @@ def worst(states: Iterable[State]) -> State:
 def current(host: Host, state: State) -> Host:
     """Return the host with only its current figures: all, what a silent process holds, or none."""
     if state in _EXITED:
-        return host.without_figures()
+        return host.without_figures().but(pulse_at=None)
     if state in _SILENT:
         return host.but(pulse=_held(host.pulse), launches_since=None, past_launches=(), steps=None)
     return host

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from jaxtop.model.collectives.timing import arrivals_of
 from jaxtop.model.collectives.verdict import last_of, lateness
 from jaxtop.model.collectives.views import collectives
+from jaxtop.model.host import run_of
+from jaxtop.model.hosts import host_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -185,13 +187,21 @@ def waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
     """Return how long each device waits in a launch, by run and id: the sum of its median waits.
 
     The sum is taken over the collectives of a program. If a device takes part in several programs, the one in
-    which it waits longest counts.
+    which it waits longest counts. Devices of exited processes have none.
     """
-    views = collectives(cluster, now)
-    return cluster.derived.get("waits", [view.waits_us for view in views], lambda: _waits(views))
+    views, exited = collectives(cluster, now), _exited_devices(cluster, now)
+    inputs = [cluster.derived.same("exited devices", exited), *(view.waits_us for view in views)]
+    return cluster.derived.get("waits", inputs, lambda: _waits(views, exited))
 
 
-def _waits(views: Iterable[CollectiveView]) -> dict[tuple[str, int], int]:
+def _exited_devices(cluster: ClusterState, now: float) -> frozenset[tuple[str, int]]:
+    exited = (view.last for view in host_views(cluster, now) if view.state.has_exited)
+    return frozenset(
+        (run_of(host), device.id) for host in exited if host.hello for device in host.hello.devices
+    )
+
+
+def _waits(views: Iterable[CollectiveView], exited: frozenset[tuple[str, int]]) -> dict[tuple[str, int], int]:
     of_program: dict[tuple[str, str, str | None], dict[int, int]] = defaultdict(dict)
     for view in views:
         total = of_program[view.run, view.program, view.fingerprint]
@@ -200,5 +210,6 @@ def _waits(views: Iterable[CollectiveView]) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
     for (run, *_), total in of_program.items():
         for device_id, wait in total.items():
-            found[run, device_id] = max(wait, found.get((run, device_id), 0))
+            if (run, device_id) not in exited:
+                found[run, device_id] = max(wait, found.get((run, device_id), 0))
     return found

@@ -48,7 +48,7 @@ def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
     """Read the metric of each device, and find the common scale."""
     live, last = State.LIVE, STEPS - 1
     figure = metric.read
-    # An exited device has no value of any metric, also of those that no pulse reports.
+    # The cell of an exited device shows its state only, also where the metric is a slice or a group.
     values = tuple(
         [
             figure(device) if device.state is live or not device.state.has_exited else None
