@@ -29,8 +29,9 @@ from jaxtop.model.figures import (
 from jaxtop.model.host import EMPTY_HOST, Host, Unmet, run_of
 from jaxtop.model.hosts import HostView, Run, host_views, hosts, runs
 from jaxtop.model.liveness import State, state_of
+from jaxtop.model.loaded_programs import Difference, differences
 from jaxtop.model.meshes import MeshView, meshes
-from jaxtop.model.programs import Difference, ProgramView, differences, programs
+from jaxtop.model.programs import ProgramView, programs
 from jaxtop.model.series import recent, reported, series
 from jaxtop.model.stalls.diagnosis import diagnose
 from jaxtop.model.stalls.stacks import StackGroup, stack_groups
