@@ -75,6 +75,39 @@ class TestLaunches:
         assert "not seen" not in done.stdout
         assert json.loads(done.stdout.splitlines()[-1]) == ALL
 
+    def test_a_function_of_the_script_is_the_step_though_jax_has_one_of_that_name(self, tmp_path):
+        """Both are launched; the file that defines a function tells them apart."""
+        text = """
+            from jaxtop import agent
+            agent.start()
+            import functools, jax, jax.numpy as jnp, time
+            import jaxtop_agent
+            from types import SimpleNamespace
+            from jaxtop_agent.collectors.steps import StepRhythm
+
+            def scaled(by, x):
+                return x * by
+
+            def multiply(x):
+                return jnp.sum(jnp.tanh(x @ x))
+
+            multiply = jax.jit(jax.value_and_grad(multiply))
+            copy = jax.jit(functools.partial(scaled, 2.0))
+            x = jnp.ones((8, 8))
+            for _ in range(30):
+                _, x = multiply(x)
+                jnp.multiply(x, 2.0)
+                copy(x)
+                time.sleep(0.01)
+            hooks = jaxtop_agent._agent._hooks
+            rhythm = StepRhythm(hooks.launched, SimpleNamespace(recent=list))
+            board = SimpleNamespace(sources={}, programs=None, windows=(), topology=None, rhythm=None)
+            rhythm.collect(board, None)
+            print(*board.rhythm.functions, hooks.launches()["multiply"])
+        """
+        done = run(PYTHON, script(tmp_path, text))
+        assert (done.stdout, done.stderr) == ("multiply scaled 60\n", "")
+
     def test_after_stop_jax_is_as_it_was(self, tmp_path):
         text = """
             from jaxtop import agent

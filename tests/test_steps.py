@@ -319,6 +319,20 @@ def test_what_is_only_launched_ahead_at_first_is_no_step_of_microseconds():
     assert script.look().mean_ns > 9 * MS
 
 
+@pytest.mark.parametrize(
+    ("gaps", "step"), [((2000, 2100), 2050), ((2000,), None), ((2000, 4000), None), ((300, 300), None)]
+)
+def test_a_slow_step_is_told_after_three_launches_at_steady_intervals(gaps, step):
+    script = Script()
+    script.launch(TRAIN)
+    for each in gaps:
+        script.launch(TRAIN, each)
+    told = script.look()
+    assert (told and told.mean_ns) == (None if step is None else near(step * MS))
+    script.launch(LOG, 2000)  # two functions: which of them is the step is not plain
+    assert step is not None or script.look() is None
+
+
 @pytest.mark.parametrize("launches", [0, 1, 4])
 def test_too_few_launches_tell_nothing(launches):
     script = Script()

@@ -25,6 +25,8 @@ THE_REST = "(other functions)"
 # two such functions would look like two steps.
 OF_PMAP = frozenset({"_fun", "call_wrapped", "_multi_slice"})
 MANY, MOST_OF_PMAP = "\0", 16
+# Appended to the names of JAX's own functions: a function of the script may have the same name.
+OF_JAX = f"{MANY}jax"
 # Each remembered launch is one float: the seconds since the start, plus SPAN times the function's number.
 # That is exact to 2 µs. It is negative for a first call.
 REMEMBERED = 1024
@@ -52,6 +54,7 @@ class Launches:
         self._counts = [0] * MOST_NAMES
         self._numbers: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
+        self._of_the_script: set[int] = set()
         # True after a window of the profiler saw programs run whose launches the hook did not see.
         self.is_blind = False
         # Floats instead of pairs: pairs would make Python's garbage collector run more often.
@@ -107,10 +110,15 @@ class Launches:
         try:
             name, key = jaxprivate.name_of(fun), id(fun)
             if name in OF_PMAP:
-                name = f"{name}{MANY}{next(self._of_pmap) % MOST_OF_PMAP}"
+                name, of_jax = f"{name}{MANY}{next(self._of_pmap) % MOST_OF_PMAP}", None
+            else:
+                of_jax = _if_there(jaxprivate.is_jaxs, fun)
+            name = name + OF_JAX if of_jax else name
             number = self._named.get(name)
             if number is None:
                 number = self._number(name)
+            if of_jax is False and number:
+                self._of_the_script.add(number)
 
             def forget(_: object) -> None:  # another function may get this id
                 self._numbers.pop(key, None)
@@ -160,6 +168,10 @@ class Launches:
     def names(self) -> dict[int, str]:
         """Return the names of the functions by number."""
         return {number: name.partition(MANY)[0] for name, number in self._named.copy().items()}
+
+    def of_the_script(self) -> frozenset[int]:
+        """Return the numbers of functions that are known to be the script's, whatever their names."""
+        return frozenset(self._of_the_script.copy())
 
     def last(self) -> tuple[float, str]:
         """Return the monotonic time and the function of the last launch; time 0 before the first one."""

@@ -33,6 +33,7 @@ class Launched(Protocol):
     """The launch hook, as far as this collector reads it."""
 
     def names(self) -> dict[int, str]: ...
+    def of_the_script(self) -> frozenset[int]: ...
     def totals(self) -> dict[str, int]: ...
     def since(self, at: int) -> list[Launch]: ...
 
@@ -56,14 +57,19 @@ class StepRhythm:
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the hook notes the launches
         now = time.monotonic_ns()
         names: dict[int, str] = {}
+        of_the_script: frozenset[int] = frozenset()
         if self._launched is not None:
             self._recent += self._launched.since(self._recent[-1].at if self._recent else 0)
             names = self._launched.names()  # read after the launches, so that each of them has a name
-        if self._patience and _are_being_read(board):
+            of_the_script = self._launched.of_the_script()
+        self._learn(names, of_the_script, board.programs, board.windows)
+        functions = {launch.function for launch in self._recent} - self._facts.own
+        # Of several functions, one may be an evaluation, which only the sizes of its results show.
+        if self._patience and len(functions) > 1 and _are_being_read(board):
             self._patience -= 1
             return
-        self._patience = 0
-        self._learn(names, board.programs, board.windows)
+        if not _are_being_read(board):
+            self._patience = 0
         figures = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now)
         devices = len(board.topology.devices) if board.topology is not None else 0
         board.rhythm = None if figures is None else self._message(figures, names, devices)
@@ -71,15 +77,21 @@ class StepRhythm:
     def forget(self, board: Board) -> None:
         board.rhythm = None
 
-    def _learn(self, names: dict[int, str], programs: Programs | None, windows: tuple[Window, ...]) -> None:
+    def _learn(
+        self,
+        names: dict[int, str],
+        of_the_script: frozenset[int],
+        programs: Programs | None,
+        windows: tuple[Window, ...],
+    ) -> None:
         """Update the facts about functions; of several programs with one name, the newest gives the bytes."""
-        sources = len(names), programs, windows
+        sources = (len(names), of_the_script), programs, windows
         if sources == self._learned_from:
             return
         own = self._facts.own
-        if not self._learned_from or len(names) != self._learned_from[0]:
+        if not self._learned_from or sources[0] != self._learned_from[0]:
             of_jax = jaxprivate.own_functions()
-            own = frozenset(number for number, name in names.items() if name in of_jax)
+            own = frozenset(number for number, name in names.items() if name in of_jax) - of_the_script
         self._learned_from = sources
         newest = {each.name: each for each in reversed(programs.programs if programs else ())}
         done = work.of_functions(programs, windows) if programs else {}

@@ -38,6 +38,7 @@ from jaxtop_agent.jaxprivate.programs import (
     device_count,
     fingerprint,
     instructions,
+    is_jaxs,
     live_executables,
     module,
     module_name,

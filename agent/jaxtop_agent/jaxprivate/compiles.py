@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop_agent.jaxprivate.lookup import find, imported
+from jaxtop_agent.jaxprivate.lookup import find, imported, jax_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,9 +38,8 @@ def being_compiled(frame: FrameType | None) -> Compiles:
             closed = frame.f_locals["jaxpr"]
             source = str(closed.jaxpr.debug_info.func_src_info)  # "step at /home/me/train.py:7"
             _, found, place = source.partition(" at ")
-            folder = str(imported("jax").__file__).rpartition("__init__")[0]
             initializes = _elements(closed.out_avals) > MUCH_MORE * _elements(closed.in_avals)
-            return Compiles(place.startswith(folder) if found else None, initializes)
+            return Compiles(place.startswith(jax_folder()) if found else None, initializes)
         frame = frame.f_back
     return Compiles()
 

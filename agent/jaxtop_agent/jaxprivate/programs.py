@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from math import prod
+from types import FunctionType, MethodType
 from typing import Any
 
 from jaxtop_agent.jaxprivate.backends import clients
-from jaxtop_agent.jaxprivate.lookup import find
+from jaxtop_agent.jaxprivate.lookup import find, jax_folder
 
 # The types of JAX's own compiled functions: `ufunc` for `jax.numpy.multiply` and similar ones.
 _COMPILED_TYPES = ("PjitFunction", "ufunc")
+# A script's function may be wrapped this many times before it is compiled.
+_WRAPPED_WITHIN = 16
 
 
 def live_executables() -> list[Any]:
@@ -136,3 +140,26 @@ def own_functions() -> frozenset[str]:
             found = list(vars(module).values())
             names.update(str(each.__name__) for each in found if type(each).__name__ in _COMPILED_TYPES)
     return frozenset(names)
+
+
+def is_jaxs(function: Any) -> bool | None:
+    """Return whether JAX itself defines a compiled function; None if its definition is not found.
+
+    Only the attributes of Python's and JAX's own types are read, so that no code of the script runs.
+    """
+    for _ in range(_WRAPPED_WITHIN):
+        kind = type(function)
+        if kind is FunctionType:
+            wrapped = function.__dict__.get("__wrapped__")
+            if wrapped is None:
+                return str(function.__code__.co_filename).startswith(jax_folder())
+            function = wrapped
+        elif kind is MethodType:
+            function = function.__func__
+        elif kind is partial:
+            function = function.func
+        elif kind.__name__ in _COMPILED_TYPES and hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
+    return None

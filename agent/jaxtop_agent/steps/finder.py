@@ -10,7 +10,7 @@ from statistics import fmean, quantiles
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from jaxtop_agent.steps.durations import Gap, from_wait_to_wait, launches_a_step, step_times
-from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, is_still, makers
+from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -121,10 +121,11 @@ class Steps:
         if not carrying:
             self._find_eager(launches, facts)
             return
-        sequence = [launch.function for launch in launches if launch.function in carrying][-COMPARED:]
+        carried = [launch for launch in launches if launch.function in carrying][-COMPARED:]
+        sequence = [launch.function for launch in carried]
         if self._pattern is None or not is_still(self._pattern, sequence):
             weights = {each: float(facts.flops.get(each) or 1) for each in carrying}
-            self._change(find(sequence, weights))
+            self._change(find(sequence, weights) or find_slow(carried))
 
     def _find_eager(self, launches: Sequence[Launch], facts: Facts) -> None:
         """Find a step of only JAX's own operations. It must last, because initializations look the same.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 from operator import eq
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 COMPARED = 512
 LONGEST = COMPARED // 4
 FEWEST = 6
+# Slow steps are found sooner: after this many launches of one function at intervals of at least SLOW_NS, of
+# which the longest is at most STEADY times the shortest.
+FEWEST_SLOW, SLOW_NS, STEADY = 3, 500_000_000, 1.5
 # The share of launches that must equal the launch one step later. A function that is launched every twentieth
 # step, or less often, does not hide the step. A function that closes every ten launches makes them one step.
 SAME, HARDLY_SAME = 0.9, 0.75
@@ -93,6 +96,17 @@ def find(sequence: Sequence[int], weights: Mapping[int, float]) -> Pattern | Non
         key=lambda each: (each.count(each[-1]), _repeats(each), each),
     )
     return Pattern(group, group[-1], group.count(group[-1]))
+
+
+def find_slow(launches: Sequence[Launch]) -> Pattern | None:
+    """Return the pattern if these are a few slow launches of one function at steady intervals."""
+    functions = {launch.function for launch in launches}
+    if len(launches) < FEWEST_SLOW or len(functions) > 1:
+        return None
+    gaps = [after.at - before.at for before, after in pairwise(launches)]
+    if min(gaps) < SLOW_NS or max(gaps) > min(gaps) * STEADY:
+        return None
+    return Pattern(tuple(functions), launches[0].function, 1)
 
 
 def _length(sequence: Sequence[int]) -> int | None:
