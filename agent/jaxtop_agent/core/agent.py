@@ -81,9 +81,10 @@ class Agent:
 
     def _load(self) -> None:
         time.sleep(START_RETURNS_WITHIN)  # otherwise `start` would wait for the GIL in its last lines
-        from jaxtop_agent.core.logthread import LogThread  # not on the script's thread
+        with self.loading.undivided():
+            from jaxtop_agent.core.logthread import LogThread  # not on the script's thread
 
-        self._log = LogThread()
+            self._log = LogThread()
         debuglog.info("agent", f"jaxtop {__version__}, {sys.executable} {sys.argv}, {self._settings}")
         with self.loading.undivided():
             room.require_threads(THREADS)

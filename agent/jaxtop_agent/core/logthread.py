@@ -1,21 +1,25 @@
-"""The thread that writes the debug log of a training process; there is none until there is a line."""
+"""The debug log of a training process: the thread that writes it, and lines about what has changed."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop import debuglog
 from jaxtop.debuglog import LOG
 from jaxtop_agent.core.threads import Wake, Worker
 from jaxtop_agent.core.waiting import wait
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 IDLE_S = 3600.0
 
 
 class LogThread:
-    """Writes the lines of the other threads, so that these wait for no disk and no handler of the script."""
+    """Writes the lines of the other threads, so that these wait for no disk and no handler of the script.
+
+    The thread starts with the first line.
+    """
 
     def __init__(self) -> None:
         self._bell: Wake | None = None
@@ -63,3 +67,31 @@ class LogThread:
         self._bell.ring()
         if self.worker.join(patience):
             self._bell.close()
+
+
+class Changes:
+    """Adds lines where the publisher's figures differ from those of the previous call."""
+
+    def __init__(self) -> None:
+        self._sources: Mapping[str, str] = {}
+        self._dropped = self._missed = 0
+
+    def note_sources(self, sources: Mapping[str, str]) -> None:
+        """Note the sources whose state has changed."""
+        before, self._sources = self._sources, sources
+        for name in sorted(sources.keys() | before.keys()):
+            if (state := sources.get(name)) != before.get(name):
+                detail = f"before: {before[name]}" if name in before else ""
+                debuglog.info("publisher", f"the source {name!r} is {state}", detail)
+
+    def note_dropped(self, dropped: int, missed: int) -> None:
+        """Note the messages that nobody sent in time, and those that viewers were too slow to get."""
+        if dropped > self._dropped:
+            debuglog.warning(
+                "publisher", "messages waited too long and were dropped", dropped - self._dropped
+            )
+        if missed > self._missed:
+            debuglog.warning(
+                "publisher", "viewers read too slowly and missed messages", missed - self._missed
+            )
+        self._dropped, self._missed = dropped, missed

@@ -9,6 +9,7 @@ from jaxtop import debuglog, keys, runfiles, transport, wire
 from jaxtop_agent.core import addresses
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.clock import now_ms
+from jaxtop_agent.core.logthread import Changes
 from jaxtop_agent.core.messages import costs
 from jaxtop_agent.core.settings import bounded
 from jaxtop_agent.programs import telling
@@ -61,8 +62,7 @@ class Publisher:
         self._sequence: dict[str, int] = {}
         self._state: dict[str, bytes] = {}  # the latest message of each kind that a new viewer needs
         self._oversized = 0
-        self._sources: dict[str, str] = {}  # as in the latest hello
-        self._dropped = self._missed = 0  # as in the debug log
+        self._changes = Changes()
         self._greeting_due: float | None = None
         self._began = time.monotonic()
         self._farewell = "ended"
@@ -128,7 +128,7 @@ class Publisher:
                     self._send(server, self._messages.pulse(self._oversized))
                 if self._black_box is not None and self._black_box.wants_keyframe:
                     self._black_box.take_state(self._state_aside())
-                self._note_dropped(server)
+                self._changes.note_dropped(board.outbox.dropped, server.missed)
             if self._greeting_due is not None and now >= self._greeting_due:
                 self._greet(server)
 
@@ -197,29 +197,10 @@ class Publisher:
         if payload == self._state.get("hello"):
             return
         self._state["hello"] = payload
-        self._note_sources(hello.sources)
+        self._changes.note_sources(hello.sources)
         if why_not := runfiles.write(hello):
             self._board.sources["run file"] = f"off: {why_not}"
         self._publish(server, "hello", payload)
-
-    def _note_sources(self, sources: dict[str, str]) -> None:
-        before, self._sources = self._sources, sources
-        for name in sorted(sources.keys() | before.keys()):
-            if (state := sources.get(name)) != before.get(name):
-                detail = f"before: {before[name]}" if name in before else ""
-                debuglog.info("publisher", f"the source {name!r} is {state}", detail)
-
-    def _note_dropped(self, server: transport.Server) -> None:
-        dropped, missed = self._board.outbox.dropped, server.missed
-        if dropped > self._dropped:
-            debuglog.warning(
-                "publisher", "messages waited too long and were dropped", dropped - self._dropped
-            )
-        if missed > self._missed:
-            debuglog.warning(
-                "publisher", "viewers read too slowly and missed messages", missed - self._missed
-            )
-        self._dropped, self._missed = dropped, missed
 
     def _answer_all(self, server: transport.Server, questions: list[transport.Asked]) -> None:
         """Answer, then rest, so that endless requests use only a fixed share of the time."""
