@@ -20,6 +20,14 @@ def pulse(**more) -> wire.Pulse:
     return wire.Pulse(at_ms=more.pop("at_ms", 0), **more)
 
 
+def host_sample(first: int = 1, **more) -> wire.HostSample:
+    """Every figure of a host, each another number."""
+    names = [
+        name for name in wire.HostSample.__struct_fields__ if name not in ("is_container", "busy_threads")
+    ]
+    return wire.HostSample(**{name: first + i for i, name in enumerate(names)}, **more)
+
+
 def link(what: str, text: str = "") -> wire.Link:
     return wire.Link(what, "10.0.0.1:7411", text)
 

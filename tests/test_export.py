@@ -15,7 +15,7 @@ from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.names import legible
 from tests.made_runs import run_of
 from tests.made_windows import Made
-from tests.stories import ROSTER, census, cluster_of, hello, link, pulse, running, tell
+from tests.stories import ROSTER, census, cluster_of, hello, host_sample, link, pulse, running, tell
 
 HOSTILE = 'quote" back\\slash\nnewline\r\ttab, comma; {brace="x"} # EOF \N{SNOWMAN} \x00\x1b[31m'
 NOW = 20.0
@@ -159,17 +159,12 @@ def everything() -> Cluster:
     """A host and a device of which all is known, each figure another number."""
     columns = {name: (2 + i,) for i, name in enumerate(wire.DeviceSample.__struct_fields__)}
     columns |= {"slowed": (0b1010,), "energy_mj": (7_500,), "power_limit_mw": (700_000,), "power_mw": (9,)}
-    numbers = [
-        name for name in wire.HostSample.__struct_fields__ if name not in ("is_container", "busy_threads")
-    ]
     loaders = (
         wire.BusyThread("load", 900, True),
         wire.BusyThread("load", 300, True),
         wire.BusyThread(HOSTILE, 70, False),
     )
-    sample = wire.HostSample(
-        **{name: 1000 + i for i, name in enumerate(numbers)}, is_container=True, busy_threads=loaders
-    )
+    sample = host_sample(1000, is_container=True, busy_threads=loaders)
     gpu = wire.Device(0, "NVIDIA H100", "gpu", local_id=0, uuid="GPU-1")
     return cluster_of(
         *running(0),

@@ -18,10 +18,12 @@ from jaxtop.model import (
 from jaxtop.model.fold import HISTORY
 from jaxtop.model.keyframe import messages
 from tests.stage import NOW, agent_id, hello
+from tests.stories import host_sample
 
 AGENT = agent_id(0)
-DEVICES = wire.DeviceSample(*((number, None, 2 * number) for number in range(1, 32)))
-HOST = wire.HostSample(*range(1, 11), True, *range(11, 19), (wire.BusyThread("MainThread", 990, True),))
+COLUMNS = wire.DeviceSample.__struct_fields__
+DEVICES = wire.DeviceSample(*((number, None, 2 * number) for number, _ in enumerate(COLUMNS, 1)))
+HOST = host_sample(is_container=True, busy_threads=(wire.BusyThread("MainThread", 990, True),))
 
 
 def pulse(**more) -> wire.Pulse:

@@ -25,6 +25,7 @@ from jaxtop.tui.widgets.filter import FilteredTable, FilterInput
 from tests import stage, staged_hardware
 from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after
 from tests.staged_hardware import FAILING, HOT, working
+from tests.stories import host_sample
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -362,8 +363,8 @@ class TestThresholds:
 
 ALL = wire.Pulse(
     0,
-    devices=wire.DeviceSample(*((5,),) * 31),
-    host=wire.HostSample(*range(1, 11), False, *range(1, 9)),
+    devices=wire.DeviceSample(*((5,),) * len(wire.DeviceSample.__struct_fields__)),
+    host=host_sample(),
 )
 
 
