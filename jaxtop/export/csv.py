@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from jaxtop.export.readings import HostReading
     from jaxtop.model import Cluster, MemoryView
 
-# The columns before those of the table of figures. Columns keep their position: new ones follow at the end
-# of a part.
+# The columns that come before those of the table of figures.
 _FIRST = (
     "run", "process_index", "hostname", "pid", "state", "device_id", "local_id", "platform", "kind",
     "used_bytes", "peak_bytes", "limit_bytes", "memory_source", "utilization", "power_w", "temperature_c",

@@ -154,16 +154,16 @@ def _running(host: Host) -> dict[str, Any] | None:
 
 def _step(view: HostView) -> dict[str, Any] | None:
     """Return what the script reported and the step that was found; None where there is neither."""
-    told, rhythm = view.last.pulse.step, view.last.pulse.rhythm
+    reported, rhythm = view.last.pulse.step, view.last.pulse.rhythm
     step = step_of(view.now)
-    if told is None and rhythm is None:
+    if reported is None and rhythm is None:
         return None
     functions = None if rhythm is None else rhythm.functions
     found: dict[str, Any] = {
         "function": functions[-1] if functions else None,
-        "index": None if told is None else told.index,
+        "index": None if reported is None else reported.index,
         "count": steps_of(view.last),
-        "metrics": {} if told is None else dict(told.metrics),
+        "metrics": {} if reported is None else dict(reported.metrics),
         "functions": functions,
         "is_told": not functions,
         "peak_source": None if step is None else step.peak_source or None,
@@ -242,7 +242,7 @@ def _program(
     inventories = (
         cluster.hosts[agent].inventories.get((program.name, program.fingerprint)) for agent in view.agents
     )
-    told = next((each for each in inventories if each is not None and not each.why_not), None)
+    inventory = next((each for each in inventories if each is not None and not each.why_not), None)
     return {
         "run": view.run,
         "name": program.name,
@@ -268,8 +268,8 @@ def _program(
         "devices": program.devices,
         "hosts": [cluster.hosts[agent].process_index for agent in view.agents],
         "differs": [cluster.hosts[agent].process_index for agent in view.differs],
-        "collectives": None if told is None else len(told.collectives) + told.rest,
-        "unread_collectives": None if told is None else told.unread,
+        "collectives": None if inventory is None else len(inventory.collectives) + inventory.rest,
+        "unread_collectives": None if inventory is None else inventory.unread,
         "measured_launches": 0 if share is None else share.launches,
         "collective_share": None if share is None else share.share,
         "exposed_share": None if share is None else share.exposed_share,

@@ -114,15 +114,15 @@ def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
             yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
         if state.has_exited:
             continue
-        yield from _known(where, _of_host(each))
+        yield from _samples(where, _of_host(each))
         for view in each.devices:
             its = {**where, "device": view.device.id, "kind": view.device.kind}
-            yield from _known(its, _of_device(view))
+            yield from _samples(its, _of_device(view))
             waited = scaled(each.waits_us.get(view.device.id), 10**6)
-            yield from _known(its, [("device_wait_seconds", _NO_LABELS, waited)])
+            yield from _samples(its, [("device_wait_seconds", _NO_LABELS, waited)])
     yield from _of_programs(cluster, now)
     for collective in collectives(cluster, now):
-        yield from _known({"run": collective.run}, _of_collective(collective))
+        yield from _samples({"run": collective.run}, _of_collective(collective))
 
 
 def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
@@ -134,18 +134,18 @@ def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
         yield Sample("host_live", where, _NO_LABELS, int(is_live))
         if is_live:
             live.add(each.run)
-            yield from _known(where, _of_host(each))
+            yield from _samples(where, _of_host(each))
             for view in each.devices:
-                yield from _known({**where, "device": view.device.id}, _of_device(view))
+                yield from _samples({**where, "device": view.device.id}, _of_device(view))
     yield from _of_arrays(cluster, live)
     for collective in collectives(cluster, now):
         if collective.run in live:
-            for sample in _known({"run": collective.run}, _of_collective(collective)):
+            for sample in _samples({"run": collective.run}, _of_collective(collective)):
                 if not METRICS[sample.metric].only and sample.labels.get("quantile") != "0.99":
                     yield sample
 
 
-def _known(where: Labels, parts: Iterable[_Part]) -> Iterator[Sample]:
+def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[Sample]:
     for metric, labels, value in parts:
         if value is not None:
             yield Sample(metric, where, labels, value)
@@ -211,9 +211,9 @@ def _of_programs(cluster: Cluster, now: float) -> Iterator[Sample]:
             ("program_exposed_ratio", _NO_LABELS, None if share is None else share.exposed_share),
         ]
         where: Labels = {"run": view.run, "program": program.name, "fingerprint": program.fingerprint}
-        yield from _known(where, parts)
+        yield from _samples(where, parts)
     for (run, name), count in counted.items():
-        yield from _known({"run": run, "program": name}, [("compiles", _NO_LABELS, count or None)])
+        yield from _samples({"run": run, "program": name}, [("compiles", _NO_LABELS, count or None)])
 
 
 def _of_collective(view: CollectiveView) -> Iterator[_Part]:

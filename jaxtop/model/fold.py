@@ -13,7 +13,7 @@ from jaxtop import wire
 from jaxtop.model import keyframe
 from jaxtop.model.host import Host, Launched, Launches, Rate, Unmet
 from jaxtop.model.liveness import was_never_reached
-from jaxtop.model.series import kept
+from jaxtop.model.series import stored
 from jaxtop.model.state import MOST_EVENTS, LoggedEvent, Sample
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
     if samples and samples[-1].used_bytes == used_bytes:
         used_bytes = samples[-1].used_bytes  # equal samples share one tuple
     samples.append(Sample(at, used_bytes, counted))
-    past, figures = state.figures.setdefault(host.agent, deque(maxlen=HISTORY)), kept(pulse)
+    past, figures = state.figures.setdefault(host.agent, deque(maxlen=HISTORY)), stored(pulse)
     past.append((at, past[-1][1] if past and past[-1][1] == figures else figures))
     return host.but(
         pulse=pulse,

@@ -35,7 +35,7 @@ _decoder = msgspec.msgpack.Decoder(tuple[tuple[_Column, ...], HostSample, Rhythm
 _MOST_READ = 16_384
 
 
-def kept(pulse: Pulse) -> bytes:
+def stored(pulse: Pulse) -> bytes:
     """Encode the figures of a pulse whose past is shown."""
     host = pulse.host
     if host.busy_threads:
@@ -93,13 +93,13 @@ def reported(pulses: Iterable[Pulse]) -> set[str]:
     """Return the names of figures and device columns that any pulse has. It takes a few us a pulse."""
     found: set[str] = set()
     for columns, host, rhythm in {
-        (_known(each.devices), _known(each.host), each.rhythm and _known(each.rhythm)) for each in pulses
+        (_which(each.devices), _which(each.host), each.rhythm and _which(each.rhythm)) for each in pulses
     }:
         found |= _figures_with(columns, host, rhythm)
     return found
 
 
-def _known(sample: DeviceSample | HostSample | Rhythm) -> tuple[bool, ...]:
+def _which(sample: DeviceSample | HostSample | Rhythm) -> tuple[bool, ...]:
     return tuple([value is not None for value in msgspec.structs.astuple(sample)])
 
 
@@ -108,7 +108,7 @@ def _figures_with(
     columns: tuple[bool, ...], host: tuple[bool, ...], rhythm: tuple[bool, ...] | None
 ) -> frozenset[str]:
     """Return the known device columns, and the figures that can be read from exactly these fields."""
-    devices = DeviceSample(*((1,) if is_known else None for is_known in columns))
+    devices = DeviceSample(*((1,) if is_set else None for is_set in columns))
     pulse = Pulse(
         0,
         devices=devices,
@@ -121,5 +121,5 @@ def _figures_with(
 
 
 def _with_ones(sample: _Sample, known: tuple[bool, ...]) -> _Sample:
-    names = [name for name, is_known in zip(sample.__struct_fields__, known, strict=True) if is_known]
+    names = [name for name, is_set in zip(sample.__struct_fields__, known, strict=True) if is_set]
     return msgspec.structs.replace(sample, **dict.fromkeys(names, 1))

@@ -1,11 +1,11 @@
-"""Columns of figures, with a sign and a colour past a threshold, and columns of their history."""
+"""Columns of figures, with a sign and a colour past a threshold; columns of their history; which have one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from jaxtop.model import recent
+from jaxtop.model import recent, reported
 from jaxtop.tui import text
 from jaxtop.tui.draw.sparkline import sparkline
 from jaxtop.tui.draw.table import Column
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop.model import Cluster, Figure, Pulse
+    from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
 AnyRow = TypeVar("AnyRow")
@@ -70,3 +71,33 @@ def curve(values: Sequence[float | None], width: int = HISTORY) -> str:
     if all(value is None for value in values):
         return text.NA
     return sparkline(values, width).replace("█", "▇")
+
+
+class Reported:
+    """The names of the figures reported since the current runs are shown.
+
+    Names are only added, so that columns do not move when a host is late or gone.
+    """
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+        self._runs: list[str] = []
+        self._seen: dict[str, Pulse] = {}
+
+    def see(self, moment: Moment) -> frozenset[str]:
+        """Add the new figures of this moment, and return all names."""
+        runs = [run.id for run in moment.runs]
+        if runs != self._runs:
+            self._runs, self._seen, self.names = runs, {}, frozenset()
+        seen = self._seen
+        news = {}
+        for view in moment.hosts:
+            agent, pulse = view.host.agent, view.last.pulse
+            if seen.get(agent) is not pulse:
+                news[agent] = pulse
+        if news:
+            seen.update(news)
+            found = reported(news.values())
+            if not found <= self.names:
+                self.names |= found
+        return self.names

@@ -215,7 +215,7 @@ _TIMES = tuple(each for each in _OF_STEP if each.unit is Unit.SECONDS)
 ASKED = 16
 
 
-def steps_told(rows: Iterable[HostRow]) -> frozenset[str]:
+def reported_steps(rows: Iterable[HostRow]) -> frozenset[str]:
     """Return the names of the figures of the step that have a value."""
     asked = list(islice(rows, ASKED))
     return frozenset(of.name for of in _OF_STEP if any(row.of_step(of) is not None for row in asked))

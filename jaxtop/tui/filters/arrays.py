@@ -55,14 +55,14 @@ def shape_in_words(shape: tuple[int, ...], groups: int = 1) -> str:
 def _text_of(view: ArrayView) -> str:
     """Return the text in which words are searched."""
     names = view.name, view.function, view.role, view.created, view.dtype, view.sharding, view.memory_kind
-    return _said(names, view.shape, view.groups, view.bytes_per_device)
+    return _searched(names, view.shape, view.groups, view.bytes_per_device)
 
 
 # Cached, because each key press in a filter searches thousands of arrays.
 @lru_cache(maxsize=1 << 15)
-def _said(names: tuple[str | None, ...], shape: tuple[int, ...], groups: int, held: int) -> str:
-    said = " ".join([name or text.NA for name in names])
-    return f"{said} {shape_in_words(shape, groups)} {shape} {text.size(held)}".lower()
+def _searched(names: tuple[str | None, ...], shape: tuple[int, ...], groups: int, held: int) -> str:
+    words = " ".join([name or text.NA for name in names])
+    return f"{words} {shape_in_words(shape, groups)} {shape} {text.size(held)}".lower()
 
 
 def understand(typed: str) -> Callable[[ArrayView], bool]:

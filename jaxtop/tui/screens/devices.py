@@ -10,9 +10,8 @@ from jaxtop.model import DEVICE_FIGURES, FIGURES
 from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui import text
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty
-from jaxtop.tui.columns.figures import HISTORY_KEY, by_rank, measured, past
+from jaxtop.tui.columns.figures import HISTORY_KEY, Reported, by_rank, measured, past
 from jaxtop.tui.columns.hosts import state_column
-from jaxtop.tui.columns.reported import Reported
 from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
 from jaxtop.tui.moment import EMPTY, Moment

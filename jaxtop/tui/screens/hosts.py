@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 
 from jaxtop.model import STEP_TIME, recent
-from jaxtop.tui.columns.figures import HISTORY_KEY
-from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, HostRow, columns_for, steps_told
-from jaxtop.tui.columns.reported import Reported
+from jaxtop.tui.columns.figures import HISTORY_KEY, Reported
+from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, HostRow, columns_for, reported_steps
 from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.host_pane import HostSubject, host_pane
 from jaxtop.tui.draw.ink import ink_of
@@ -84,7 +83,7 @@ class HostsView(View):
         super().show(moment)
         rows = [HostRow(view, moment) for view in moment.hosts]
         reported = self._reported.see(moment)
-        self._step_figures |= steps_told(rows)
+        self._step_figures |= reported_steps(rows)
         shape = len(moment.runs) > 1, reported, self._step_figures, self._followed
         if shape != self._shape:
             self._shape = shape

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from jaxtop.model import STEP_TIME, Unit
 from jaxtop.model.host import run_of
-from jaxtop.tui.columns.reported import Reported
+from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.plot_page import Page, page
 from jaxtop.tui.moment import Moment, Selection
