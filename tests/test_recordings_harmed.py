@@ -355,7 +355,7 @@ def test_a_file_that_unpacks_to_far_more_than_recordings_do_is_refused(tmp_path,
     dice = random.Random(4)
     chunk = sound_chunk(dice.randbytes(2_000) * 900, NOW_NS, NOW_NS)
     _, notes = opened(tmp_path / "b.mcap", content[:-50] + chunk * 600)
-    assert len(notes) == 1 and "1 GB unpacked" in notes[0]
+    assert len(notes) == 1 and "unpack to 1 GB" in notes[0]
 
 
 def test_a_pause_of_decades_is_not_exported_second_by_second(tmp_path):
@@ -382,7 +382,7 @@ def test_what_is_no_recording_is_refused_in_one_line(tmp_path):
         robot.add_message(robot.register_channel("/camera", "cdr", 0), 1, b"abc", 1)
         robot.finish()
     for name, why in {
-        "text.mcap": "does not begin like an MCAP file",
+        "text.mcap": "does not start like an MCAP file",
         "folder.mcap": "directory",
         "missing.mcap": "No such file",
         "robot.mcap": "not a jaxtop recording",
