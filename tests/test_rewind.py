@@ -90,5 +90,5 @@ def test_its_size_can_be_set(monkeypatch):
     monkeypatch.setenv(rewind.VARIABLE, "much")
     with pytest.raises(UserError, match=r"JAXTOP_REWIND: much is not a size"):
         size_of(None)
-    with pytest.raises(UserError, match=r"--rewind: 1k is no size"):
+    with pytest.raises(UserError, match=r"--rewind: 1k is not a size"):
         size_of("1k")

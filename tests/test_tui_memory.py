@@ -78,7 +78,7 @@ def test_of_arrays_that_were_counted_long_ago_that_is_said():
     told = staged.counted()
     assert "counted" not in seen(*told, keys=("5",))
     long_ago = stage.pulse(0, counted_ms=int((stage.NOW - 42) * 1000))
-    assert "live arrays alone; arrays counted 42s ago" in seen(
+    assert "source arrays; arrays counted 42s ago" in seen(
         *told, frame(agent_id(0), long_ago, sequence=9), keys=("5",)
     )
 
@@ -101,7 +101,7 @@ def test_what_a_launch_adds_is_held_against_what_is_free():
     shown = seen(*staged.held(), keys=("5",))
     assert "▲ evaluate +12.0G of 9.2G free" in shown
     assert "train_step +9.3G of 9.2G free · running" in shown and "▲ train_step" not in shown
-    assert "train_step +9.3G of an unknown limit" in seen(*staged.counted(), keys=("5",))
+    assert "train_step +9.3G, limit unknown" in seen(*staged.counted(), keys=("5",))
 
 
 def test_it_can_be_sorted_by_a_part():

@@ -88,7 +88,7 @@ def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
         view.host.hello.interval_ms for view in moment.hosts if view.host.hello and not view.state.is_silent
     }
     if intervals - {requests.USUAL_MS}:
-        parts.append((requests.every(intervals), ""))
+        parts.append((f"reports {requests.every(intervals)}", ""))
     count = len(moment.devices)
     parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
     # Steps come before launches, because a narrow screen has no room for all parts.

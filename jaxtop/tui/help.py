@@ -93,7 +93,7 @@ def palette_commands(app: App[Any], screen: Screen[Any]) -> Iterator[SystemComma
             keys = app.get_key_display(binding)
             yield SystemCommand(
                 f"{binding.description} ({keys})",
-                binding.tooltip or f"key {keys}",
+                binding.tooltip,
                 _run_action(app, binding.action, active.node),
             )
     for palette in PALETTES.values():

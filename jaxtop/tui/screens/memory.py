@@ -193,8 +193,8 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
         if is_large and not runs:  # a running program fits: its last launch may still hold memory
             line.append("▲ ", palette.bad)
         line.append(text.printable(f"{view.function} +{text.size(view.adds_bytes)}"))
-        free = "an unknown limit" if view.free_bytes is None else f"{text.size(view.free_bytes)} free"
-        line.append(f" of {free}", palette.muted)
+        free = view.free_bytes
+        line.append(", limit unknown" if free is None else f" of {text.size(free)} free", palette.muted)
         if runs:
             line.append(" · running", palette.good)
         lines.append(line)
