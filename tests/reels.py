@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model import Cluster
-from jaxtop.model.session.summary import Observer, SessionSummary
+from jaxtop.model.session.summary import SessionSummary, SummarySampler
 from tests import stage, staged
 from tests.stage import NOW, agent_id, frame
 
@@ -38,11 +38,11 @@ class Reel:
     @property
     def overview(self) -> SessionSummary:
         if self._overview[0] != len(self.frames):
-            cluster, observer, whole = Cluster(), Observer(), SessionSummary()
+            cluster, sampler, whole = Cluster(), SummarySampler(), SessionSummary()
             for each in self.frames:
                 cluster.feed(each)
-                observer.observe(cluster, each.at)
-                whole = whole.followed_by(observer.take(cluster))
+                sampler.sample(cluster, each.at)
+                whole = whole.followed_by(sampler.take(cluster))
             self._overview = len(self.frames), whole
         return self._overview[1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.model import keyframe
-from jaxtop.model.session.summary import Observer
+from jaxtop.model.session.summary import SummarySampler
 from jaxtop.recording import Keyframe, RecordingWriter
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class SessionRecorder:
 
     def __init__(self, writer: RecordingWriter) -> None:
         self.writer = writer
-        self._observer = Observer()
+        self._sampler = SummarySampler()
         self._frames = self._bytes = 0
         self._last: float | None = None
         self._at: float | None = None
@@ -41,7 +41,7 @@ class SessionRecorder:
             self._at = frames[-1].at
             self._frames += len(frames)
             self._bytes += sum(len(frame.raw) for frame in frames)
-        self._observer.observe(cluster, now)
+        self._sampler.sample(cluster, now)
         if self._at is not None and self._is_due(now):
             self._put_keyframe(cluster, self._at)
 
@@ -61,7 +61,7 @@ class SessionRecorder:
         return self._frames >= FRAMES_BETWEEN or self._bytes >= BYTES_BETWEEN
 
     def _put_keyframe(self, cluster: Cluster, at: float) -> None:
-        overview = self._observer.take(cluster).coarser(MOST_BINS)
+        overview = self._sampler.take(cluster).coarser(MOST_BINS)
         happened = {"bins": overview.bins, "events": overview.events}
         # The first keyframe of a file contains the windows. Later ones point to windows already in the file.
         # The writing thread makes the messages: doing so here would delay keys if there are a thousand hosts.

@@ -14,7 +14,7 @@ import msgspec
 from jaxtop import wire
 from jaxtop.model import Cluster, LoggedEvent, State, state_of
 from jaxtop.model.fold import HISTORY
-from jaxtop.model.session.summary import Bin, Observer, SessionSummary
+from jaxtop.model.session.summary import Bin, SessionSummary, SummarySampler
 from jaxtop.recording import Recording
 from jaxtop.sources.streams import NOT_YET, clock_notes, side_by_side, tracks
 from jaxtop.wire.times import NANOSECONDS, to_ns, to_seconds
@@ -185,22 +185,22 @@ class _Glance:
             for keyframe in recording.index.keyframes
         ]
         self._summary = _joined(happened)
-        self._observer = Observer()
+        self._sampler = SummarySampler()
         bins = self._summary.bins
         self._at = max((to_ns(each.until) for each in bins), default=None)
         self._cluster, self._starts = _begun(found if bins else [], self._at or 0)
         if self._at is not None:
-            self._observer.take(self._cluster)
+            self._sampler.take(self._cluster)
 
     @property
     def overview(self) -> SessionSummary:
-        cluster, observer, moved = self._cluster, self._observer, False
+        cluster, sampler, moved = self._cluster, self._sampler, False
         for at, frame in _frames(self._tracks, self._starts, self._at, None):
             cluster.feed(frame)
-            observer.observe(cluster, frame.at)
+            sampler.sample(cluster, frame.at)
             self._at, moved = at, True
         if moved:
-            self._summary = self._summary.followed_by(observer.take(cluster))
+            self._summary = self._summary.followed_by(sampler.take(cluster))
         return self._summary
 
 

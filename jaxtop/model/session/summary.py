@@ -81,7 +81,7 @@ def bin_of(cluster: ClusterState, at: float, until: float) -> Bin:
 
 
 @dataclass
-class Observer:
+class SummarySampler:
     """Sample a cluster as it is folded, and return what happened between two calls of `take`."""
 
     every: float = 2.0
@@ -89,7 +89,7 @@ class Observer:
     _bins: tuple[Bin, ...] = ()
     _seen: LoggedEvent | None = None
 
-    def observe(self, cluster: ClusterState, now: float) -> None:
+    def sample(self, cluster: ClusterState, now: float) -> None:
         """Add a bin if the last one is `every` seconds old."""
         if self._since is None:
             self._since = now
