@@ -81,7 +81,8 @@ EARLY_FORK = """
     if pid:
         os.waitpid(pid, 0)
         import time
-        time.sleep(2)
+        while not os.path.exists("go"):          # until it was met
+            time.sleep(0.01)
 """
 
 
@@ -107,7 +108,7 @@ def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, meth
 @pytest.mark.parametrize("moment", ["before training", "train"])
 def test_forked_children_live_and_end_as_they_would_alone(tmp_path, watch, moment):
     """Forked while the agent's threads are in the middle of everything, and calling the agent themselves."""
-    done = outcome(tmp_path, FORKING, "hot", moment, str(FORKS))
+    done = outcome(tmp_path, FORKING, "hot", moment, str(FORKS), watch=watch)
     assert (done.status, done.stdout) == (0, "done\n")
     assert watch.met == {done.pid}
 
@@ -138,7 +139,7 @@ def test_children_forked_while_the_agent_is_loaded_can_import_what_it_imports(tm
 @pytest.mark.newest
 @pytest.mark.parametrize("way", ["run", "start"])
 def test_a_child_forked_before_jax_was_imported_is_no_host(tmp_path, watch, way):
-    done = outcome(tmp_path, EARLY_FORK, way)
+    done = outcome(tmp_path, EARLY_FORK, way, watch=watch)
     assert (done.status, done.stdout) == (0, "8.0\n8.0\n")
     assert watch.met == {done.pid}
 
@@ -269,7 +270,7 @@ def test_switched_off_by_the_environment_there_is_no_agent(tmp_path, watch, way)
 
 STOPPED = """
     import gc, os, sys, time
-    import jax
+    import jax, jax.numpy
     from jax._src import api, monitoring
     step = jax.jit(lambda x: x + 1)
     x = step(jax.numpy.ones(4))
@@ -290,6 +291,8 @@ STOPPED = """
     before = around()
     for _ in range(3):
         {start}
+        while not os.path.exists("go"):
+            time.sleep(0.01)
         for i in range(300):
             x = step(x)
             agent.step(i, loss=x.sum())
@@ -303,7 +306,7 @@ STOPPED = """
 
 def test_stopped_it_leaves_nothing_behind(tmp_path, watch):
     """No thread, no file, no hook, no listener, no array; also after several starts."""
-    done = outcome(tmp_path, STOPPED, "hot")
+    done = outcome(tmp_path, STOPPED, "hot", watch=watch)
     assert (done.status, done.stderr) == (0, "")
     assert {line.partition(" ")[2] for line in done.stdout.splitlines()} == {"True"}, done.stdout
     assert watch.met == {done.pid} and not runfiles.find()
@@ -351,7 +354,7 @@ def test_signals_reach_the_script_and_never_a_thread_of_the_agent(tmp_path, watc
 
 
 TRACED = """
-    import sys, threading
+    import os, sys, threading
     seen = set()
     def trace(frame, event, arg):
         name = frame.f_code.co_filename
@@ -368,6 +371,8 @@ TRACED = """
     for _ in range(200):
         x = step(x)
         time.sleep(0.01)
+    while not os.path.exists("go"):
+        time.sleep(0.01)
     threading.Thread(target=trace, args=(sys._getframe(), "", None)).start()
     print(bool(seen), [name for is_main, name in seen if not is_main])
 """
@@ -375,7 +380,7 @@ TRACED = """
 
 @pytest.mark.newest
 def test_a_debugger_or_coverage_does_not_stop_or_count_in_the_agents_threads(tmp_path, watch):
-    done = outcome(tmp_path, TRACED, "hot")
+    done = outcome(tmp_path, TRACED, "hot", watch=watch)
     assert (done.status, done.stdout, done.stderr) == (0, "True []\n", "")
     assert watch.met == {done.pid}
 
@@ -396,7 +401,7 @@ REPLACED = """
 @pytest.mark.newest
 def test_programs_that_the_script_starts_inherit_nothing(tmp_path, watch):
     """No socket, no bell, no agent; not even one that takes the script's own place."""
-    done = outcome(tmp_path, REPLACED, "hot")
+    done = outcome(tmp_path, REPLACED, "hot", watch=watch)
     assert (done.status, done.stderr) == (0, "")
     assert len(done.stdout.split()) > 4 and "socket" not in done.stdout and "eventfd" not in done.stdout
     assert watch.met == {done.pid}

@@ -22,7 +22,7 @@ def watch():
 
 def watched(folder, watch, text, *words, **options):
     """Run a script with an agent that is never at rest and a viewer; its complaints are the test's."""
-    done = outcome(folder, text, "hot", *words, imports_jax=False, **options)
+    done = outcome(folder, text, "hot", *words, watch=watch, imports_jax=False, **options)
     assert (done.status, done.stderr) == (0, ""), done.stdout
     assert watch.met == {done.pid}
     return done.stdout
@@ -149,7 +149,7 @@ DONATING = """
 
 def test_donated_and_deleted_arrays_change_nothing_in_the_results(tmp_path, watch):
     plain = outcome(tmp_path, DONATING, PLAIN, str(LONG))
-    done = outcome(tmp_path, DONATING, "hot", str(LONG))
+    done = outcome(tmp_path, DONATING, "hot", str(LONG), watch=watch)
     assert plain.status == 0 and plain.results and not done.told_apart(plain)
     assert watch.met == {done.pid}
 
