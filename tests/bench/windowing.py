@@ -23,17 +23,17 @@ class Windows:
 
     def __init__(self, agent: Any) -> None:
         self._board = agent._agent._board
-        self._told: list[Any] = []
-        self._tell = self._board.tell
-        self._board.tell = self._note
+        self._taken: list[Any] = []
+        self._send = self._board.send
+        self._board.send = self._note
 
     def _note(self, message: Any) -> None:
         if type(message).__name__ == "Window":
-            self._told.append(message)
-        self._tell(message)
+            self._taken.append(message)
+        self._send(message)
 
     def close(self) -> None:
-        self._board.tell = self._tell
+        self._board.send = self._send
 
     def beside(self, step: Callable[[], None], seconds: float) -> dict[str, list[list[float]]]:
         """Return the steps and windows of this many seconds, each as its start and duration in seconds."""
@@ -42,7 +42,7 @@ class Windows:
         while (began := time.time()) < end:
             step()
             steps.append([began, time.time() - began])
-        windows = [[each.at_ms / 1000, each.duration_us / 1e6] for each in self._told]
+        windows = [[each.at_ms / 1000, each.duration_us / 1e6] for each in self._taken]
         return {"steps": steps, "windows": windows}
 
     def gaps(self, step: Callable[[], None], threads: frozenset[int], windows: int) -> list[list[float]]:
@@ -65,13 +65,13 @@ class Windows:
             trainer.join()
 
     def _longest(self, threads: frozenset[int], asked: bool) -> float:
-        told = len(self._told)
+        told = len(self._taken)
         if asked:
             self._board.captures_asked += 1
             self._board.windows_bell.ring()
         found = probes.gaps(1.0, threads)
         end = time.monotonic() + 20
-        while asked and len(self._told) == told and time.monotonic() < end:
+        while asked and len(self._taken) == told and time.monotonic() < end:
             found += probes.gaps(0.25, threads)
         return max(found, default=0.0)
 

@@ -62,15 +62,15 @@ def train(duration: float | None, steps: int | None, seed: int) -> None:
     state = lm.init()
     held_out = data.batch(text.held_out, (seed,), rows, lm.batch_sharding)
 
-    pace = Throttle(duration)
+    agreement = Agreement(duration)
     report = Report(silent=jax.process_index() != 0)
     report.begin(state.params, mesh)
     in_flight: deque[Any] = deque()
     i = 0
     while steps is None or i < steps:
-        if i == pace.until:
+        if i == agreement.until:
             report.progress(i)
-            if not pace.go_on(i):
+            if not agreement.go_on(i):
                 break
         if i % EVALUATE_EVERY == 0:
             report.held_out = lm.eval_step(state.params, held_out)
@@ -86,7 +86,7 @@ def train(duration: float | None, steps: int | None, seed: int) -> None:
     report.end(i)
 
 
-class Throttle:
+class Agreement:
     """The number of steps that all processes take before they agree again whether to continue.
 
     Clocks differ, and a process that stopped one step before the others would leave them in a collective
@@ -97,7 +97,7 @@ class Throttle:
         self.until = 0
         self._duration = duration
         self._deadline = float("inf")
-        self._asked = (0, 0.0)
+        self._last_asked = (0, 0.0)
 
     def go_on(self, i: int) -> bool:
         """Agree, at step `until`, whether there is a next step, and on the next value of `until`."""
@@ -108,8 +108,8 @@ class Throttle:
         return self.until > i
 
     def _more(self, i: int, now: float) -> int:
-        since, then = self._asked
-        self._asked = (i, now)
+        since, then = self._last_asked
+        self._last_asked = (i, now)
         if i == 0:
             return 1  # the first step compiles, so its duration says nothing about the next one
         if since == 0:
@@ -128,14 +128,14 @@ class Report:
         self.held_out: Any = None
         self._silent = silent
         self._first: float | None = None
-        self._said = (0, 0.0)
+        self._last_printed = (0, 0.0)
 
     def begin(self, params: Any, mesh: Any) -> None:
         import jax
 
         weights = sum(leaf.size for leaf in jax.tree.leaves(params))
         axes = " x ".join(f"{name} {size}" for name, size in mesh.shape.items())
-        self._say(
+        self._print(
             f"training {weights:,} weights on {mesh.size} devices ({axes}), {jax.process_count()} processes"
         )
 
@@ -144,20 +144,20 @@ class Report:
             return
         loss, now = float(self.loss), time.monotonic()
         if self._first is None:
-            self._first, self._said = loss, (i, now)
+            self._first, self._last_printed = loss, (i, now)
             return
-        since, then = self._said
+        since, then = self._last_printed
         if now - then < REPORT_EVERY / 2:
             return
-        self._said = (i, now)
+        self._last_printed = (i, now)
         ms = 1000 * (now - then) / (i - since)
-        self._say(f"step {i:5}  loss {loss:.3f}  {ms:.1f} ms/step  held out {float(self.held_out):.3f}")
+        self._print(f"step {i:5}  loss {loss:.3f}  {ms:.1f} ms/step  held out {float(self.held_out):.3f}")
 
     def end(self, i: int) -> None:
         last = float(self.loss)
-        self._say(f"done: loss {self._first or last:.2f} -> {last:.2f} over {i} steps")
+        self._print(f"done: loss {self._first or last:.2f} -> {last:.2f} over {i} steps")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         if not self._silent:
             print(line, flush=True)
 
