@@ -11,9 +11,8 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jaxtop.model.arrays.ranges import named
 from jaxtop.model.host import run_of
-from jaxtop.model.hosts import run_members
+from jaxtop.model.hosts import named, run_members
 from jaxtop.model.liveness import State, interval_of, state_of, was_never_reached
 from jaxtop.model.stalls.lulls import computes, differing, has_stacks_of_now, running_of, still_of
 from jaxtop.model.stalls.stacks import groups_of, place_text

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from jaxtop.model.arrays.ranges import named
+from jaxtop.model.hosts import named
 from jaxtop.model.stalls.stacks import StackGroup, line_text, place_text, stack_groups
 
 if TYPE_CHECKING:
