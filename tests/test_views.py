@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.export.json import to_document
-from jaxtop.model import State, arrays, devices, launch_rate, memory_history, meshes
+from jaxtop.model import FIGURES, State, arrays, devices, launch_rate, memory_history, meshes
 from jaxtop.model.liveness import BY_SEVERITY, worst
 from jaxtop.tui.columns.hosts import state_column
 from tests.stories import census, cluster_of, hello, link, pulse, running, tell
+
+CPU, POWER, UTILIZATION = FIGURES["process_cpu_cores"], FIGURES["power_w"], FIGURES["utilization"]
 
 
 def test_devices_show_what_is_known_and_nothing_else():
@@ -18,14 +20,19 @@ def test_devices_show_what_is_known_and_nothing_else():
     figures = wire.DeviceSample(used_bytes=(10, None), limit_bytes=(40, 0), power_mw=(350_500,))
     cluster = cluster_of(*running(0), (11, "r1-0", hello(0, devices=two)))
     unknown = devices(cluster, 11)
-    assert [(view.id, view.used_bytes, view.power_w, view.memory_source) for view in unknown] == [
+    assert [(view.id, view.used_bytes, view.read(POWER), view.memory_source) for view in unknown] == [
         (0, None, None, None),
         (2048, None, None, None),
     ]
     tell(cluster, (12, "r1-0", pulse(devices=figures, memory_source="allocator")))
     first, second = devices(cluster, 12)
-    assert (first.used_bytes, first.used_share, first.power_w, first.utilization) == (10, 0.25, 350.5, None)
-    assert (second.used_bytes, second.used_share, second.power_w, second.peak_bytes) == (None,) * 4
+    assert (first.used_bytes, first.used_share, first.read(POWER), first.read(UTILIZATION)) == (
+        10,
+        0.25,
+        350.5,
+        None,
+    )
+    assert (second.used_bytes, second.used_share, second.read(POWER), second.peak_bytes) == (None,) * 4
     assert memory_history(cluster, "r1-0", 0) == [None, 10]
 
 
@@ -120,10 +127,10 @@ def test_a_silent_host_shows_what_it_holds_and_nothing_that_goes_on(silence):
         said = pulse(devices=figures, host=machine, launches={"step": at * 50}, rhythm=rhythm)
         tell(cluster, (at, "r1-0", said))
     (live,) = devices(cluster, 12)
-    assert (live.launches_per_second, live.host_cpu_percent, live.utilization) == (50, 16, 0.99)
+    assert (live.launches_per_second, live.read(CPU), live.read(UTILIZATION)) == (50, 0.16, 0.99)
     tell(cluster, (13, "r1-0", link(silence)))
     (view,) = devices(cluster, 13)
-    assert (view.launches_per_second, view.host_cpu_percent, view.utilization, view.power_w) == (None,) * 4
+    assert (view.launches_per_second, *map(view.read, (CPU, UTILIZATION, POWER))) == (None,) * 4
     assert view.used_bytes == 10
     (host,) = to_document(cluster, 13)["hosts"]
     assert (host["cpu_percent"], host["rss_bytes"]) == (None, 7)

@@ -16,16 +16,8 @@ from jaxtop.model.arrays.memory import (
 )
 from jaxtop.model.cluster import Cluster
 from jaxtop.model.devices import DeviceView, devices, figure, launch_rate, memory_history, scaled
-from jaxtop.model.figures import (
-    DEVICE_FIGURES,
-    FIGURES,
-    HOST_FIGURES,
-    STEP_FIGURES,
-    STEP_TIME,
-    Figure,
-    Scope,
-    Unit,
-)
+from jaxtop.model.figure_type import Figure, Scope, Unit
+from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, STEP_FIGURES, STEP_TIME
 from jaxtop.model.host import EMPTY_HOST, Host, Unmet, run_of
 from jaxtop.model.hosts import HostView, Run, host_views, hosts, runs
 from jaxtop.model.liveness import State, state_of

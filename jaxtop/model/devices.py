@@ -15,7 +15,7 @@ from jaxtop.model.hosts import host_views
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtop.model.figures import Figure
+    from jaxtop.model.figure_type import Figure
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
     from jaxtop.model.liveness import State
@@ -48,11 +48,7 @@ class DeviceView:
     peak_bytes: int | None
     limit_bytes: int | None
     memory_source: str | None
-    utilization: float | None
-    power_w: float | None
-    temperature_c: float | None
     launches_per_second: float | None
-    host_cpu_percent: float | None
     pulse: wire.Pulse = field(repr=False)
     last_pulse: wire.Pulse = field(repr=False)
 
@@ -73,7 +69,7 @@ class DeviceView:
         )
 
     def read(self, of: Figure) -> float | None:
-        """Return one of `DEVICE_FIGURES` or `HOST_FIGURES`."""
+        """Return a figure of the device or of its host."""
         return of.read(self.pulse, self.position)
 
     @property
@@ -143,7 +139,6 @@ def _device_views(cluster: ClusterState, view: HostView) -> Iterator[DeviceView]
     sample = pulse.devices
     run, index, hostname = run_of(host), host.process_index, host.hostname
     rate = launch_rate(cluster, host)
-    cpu = scaled(pulse.host.process_cpu_permille, 10)
     for i, device in enumerate(host.hello.devices if host.hello else ()):
         yield DeviceView(
             run=run,
@@ -164,11 +159,7 @@ def _device_views(cluster: ClusterState, view: HostView) -> Iterator[DeviceView]
             # The limit and the source of the memory are facts, which outlive the process.
             limit_bytes=figure(last.devices.limit_bytes, i),
             memory_source=last.memory_source,
-            utilization=scaled(figure(sample.utilization_permille, i), 1000),
-            power_w=scaled(figure(sample.power_mw, i), 1000),
-            temperature_c=figure(sample.temperature_c, i),
             launches_per_second=rate,
-            host_cpu_percent=cpu,
             pulse=pulse,
             last_pulse=last,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop.model import DEVICE_FIGURES, Unit
+from jaxtop.model import DEVICE_FIGURES, FIGURES, Unit
 from jaxtop.model.arrays.tree import form
 from jaxtop.tui import text
 from jaxtop.tui.figures import writer
@@ -61,11 +61,12 @@ def _metric(figure: Figure) -> Metric:
 
 
 _MEMORY, *_OTHERS = DEVICE_FIGURES
+_CPU = FIGURES["process_cpu_cores"]
 METRICS = (
     Metric("memory used", lambda device: device.used_bytes, writer(_MEMORY), figure=_MEMORY.name),
     Metric("memory share", lambda device: device.used_share, text.share, full=1.0, figure=_MEMORY.name),
     Metric("launches", lambda device: device.launches_per_second, text.rate),
-    Metric("host CPU", lambda device: _share(device.host_cpu_percent), text.share),
+    Metric("host CPU", lambda device: device.read(_CPU), text.share),
     *map(_metric, _OTHERS),
 )
 
@@ -130,7 +131,3 @@ def groups_metric(view: CollectiveView) -> Metric | None:
 def who(late: Straggler) -> str:
     """Return the display name of a straggler's process."""
     return f"process {late.process_index}" if late.process_index is not None else "a process"
-
-
-def _share(percent: float | None) -> float | None:
-    return None if percent is None else percent / 100

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from jaxtop.model import (
+    FIGURES,
     HOST_FIGURES,
     STEP_TIME,
     Host,
@@ -19,7 +20,8 @@ from jaxtop.model import (
     pace_of,
     scaled,
 )
-from jaxtop.model.figures import STEPS_PER_SECOND, USUAL, figures_of
+from jaxtop.model.figure_type import USUAL
+from jaxtop.model.figures import STEPS_PER_SECOND, figures_of
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.steps import past_of, step_in
 from jaxtop.tui import text
@@ -116,9 +118,8 @@ class HostRow:
         return max(running, default=None)
 
     @property
-    def cores(self) -> int | None:
-        """The number of available cores, in thousandths."""
-        return self.now.pulse.host.cores_milli
+    def cores(self) -> float | None:
+        return FIGURES["cores"].read(self.now.pulse, 0)
 
     @property
     def agent_cpu(self) -> float | None:
@@ -236,8 +237,8 @@ FOLLOWED: dict[str | None, Figure] = {
 }
 
 
-def _cores(cores: int | None) -> str:
-    return text.NA if cores is None else f"{cores / 1000:g}"
+def _cores(cores: float | None) -> str:
+    return text.NA if cores is None else f"{cores:g}"
 
 
 def _whose(row: HostRow) -> str | None:

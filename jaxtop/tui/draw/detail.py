@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.model import pace_of
+from jaxtop.model import FIGURES, pace_of
 from jaxtop.model.steps import step_of
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
@@ -155,18 +155,14 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
 
 def _host(subject: Subject, ink: Ink) -> list[Text]:
     device, host = subject.device, subject.host
-    cpu = None if device.host_cpu_percent is None else device.host_cpu_percent / 100
-    machine = device.pulse.host.machine_cpu_permille
+    cpu, machine = (device.read(FIGURES[name]) for name in ("process_cpu_cores", "machine_cpu"))
     step = host.pulse.step
     # Steps have numbers only if the script reports them.
     paces = [("step", text.number(step.index))] if step else []
     if (pace := pace_of(host)) is not None:
         paces.append(("" if step else "steps", text.rate(pace)))
     return [
-        pairs(
-            [("CPU", text.share(cpu)), ("machine", text.share(None if machine is None else machine / 1000))],
-            ink,
-        ),
+        pairs([("CPU", text.share(cpu)), ("machine", text.share(machine))], ink),
         pairs([("launches", text.rate(device.launches_per_second))], ink),
         pairs(paces or [("step", text.NA)], ink),
     ]

@@ -118,9 +118,9 @@ def host_lines(pulse: Pulse, ink: Ink, width: int) -> list[Text]:
     """Return the figures of the machine or the container, and the share that the process uses."""
     sample = pulse.host
     lines = [_facts(pulse, ink, width, facts) for facts in _OF_HOST]
-    if sample.cores_milli is not None:
+    if (cores := FIGURES["cores"].read(pulse, 0)) is not None:
         whose = "container" if sample.is_container else "machine"
-        lines.insert(0, Text(f"{whose} with {sample.cores_milli / 1000:g} cores", ink.muted))
+        lines.insert(0, Text(f"{whose} with {cores:g} cores", ink.muted))
     return [line for line in lines if line.cell_len]
 
 

@@ -1,0 +1,161 @@
+"""What a figure of the table is: its names, its unit, how it is read and where it is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.model.thresholds import Threshold
+    from jaxtop.wire import Pulse
+
+    Reader = Callable[[Pulse, int], float | None]
+
+
+class Unit(StrEnum):
+    """The base unit of a figure, as the names of metrics spell it."""
+
+    BYTES = "bytes"
+    BYTES_PER_SECOND = "bytes_per_second"
+    SHARE = "ratio"
+    WATTS = "watts"
+    JOULES = "joules"
+    DEGREES = "celsius"
+    HERTZ = "hertz"
+    SECONDS = "seconds"
+    FLOPS = "flops"
+    FLOPS_PER_SECOND = "flops_per_second"
+    TOKENS_PER_SECOND = "tokens_per_second"
+    NUMBER = ""
+
+
+class Scope(StrEnum):
+    """What a figure belongs to."""
+
+    DEVICE = "device"
+    HOST = "host"
+    STEP = "step"
+
+
+# The rank of most figures; those that people look for first have a lower one.
+USUAL = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """A figure: what it is called, how it is read, and where it is shown.
+
+    `name` is its name in JSON and CSV; `metric` that in OpenMetrics, without the prefix `jaxtop_`, or empty
+    if it is not exported. `field` is the field of `DeviceSample`, `HostSample` or `StepView` that holds it.
+
+    Columns stand in the order of `rank`, then of the table. `pane` is the line of a host's figure in the pane
+    below the hosts, and its label there: by default a line at the end; none if the line is 0. `json` is the
+    object that holds it in the JSON of a device, if it is not the device itself.
+    """
+
+    scope: Scope
+    name: str
+    title: str
+    unit: Unit
+    field: str
+    metric: str
+    source: str
+    help: str
+    # By default the title. It has at most eight characters.
+    short_title: str = ""
+    # A field of the same sample, or a number. By default 1 for shares.
+    maximum: str | float | None = None
+    thresholds: tuple[Threshold, ...] = ()
+    aliases: tuple[str, ...] = ()
+    json: str = ""
+    rank: int = USUAL
+    pane: tuple[int, str] | None = None
+    # False: it is exported, but has no column and, unless it belongs to a step, no plot.
+    has_column: bool = True
+    # The field of `Rhythm` from which a plot of a step's figure is made.
+    rhythm: str = ""
+    is_counter: bool = False
+    is_estimate: bool = False
+    # Whether it is a lower bound if the operations of the step are.
+    is_of_operations: bool = False
+
+    @property
+    def short(self) -> str:
+        return self.short_title or self.title
+
+    @property
+    def has_history(self) -> bool:
+        """Whether it has a plot and, if it belongs to devices, a metric of the mesh."""
+        return bool(self.rhythm) if self.scope is Scope.STEP else self.has_column
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The names that filters accept: its aliases and, if it has a column, its names."""
+        names = (self.name, self.short, self.title) if self.has_column else ()
+        return tuple(dict.fromkeys((*(name.lower().replace(" ", "_") for name in names), *self.aliases)))
+
+    @cached_property
+    def read(self) -> Reader:
+        """The function that reads it from a pulse, in the base unit; the second argument is a position."""
+        return _reader(self.scope, self.rhythm if self.scope is Scope.STEP else self.field)
+
+    @cached_property
+    def full(self) -> Reader:
+        """The function that reads its maximum from a pulse; None if it has none or it is unknown."""
+        maximum = 1.0 if self.maximum is None and self.unit is Unit.SHARE else self.maximum
+        return _reader(self.scope, maximum) if isinstance(maximum, str) else lambda _pulse, _position: maximum
+
+    def of_step(self, step: object) -> float | None:
+        """Return its value in a `StepView`."""
+        value: float | None = getattr(step, self.field)
+        return value
+
+    def reached(self, pulse: Pulse, position: int = 0) -> Threshold | None:
+        """Return the most severe threshold that it has reached in a pulse, if any."""
+        if not self.thresholds:
+            return None
+        return self.judged(self.read(pulse, position), self.full(pulse, position))
+
+    def judged(self, value: float | None, full: float | None = None) -> Threshold | None:
+        """Return the most severe threshold that this value has reached, if any."""
+        found = [each for each in self.thresholds if each.is_reached(value, full)]
+        return max(found, key=lambda each: each.level, default=None)
+
+
+# So many of the unit that a field's name contains make one base unit.
+_PER_BASE_UNIT = {
+    "permille": 1000, "milli": 1000, "mw": 1000, "mj": 1000, "ms": 1000, "centi": 100,
+    "us": 1_000_000, "ppm": 1_000_000,
+}  # fmt: skip
+
+
+def _scaled(field: str) -> Callable[[float], float]:
+    """Return the conversion of a field to its base unit."""
+    parts = field.split("_")
+    if "mhz" in parts:
+        return lambda value: value * 1e6
+    per = next((_PER_BASE_UNIT[part] for part in parts if part in _PER_BASE_UNIT), None)
+    return (lambda value: value) if per is None else (lambda value: value / per)
+
+
+def _reader(scope: Scope, field: str) -> Reader:
+    scaled = _scaled(field)
+
+    def of_device(pulse: Pulse, position: int) -> float | None:
+        column = getattr(pulse.devices, field)
+        value = column[position] if column is not None and position < len(column) else None
+        return None if value is None else scaled(value)
+
+    def of_host(pulse: Pulse, _position: int) -> float | None:
+        value = getattr(pulse.host, field)
+        return None if value is None else scaled(value)
+
+    def of_step(pulse: Pulse, _position: int) -> float | None:
+        value = getattr(pulse.rhythm, field, None)
+        return None if value is None else scaled(value)
+
+    return {Scope.DEVICE: of_device, Scope.HOST: of_host, Scope.STEP: of_step}[scope]
