@@ -275,4 +275,4 @@ def test_a_host_file_that_is_none_is_told_in_one_line(tmp_path):
     complaint("--hostfile", tmp_path / "nowhere")
     (tmp_path / "empty").write_text("# nobody\n")
     complaint("--hostfile", tmp_path / "empty")
-    assert "no host file" in complaint("--hostfile", "/dev/zero")
+    assert "not a host file" in complaint("--hostfile", "/dev/zero")

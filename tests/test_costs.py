@@ -64,7 +64,7 @@ def test_an_agent_that_cannot_be_asked_is_told_in_one_line():
     )  # fmt: skip
     runfiles.write(odd)
     (told,) = ask()
-    assert told.costs is None and told.why_not.startswith("has no address")
+    assert told.costs is None and told.why_not.startswith("has no valid address")
 
 
 @pytest.mark.jax

@@ -166,7 +166,7 @@ def test_what_is_no_key_is_named_but_not_shown(home, monkeypatch, garbage):
         with pytest.raises(keys.NoKey) as caught:
             keys.load()
         said = "".join(traceback.format_exception(caught.value))
-        assert str(caught.value).startswith(f"{path if name == 'JAXTOP_KEY_FILE' else name} does not hold")
+        assert str(caught.value).startswith(f"{path if name == 'JAXTOP_KEY_FILE' else name} does not contain")
         assert "40 characters" in said and (len(garbage) < 3 or garbage not in said)
 
 

@@ -91,7 +91,7 @@ def test_a_snapshot_through_such_a_tunnel_says_which_port_to_forward(stack):
     (line,) = done.stderr.splitlines()
     assert (done.returncode, host["state"]) == (2, "unreachable")
     port = hello.telemetry.rpartition(":")[2]
-    assert "is not reachable from here" in line and f"forward port {port} with this number" in line
+    assert "is not reachable from here" in line and f"forward port {port} to the same number" in line
 
 
 @pytest.mark.newest

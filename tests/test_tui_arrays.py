@@ -248,7 +248,7 @@ class TestTree:
 
     def test_what_a_run_held_that_is_over_is_said_to_be_past(self):
         async def act(stage):
-            assert "its run is over" in stage.text
+            assert "run ended: its last arrays" in stage.text
             assert stage.table._tone(stage.table.row, DARK) == DARK.muted
 
         look(act, *training(), *(staging.trouble(i, "closed") for i in range(2)))
@@ -425,7 +425,7 @@ class TestPane:
     def test_a_branch_is_summed_up(self):
         async def act(stage):
             assert "train()" in pane(stage)
-            assert "arrays 22" in pane(stage) and "pick an array" in pane(stage)
+            assert "arrays 22" in pane(stage) and "select an array" in pane(stage)
 
         look(act)
 

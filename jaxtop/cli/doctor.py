@@ -192,8 +192,8 @@ def _hardware() -> Iterator[Finding]:
     until = time.monotonic() + DRIVER_PATIENCE
     for maker, process in asked.items():
         try:
-            said, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
-            found = json.loads(said)
+            output, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
+            found = json.loads(output)
         except subprocess.TimeoutExpired:
             process.kill()
             if process.stdout is not None:

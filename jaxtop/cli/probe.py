@@ -76,7 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
     progress = Progress()
     began = time.monotonic()
     try:
-        heard = probe_processes.run(team, asked, progress.tell)
+        heard = probe_processes.run(team, asked, progress.show)
     finally:
         progress.end()
     if heard.plan is None or not heard.reports:
@@ -126,7 +126,7 @@ class Progress:
         self._rewrites = sys.stderr.isatty()
         self._last = ""
 
-    def tell(self, stage: Stage) -> None:
+    def show(self, stage: Stage) -> None:
         if self._rewrites:
             far = f" {stage.done} of {stage.total}" if stage.total else ""
             print(f"\r\x1b[Kprobing: {stage.name}{far}", end="", file=sys.stderr, flush=True)

@@ -52,7 +52,7 @@ class Team(NamedTuple):
 class Listener(NamedTuple):
     """A callback for progress, and the longest time without a message."""
 
-    tell: Callable[[Stage], None]
+    show_stage: Callable[[Stage], None]
     patience_s: float
 
 
@@ -64,7 +64,7 @@ class Heard(NamedTuple):
     stage: str
 
 
-def run(team: Team, asked: Asked, tell: Callable[[Stage], None]) -> Heard:
+def run(team: Team, asked: Asked, show_stage: Callable[[Stage], None]) -> Heard:
     """Start the processes, and read the reports of the first until it ends; then end all of them."""
     with ExitStack() as stack:
         errors: list[IO[str]] = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(team.hosts)]
@@ -76,7 +76,7 @@ def run(team: Team, asked: Asked, tell: Callable[[Stage], None]) -> Heard:
             finally:
                 os.close(writing)
             stack.callback(_end, started)
-        heard = _listen(reading, started, errors, Listener(tell, asked.patience_s + SILENCE))
+        heard = _listen(reading, started, errors, Listener(show_stage, asked.patience_s + SILENCE))
         _await(started[0])
         # The other processes are no longer needed.
         _fail_if_ended(started[:1], errors, heard.stage)
@@ -132,7 +132,7 @@ def _listen(
             heard_at = time.monotonic()
             if isinstance(message, Stage):
                 stage = message
-                listener.tell(stage)
+                listener.show_stage(stage)
             elif isinstance(message, Plan):
                 plan = message
             else:

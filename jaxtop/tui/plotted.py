@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Beside(StrEnum):
     """The others whose lines are drawn for comparison."""
 
-    NOBODY = "alone"
+    ALONE = "alone"
     DEVICES = "devices of its host"
     HOSTS = "hosts of its run"
 
@@ -53,7 +53,7 @@ def is_of_device(figure: Figure) -> bool:
 
 def ways(figure: Figure) -> tuple[Beside, ...]:
     """Return the comparisons that this figure allows."""
-    return tuple(Beside) if is_of_device(figure) else (Beside.NOBODY, Beside.HOSTS)
+    return tuple(Beside) if is_of_device(figure) else (Beside.ALONE, Beside.HOSTS)
 
 
 def peers(
@@ -74,16 +74,16 @@ def peers(
     ]
 
 
-def few(everybody: Sequence[Peer], chosen: tuple[str, int | None]) -> list[Peer]:
+def few(candidates: Sequence[Peer], chosen: tuple[str, int | None]) -> list[Peer]:
     """Return at most one peer per letter: the chosen one, then those with the most and the least now."""
-    if len(everybody) <= len(LETTERS):
-        return list(everybody)
-    known = sorted((each for each in everybody if each.now is not None), key=lambda each: each.now or 0.0)
+    if len(candidates) <= len(LETTERS):
+        return list(candidates)
+    known = sorted((each for each in candidates if each.now is not None), key=lambda each: each.now or 0.0)
     most = [each.key for each in reversed(known[-(len(LETTERS) // 2) :])]
-    wanted = dict.fromkeys([chosen, *most, *(each.key for each in (*known, *everybody))])
-    there = {each.key for each in everybody}
-    chosen_keys = set([key for key in wanted if key in there][: len(LETTERS)])
-    return [each for each in everybody if each.key in chosen_keys]
+    wanted = dict.fromkeys([chosen, *most, *(each.key for each in (*known, *candidates))])
+    there = {each.key for each in candidates}
+    drawn_keys = set([key for key in wanted if key in there][: len(LETTERS)])
+    return [each for each in candidates if each.key in drawn_keys]
 
 
 def line_of(moment: Moment, figure: Figure, peer: Peer, *, is_chosen: bool) -> Line:

@@ -22,7 +22,7 @@ class Switch(NamedTuple):
     """A switch: its key, its texts (longest first), and its action."""
 
     key: str
-    says: tuple[str, ...]
+    texts: tuple[str, ...]
     action: str
     active: bool = False
     available: bool = True
@@ -35,7 +35,7 @@ def pressed_by(style: Style) -> str | None:
 
 def switches(groups: Sequence[Sequence[Switch]], ink: Ink, width: int) -> Text:
     """Return the line of switches in separated groups, with shorter texts where there is less room."""
-    longest = max((len(switch.says) for group in groups for switch in group), default=1)
+    longest = max((len(switch.texts) for group in groups for switch in group), default=1)
     brevities = [0] * len(groups)
     line = _switch_line(groups, ink, brevities)
     # First shorten each group once, from the right. If that is not enough, shorten further from the left.
@@ -56,17 +56,17 @@ def _switch_line(groups: Sequence[Sequence[Switch]], ink: Ink, brevities: Sequen
         if line.cell_len > 1:
             line.append("  ")
         for switch in group:
-            says = switch.says[min(brevity, len(switch.says) - 1)]
+            label = switch.texts[min(brevity, len(switch.texts) - 1)]
             press = Style(meta={"press": switch.action})
             if switch.key:
                 line.append(switch.key, key_style(ink) + press)
-            if not says:
+            if not label:
                 continue
             if switch.active:
-                line.append(f" {says} ", ink.chosen + press)
+                line.append(f" {label} ", ink.chosen + press)
             else:
                 line.append(
-                    f" {says} ", (ink.style(ink.foreground) if switch.available else ink.muted) + press
+                    f" {label} ", (ink.style(ink.foreground) if switch.available else ink.muted) + press
                 )
     return line
 
@@ -117,10 +117,10 @@ def switches_of(arranger: Arranger) -> list[list[Switch]]:
     if arranger.mesh is not None:
         group = arranger.group
         name = None if group is None else group[0].axes[group[1]][0]
-        says = (
+        texts = (
             ("no group marked", "no group", "")
             if name is None
             else (f"marked: same {name} group", f"{name} group", "")
         )
-        groups.append([Switch("x", says, "group")])
+        groups.append([Switch("x", texts, "group")])
     return groups

@@ -9,8 +9,7 @@ from rich.text import Text
 from textual.color import Color
 
 from jaxtop.tui import text
-from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
-from jaxtop.tui.draw.probed import of_probed
+from jaxtop.tui.draw.facts import GAP, fitted, of_probed, pairs, side_by_side
 from jaxtop.tui.draw.strips import strips
 from jaxtop.tui.metrics import LATE, who
 from jaxtop.tui.slices import Signs

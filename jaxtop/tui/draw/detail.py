@@ -10,9 +10,8 @@ from rich.text import Text
 from jaxtop.model import FIGURES, pace_of
 from jaxtop.model.steps import step_of
 from jaxtop.tui import text
-from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
+from jaxtop.tui.draw.facts import GAP, fitted, pairs, probed_lines, side_by_side
 from jaxtop.tui.draw.hardware import device_lines, device_words
-from jaxtop.tui.draw.probed import probed_lines
 from jaxtop.tui.draw.reading import STEPS
 from jaxtop.tui.draw.sparkline import bar, sparkline
 

@@ -1,4 +1,4 @@
-"""Lines of facts with their names, and columns of such lines side by side."""
+"""Lines of facts with their names, columns of such lines side by side, and facts that a probe measured."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.tui import text
 from jaxtop.tui.draw.legend import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtop.devbench.shown import ProbedDevice
     from jaxtop.tui.draw.ink import Ink
 
 # The characters between two columns.
@@ -51,3 +53,25 @@ def fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
     for line in fitting:
         printable(line).truncate(width, overflow="ellipsis")
     return fitting
+
+
+def probed_lines(
+    probed: ProbedDevice | None, flops_per_second: float | None, ink: Ink, *, at_least: bool = False
+) -> list[Text]:
+    """Return the measured rates of a device, and the share of its matrix rate that the step uses."""
+    if probed is None:
+        return []
+    rate, memory = probed.rate("matrix_flops_per_s"), probed.rate("memory_bytes_per_s")
+    lines = []
+    if rate:
+        share = None if flops_per_second is None else text.share(flops_per_second / rate)
+        does = [] if share is None else [("does", text.bound(share, at_least=at_least))]
+        lines.append(pairs([("probed", f"{text.amount(rate)}flop/s"), *does], ink))
+    if memory is not None:
+        lines.append(pairs([("probed memory", text.bandwidth(memory))], ink))
+    return lines
+
+
+def of_probed(busbw: int | None, probed: float | None) -> str:
+    """Return a live bus bandwidth as a share of the probed one; empty if either is unknown."""
+    return "" if busbw is None or not probed else f", {text.share(busbw / probed)} of probed"

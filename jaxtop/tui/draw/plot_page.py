@@ -99,7 +99,7 @@ def _groups(shown: Page) -> list[list[Switch]]:
     ]
 
 
-_BRIEF = {Beside.NOBODY: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "hosts"}
+_BRIEF = {Beside.ALONE: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "hosts"}
 
 
 def _about(shown: Page, ink: Ink) -> Text:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BESIDE, WIDE = 110, 180
 # From TALL lines on the pane below is higher. Below the tree it is hidden with fewer than LOW lines.
 TALL, LOW = 30, 17
-OVER_NOTE = "run ended: its last arrays"
+ENDED_NOTE = "run ended: its last arrays"
 
 
 def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
@@ -197,7 +197,7 @@ class ArraysView(View):
         if self.is_mounted:
             node = self.table.row
             is_past = node is not None and node.run in self._past_runs
-            note = OVER_NOTE if is_past else self._counted
+            note = ENDED_NOTE if is_past else self._counted
             self.query_one(ArrayPane).show(node, self._ink, note)
 
     def on_table_moved(self, message: Table.Moved) -> None:

@@ -116,9 +116,9 @@ class PlotView(View):
             self._plot.show(lambda _width, _height: Drawn(note))
             return
         beside, device = self._way(figure), self._device
-        everybody = peers(self.moment, figure, host, device, beside)
+        candidates = peers(self.moment, figure, host, device, beside)
         chosen = self._key(figure, beside, host, device)
-        drawn = self._few(everybody, chosen, (figure.name, beside))
+        drawn = self._few(candidates, chosen, (figure.name, beside))
         lines = [line_of(self.moment, figure, each, is_chosen=each.key == chosen) for each in drawn]
         position = device.position if device is not None and is_of_device(figure) else 0
         figures = self._figures
@@ -127,7 +127,7 @@ class PlotView(View):
             (figures.index(figure), len(figures)),
             beside,
             lines,
-            len(everybody),
+            len(candidates),
             _limit(figure, host, position),
             self._pointed,
         )
@@ -140,14 +140,14 @@ class PlotView(View):
         is_device = is_of_device(figure) and beside is not Beside.HOSTS and device is not None
         return (device.agent, device.id) if is_device and device is not None else (host.agent, None)
 
-    def _few(self, everybody: list[Peer], chosen: tuple[str, int | None], question: object) -> list[Peer]:
+    def _few(self, candidates: list[Peer], chosen: tuple[str, int | None], basis: object) -> list[Peer]:
         """Return the peers to draw: those drawn before, if they still exist and the plot shows the same."""
         before, keys = self._drawn
-        there = {each.key for each in everybody}
-        if before != (question, len(everybody)) or chosen not in keys or not keys <= there:
-            keys = frozenset(each.key for each in few(everybody, chosen))
-            self._drawn = (question, len(everybody)), keys
-        return [each for each in everybody if each.key in keys]
+        there = {each.key for each in candidates}
+        if before != (basis, len(candidates)) or chosen not in keys or not keys <= there:
+            keys = frozenset(each.key for each in few(candidates, chosen))
+            self._drawn = (basis, len(candidates)), keys
+        return [each for each in candidates if each.key in keys]
 
     # User actions
 
@@ -184,14 +184,14 @@ class PlotView(View):
         if figure is None or host is None:
             return
         beside, device = self._way(figure), self._device
-        if beside is Beside.NOBODY:  # without a comparison, step through the closest one
+        if beside is Beside.ALONE:  # without a comparison, step through the closest one
             beside = Beside.DEVICES if is_of_device(figure) else Beside.HOSTS
-        everybody = peers(self.moment, figure, host, device, beside)
-        keys = [each.key for each in everybody]
+        candidates = peers(self.moment, figure, host, device, beside)
+        keys = [each.key for each in candidates]
         chosen = self._key(figure, beside, host, device)
         if keys:
             at = keys.index(chosen) if chosen in keys else 0
-            self._go(everybody[(at + by) % len(everybody)])
+            self._go(candidates[(at + by) % len(candidates)])
 
     def _go(self, peer: Peer) -> None:
         self.selection = Selection(peer.agent, peer.device_id)

@@ -31,7 +31,7 @@ class Item(NamedTuple):
     """A key, its description, and the action that a click runs."""
 
     key: str
-    says: str
+    label: str
     action: str
     is_open: bool = False
 
@@ -42,7 +42,7 @@ def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
     If the line is too long, keys are dropped, the first one first. If that is not enough, the names of the
     screens that are not open are cut, then the name of the open screen, and at last only that name remains.
     """
-    longest = max((len(item.says) for item in screens), default=0)
+    longest = max((len(item.label) for item in screens), default=0)
     needed = [item for item in keys if item.action in NEVER_DROPPED]
     dropped = [item for item in keys if item.action not in NEVER_DROPPED]
     remaining = [[*dropped[i:], *needed] for i in range(len(dropped) + 1)]
@@ -63,7 +63,7 @@ def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
 
 
 def _cut(item: Item) -> Item:
-    return item._replace(says=item.says[:ENOUGH_LETTERS])
+    return item._replace(label=item.label[:ENOUGH_LETTERS])
 
 
 def _line(screens: Sequence[Item], keys: Sequence[Item], width: int, *, letters: int) -> Text:
@@ -77,11 +77,11 @@ def _items(items: Sequence[Item], letters: int | None = None) -> Text:
     """Return keys with descriptions; those of items that are not open are cut to this many letters."""
     line = Text()
     for item in items:
-        says = item.says if item.is_open or letters is None else item.says[:letters]
+        label = item.label if item.is_open or letters is None else item.label[:letters]
         press = Style(meta={"press": item.action})
         line.append(" ")
         line.append(item.key, Style(bold=True, reverse=item.is_open) + press)
-        line.append(f" {says}" if says else "", Style(bold=item.is_open, reverse=item.is_open) + press)
+        line.append(f" {label}" if label else "", Style(bold=item.is_open, reverse=item.is_open) + press)
     return line
 
 
