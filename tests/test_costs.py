@@ -12,7 +12,7 @@ import pytest
 
 from jaxtop import processes, runfiles, wire
 from jaxtop.cli.costs import SILENT, CostReport, ask
-from jaxtop_agent.core import costs
+from jaxtop_agent.core.messages import costs
 from tests.stories import hello
 from tests.support import eventually, jaxtop, training
 
@@ -30,10 +30,8 @@ def test_threads_are_told_by_their_own_clocks():
     burner = threading.Thread(target=burn)
     burner.start()
     try:
-        eventually(
-            lambda: costs.read({}, names, 1).threads_us.get("burner", 0) >= 200_000, timeout=30, every=0.05
-        )
-        told = costs.read({"arrays": 0.25}, {**names, 1 << 21: "ended"}, 2.0)
+        eventually(lambda: costs({}, names, 1).threads_us.get("burner", 0) >= 200_000, timeout=30, every=0.05)
+        told = costs({"arrays": 0.25}, {**names, 1 << 21: "ended"}, 2.0)
     finally:
         until.set()
         burner.join()
