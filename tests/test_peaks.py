@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from jaxtop.model.peaks import TOLD, peak_of
+from jaxtop.model.peaks import SET_BY_OWNER, peak_of
 from jaxtop.wire import Device
 from tests.stage import hello
 
@@ -75,7 +75,7 @@ def test_what_is_only_called_alike_has_no_peak(kind):
 def test_what_the_runs_owner_says_goes_before_the_table():
     hello = msgspec.structs.replace(HELLO, peak_flops=5e13)
     peak = peak_of(hello, Device(0, "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "gpu"))
-    assert (peak.flops, peak.source) == (5e13, TOLD)
+    assert (peak.flops, peak.source) == (5e13, SET_BY_OWNER)
 
 
 def test_devices_that_share_a_chip_share_its_peak():
