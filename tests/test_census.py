@@ -162,6 +162,23 @@ def test_what_was_made_anew_while_we_looked_has_its_name_and_the_line_that_made_
     assert [(each.path, each.created, each.count) for each in present] == [(place, "t.py:9 fit", 2)]
 
 
+@pytest.mark.parametrize(("copies", "counts"), [(2, [1, 1, 1, 1, 2]), (4, [2, 2, 2, 2])])
+def test_copies_of_some_arrays_of_a_line_have_no_name(monkeypatch, copies, counts):
+    """JAX holds a copy of each constant that a function closes over. Copies of all are another generation."""
+    monkeypatch.setattr(census.origins, "created", lambda traceback: traceback)
+    one_device = SimpleNamespace(number=lambda _: 0, device_counts=[1], forget_objects=lambda: None)
+    counting = census.Census(one_device)
+    made = [Made("t.py:5 <listcomp>") for _ in range(4 + copies)]
+    places = {id(each): root(f"consts_{i}", "fit") for i, each in enumerate(made[:4])}
+    for place in places.values():
+        place.kind = counting.kind_of(made[0])
+    counting.begin()
+    counting.count(made, places)
+    present = counting.end(places, bool)
+    assert sorted(each.count for each in present) == counts
+    assert [each.count for each in present if each.path is None] == counts[4:]
+
+
 class Made:
     """An array of 8 bytes that some line made."""
 

@@ -174,10 +174,11 @@ class Census:
                     group for group in named if group.created is not None and group.created == giver.created
                 ]
                 if takers:
-                    each, more = divmod(giver.count, len(takers))
-                    for i, taker in enumerate(takers):
-                        taker.count += each + (i < more)
-                    giver.count = 0
+                    # Of fewer arrays than names, such as the constants that a function closes over, nothing
+                    # shows which names they have.
+                    each, giver.count = divmod(giver.count, len(takers))
+                    for taker in takers:
+                        taker.count += each
         present = []
         total = unnamed = 0
         for group in self._present:
