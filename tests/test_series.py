@@ -7,14 +7,17 @@ import pytest
 from jaxtop import wire
 from jaxtop.model import (
     DEVICE_FIGURES,
+    FIGURES,
     HOST_FIGURES,
     STEP_FIGURES,
     Cluster,
+    Scope,
     devices,
     recent,
     reported,
     series,
 )
+from jaxtop.model.figures import figures_of
 from jaxtop.model.fold import HISTORY
 from jaxtop.model.keyframe import messages
 from tests.stage import NOW, agent_id, hello
@@ -46,6 +49,16 @@ def test_every_figure_is_remembered_as_it_was_told(figure):
         now = figure.read(told, position)
         assert series(cluster, AGENT, figure, position) == [(NOW, now), (NOW + 1, None)]
     assert figure.read(told, 0) is not None
+
+
+def test_no_two_figures_share_a_name():
+    of_devices, of_hosts, of_steps = map(figures_of, Scope)
+    table = [*of_devices, *of_hosts, *of_steps]
+    metrics = [each.metric for each in table if each.metric]
+    assert len(FIGURES) == len(table) and len(set(metrics)) == len(metrics)
+    for together in (of_devices, [*of_hosts, *of_steps]):
+        names = [name for each in together for name in each.filters]
+        assert len(set(names)) == len(names)
 
 
 def test_a_device_that_is_not_there_has_no_figures():

@@ -129,33 +129,24 @@ class Figure:
 # So many of the unit that a field's name contains make one base unit.
 _PER_BASE_UNIT = {
     "permille": 1000, "milli": 1000, "mw": 1000, "mj": 1000, "ms": 1000, "centi": 100,
-    "us": 1_000_000, "ppm": 1_000_000,
+    "us": 1_000_000, "ppm": 1_000_000, "mhz": 1e-6,
 }  # fmt: skip
 
 
-def _scaled(field: str) -> Callable[[float], float]:
-    """Return the conversion of a field to its base unit."""
-    parts = field.split("_")
-    if "mhz" in parts:
-        return lambda value: value * 1e6
-    per = next((_PER_BASE_UNIT[part] for part in parts if part in _PER_BASE_UNIT), None)
-    return (lambda value: value) if per is None else (lambda value: value / per)
-
-
 def _reader(scope: Scope, field: str) -> Reader:
-    scaled = _scaled(field)
+    per = next((_PER_BASE_UNIT[part] for part in field.split("_") if part in _PER_BASE_UNIT), None)
 
     def of_device(pulse: Pulse, position: int) -> float | None:
         column = getattr(pulse.devices, field)
         value = column[position] if column is not None and position < len(column) else None
-        return None if value is None else scaled(value)
+        return value if value is None or per is None else value / per
 
     def of_host(pulse: Pulse, _position: int) -> float | None:
-        value = getattr(pulse.host, field)
-        return None if value is None else scaled(value)
+        value: float | None = getattr(pulse.host, field)
+        return value if value is None or per is None else value / per
 
     def of_step(pulse: Pulse, _position: int) -> float | None:
-        value = getattr(pulse.rhythm, field, None)
-        return None if value is None else scaled(value)
+        value: float | None = getattr(pulse.rhythm, field, None)
+        return value if value is None or per is None else value / per
 
     return {Scope.DEVICE: of_device, Scope.HOST: of_host, Scope.STEP: of_step}[scope]
