@@ -37,7 +37,7 @@ class TestTheTable:
 
     def test_few_samples_are_said_to_be_few(self):
         shown = seen(*staged.few())
-        assert "not enough: 20" in line("▌ all-reduce", shown)
+        assert "too few: 20" in line("▌ all-reduce", shown)
         assert "too few samples to name a straggler: 20" in shown
 
     def test_what_nobody_could_read_is_timed_all_the_same(self):

@@ -27,10 +27,12 @@ WHAT = (*BENCHES, COLLECTIVES)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "exit status: 0 no device is slow, 1 some are, 2 nothing was measured"
-    parser.add_argument("--only", type=_what, default=(), metavar="WHAT", help=f"some of {', '.join(WHAT)}")
-    parser.add_argument("--mesh", type=_mesh, default=(), metavar="AXES", help="as data=4,model=2")
     parser.add_argument(
-        "--sizes", type=_sizes, default=(), metavar="BYTES", help="of collectives, as 100k,1M,16M"
+        "--only", type=_what, default=(), metavar="WHAT", help=f"measure only some of {', '.join(WHAT)}"
+    )
+    parser.add_argument("--mesh", type=_mesh, default=(), metavar="AXES", help="mesh, such as data=4,model=2")
+    parser.add_argument(
+        "--sizes", type=_sizes, default=(), metavar="BYTES", help="sizes of collectives, such as 100k,1M,16M"
     )
     parser.add_argument(
         "--seconds",
@@ -58,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alone", action="store_true", help="measure this process's devices only, even inside a job"
     )
     trying = parser.add_argument_group("to try it on CPUs")
-    trying.add_argument("--devices", type=processes.count, metavar="N", help="devices of each process")
+    trying.add_argument("--devices", type=processes.count, metavar="N", help="devices per process")
     trying.add_argument("--hosts", type=processes.count, metavar="N", help="processes, all on this machine")
 
 

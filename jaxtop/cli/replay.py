@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loop", action="store_true", help="restart at the end")
     parser.add_argument("--at", metavar="T", help="print this moment instead of opening the app")
     parser.add_argument(
-        "--format", choices=FORMATS, default="json", help="format of what --at prints (default: json)"
+        "--format", choices=FORMATS, default="json", help="output format of --at (default: json)"
     )
     parser.add_argument("--export", choices=FORMATS, help="print the figures over time")
     parser.add_argument("--step", type=_step, metavar="S", help="seconds between the figures of --export")

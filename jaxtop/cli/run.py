@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", dest="module", nargs=everything, metavar="MODULE", help="run a module")
     parser.add_argument("-c", dest="code", nargs=everything, metavar="CODE", help="run this code")
     parser.add_argument(
-        "script", nargs=everything, metavar="SCRIPT", help="run a script with its own arguments"
+        "script", nargs=everything, metavar="SCRIPT", help="script to run, with its own arguments"
     )
 
 

@@ -26,7 +26,7 @@ FORMATS = ("json", "csv", "openmetrics")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
-    parser.add_argument("--format", choices=FORMATS, default="json", help="json by default")
+    parser.add_argument("--format", choices=FORMATS, default="json", help="output format (default: json)")
     parser.add_argument(
         "--wait", type=_seconds, default=5.0, metavar="S", help="seconds to wait for slow hosts (default: 5)"
     )

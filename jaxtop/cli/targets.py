@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "target",
         nargs="*",
         metavar="TARGET",
-        help=f"run name, run id, host (ports {ports[0]} to {ports[-1]} are tried), host:port or run file",
+        help=f"run name, run id, host (tries ports {ports[0]} to {ports[-1]}), host:port or run file",
     )
     parser.add_argument("--hostfile", metavar="FILE", help="a file with one host or host:port per line")
     parser.add_argument(

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from jaxtop.tui.palette import Palette
 
 _RANKS = {"info": 0, "warning": 1, "critical": 2}
+# Kinds that have another name on screen. JSON keeps the old ones.
+_KINDS = {"goes on": "resumed", "back": "live again"}
 _SIGNS = {"info": " ·", "warning": " !", "critical": "!!"}
 
 
@@ -90,7 +92,7 @@ def columns_for(moment: Moment) -> tuple[Column[EventRow], ...]:
     return (
         Column("time", "time", 8, "left", lambda row: row.event.at, _clock, _time_colour, largest_first=True),
         Column("severity", "severity", 11, "left", _rank, _severity, _severity_colour, largest_first=True),
-        words("kind", "kind", 11, lambda row: row.event.kind),
+        words("kind", "kind", 11, lambda row: _KINDS.get(row.event.kind, row.event.kind)),
         *((words("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
         words("host", "host", 12, lambda row: row.who),
         words("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True),
