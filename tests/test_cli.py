@@ -180,7 +180,7 @@ def test_a_key_that_is_none_is_said_in_one_line_that_does_not_show_it(home):
     assert readable.returncode == 2 and is_one_line(readable.stderr) and "chmod 600" in readable.stderr
 
 
-@pytest.mark.parametrize("silent", [False, True], ids=["nobody listens", "somebody else listens"])
+@pytest.mark.parametrize("silent", [False, True], ids=["nothing listens", "somebody else listens"])
 def test_a_snapshot_that_reached_nobody_is_a_document_a_line_and_status_2(silent):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1] if silent else free_port()

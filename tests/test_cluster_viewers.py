@@ -251,8 +251,8 @@ def test_somebody_else_at_the_address_is_told_in_one_line(stranger):
 
 
 def test_an_address_where_nobody_listens_is_told_in_one_line():
-    assert "nobody listens" in complaint(f"127.0.0.1:{free_port()}")
-    assert "nobody listens" in complaint(loopback_address())
+    assert "nothing listens" in complaint(f"127.0.0.1:{free_port()}")
+    assert "nothing listens" in complaint(loopback_address())
 
 
 def test_the_ports_of_a_host_that_are_tried_are_those_that_are_told():

@@ -181,7 +181,7 @@ def test_nothing_that_is_there_is_written_over_and_nothing_is_left_of_nothing(tm
         assert done.returncode == 2 and is_one_line(done.stderr) and "cannot be written" in done.stderr
     assert path.read_text() == "mine"
     done = jaxtop("record", "127.0.0.1:9", "-o", folder / "none.mcap", "--duration", "2")
-    assert done.returncode == 2 and is_one_line(done.stderr) and "nobody listens" in done.stderr
+    assert done.returncode == 2 and is_one_line(done.stderr) and "nothing listens" in done.stderr
     assert [each.name for each in folder.iterdir()] == ["mine.mcap"]
 
 
