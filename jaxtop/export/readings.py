@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop.model import Scope, devices, memory, pace_of, runs, step_of
+from jaxtop.model import Scope, devices, memory, pace_of, runs, step_of, thresholds
 from jaxtop.model.collectives import waits
 from jaxtop.model.figures import figures_of
 from jaxtop.wire import SLOWED
@@ -66,9 +66,8 @@ def of_step(host: Host) -> Values:
 
 def slowed(device: DeviceView) -> dict[str, int]:
     """Return for each reason to run slower whether it applies; empty where unknown."""
-    column, position = device.pulse.devices.slowed, device.position
-    bits = column[position] if column is not None and position < len(column) else None
-    return {} if bits is None else {why: bits >> i & 1 for i, why in enumerate(SLOWED)}
+    found = thresholds.slowed(device.pulse, device.position)
+    return {} if found is None else {why: int(why in found[0]) for why in SLOWED}
 
 
 def percent(share: float | None) -> float | None:
