@@ -19,6 +19,7 @@ import threading
 import types
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 PARENT_DIES, ADOPT_ORPHANS = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER
 IMPORTED = ("numpy", "jax", "jax.numpy", "jax.sharding", "msgspec", "zmq", "asyncio", "psutil")
@@ -30,11 +31,13 @@ PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 LONGEST_REQUEST = 1 << 17
 
 
-class Forked(subprocess.Popen):
+class Forked(subprocess.Popen[str]):
     """A script in a fork of the server; a child of the test like every other process."""
 
+    _close_pipe_fds: Any
+
     def _execute_child(self, *words):
-        given = inspect.signature(subprocess.Popen._execute_child).bind(self, *words).arguments
+        given = inspect.signature(vars(subprocess.Popen)["_execute_child"]).bind(self, *words).arguments
         request = {"words": given["args"][1:], "env": given["env"], "cwd": str(given["cwd"] or os.getcwd())}
         ends = [number if given[name] == -1 else given[name] for number, name in enumerate(STREAMS)]
         self.pid = _server().start(request, ends)
@@ -109,7 +112,7 @@ def serve(asked: socket.socket) -> tuple[dict[str, object], list[int]]:
         return json.loads(raw), ends
 
 
-def become(request: dict[str, object], ends: list[int]) -> types.CodeType:
+def become(request: dict[str, Any], ends: list[int]) -> types.CodeType:
     """Make this process look like one that Python started for the script; return the script's code."""
     for number, end in enumerate(ends):
         os.dup2(end, number)

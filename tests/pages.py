@@ -122,7 +122,7 @@ def bindings_by_class() -> Iterator[tuple[str, list[tuple[str, str]]]]:
 def _described(bindings: Iterable[object]) -> Iterator[tuple[str, str]]:
     rows: dict[str, list[str]] = {}
     for each in bindings:
-        binding = each if isinstance(each, Binding) else Binding(*each)  # type: ignore[misc]
+        binding = each if isinstance(each, Binding) else Binding(*each)
         keys = [f"`{SHOWN.get(key, key)}`" for key in binding.key.split(",")]
         if binding.description:
             rows.setdefault(binding.description, []).extend(keys)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors import memory
 from jaxtop_agent.core import budget, settings
 from jaxtop_agent.core.board import Board
@@ -75,8 +76,8 @@ def test_figures_are_as_old_as_the_oldest_of_them():
 def test_what_an_allocator_said_is_forgotten_with_its_backend(monkeypatch):
     board, collector = Board(identify("test")), memory.AllocatorMemory()
     stats = {"bytes_in_use": 7}
-    monkeypatch.setattr(memory.jaxprivate, "local_devices", lambda client: [client])
-    monkeypatch.setattr(memory.jaxprivate, "memory_stats", lambda device: device.stats)
+    monkeypatch.setattr(jaxprivate, "local_devices", lambda client: [client])
+    monkeypatch.setattr(jaxprivate, "memory_stats", lambda device: device.stats)
     collector.collect(board, SimpleNamespace(stats=stats))
     assert (board.devices.used_bytes, board.memory_source) == ((7,), "allocator")
     collector.collect(board, SimpleNamespace(stats=None))

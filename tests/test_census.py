@@ -10,7 +10,8 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.model import arrays
-from jaxtop_agent.arrays import census
+from jaxtop_agent import jaxprivate
+from jaxtop_agent.arrays import census, origins
 from jaxtop_agent.arrays import table as tables
 from jaxtop_agent.arrays.census import Group, Kind
 from jaxtop_agent.arrays.paths import root
@@ -134,7 +135,7 @@ def test_of_very_many_arrays_some_are_counted_at_a_time_and_none_twice(monkeypat
     counted: list[object] = []
     monkeypatch.setattr(collector, "HOLD_S", 0.0)
     monkeypatch.setattr(collector, "LEAST_HOLD_S", 0.0)
-    monkeypatch.setattr(collector.jaxprivate, "live_arrays", there.copy)
+    monkeypatch.setattr(jaxprivate, "live_arrays", there.copy)
     looking = collector.ArrayCensus(Watched())
     looking._census = SimpleNamespace(count=lambda arrays, _: counted.extend(arrays))
     so_far, is_all = 0, False
@@ -149,7 +150,7 @@ def test_of_very_many_arrays_some_are_counted_at_a_time_and_none_twice(monkeypat
 
 def test_what_was_made_anew_while_we_looked_has_its_name_and_the_line_that_made_it(monkeypatch):
     """Between the walk and the count a step ended, and the next one has its results already."""
-    monkeypatch.setattr(census.origins, "created", lambda traceback: traceback)
+    monkeypatch.setattr(origins, "created", lambda traceback: traceback)
     one_device = SimpleNamespace(number=lambda _: 0, device_counts=[1], forget_objects=lambda: None)
     counting, place = census.Census(one_device), root("params", "fit")
     first, second, third = Made("t.py:1 init"), Made("t.py:9 fit"), Made("t.py:9 fit")

@@ -289,10 +289,10 @@ def test_memory_is_bounded_however_long_a_run_is_watched():
         tell(cluster, (2 + number, "r1-0", seen))
         if number % 3:
             tell(cluster, (2 + number, "r1-1", seen))
-    seen = cluster.windows.programs[KEY]
-    assert len(seen.timings["all-reduce.1"]) <= MOST_LAUNCHES
-    assert len(seen.closed) <= MOST_CLOSED
-    assert len(seen.pending) < 10
+    held = cluster.windows.programs[KEY]
+    assert len(held.timings["all-reduce.1"]) <= MOST_LAUNCHES
+    assert len(held.closed) <= MOST_CLOSED
+    assert len(held.pending) < 10
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from jaxtop.model import arrays
@@ -56,7 +58,7 @@ def test_too_many_arrays_are_neither_listed_nor_shown_until_they_are_fewer(tmp_p
 def test_arrays_that_no_variable_leads_to_are_listed_once(monkeypatch):
     """And again only when so many objects are gone that there can be few enough."""
     blocks = 1_000_000
-    monkeypatch.setattr(crowd.sys, "getallocatedblocks", lambda: blocks)
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: blocks)
     looking = crowd.Crowd()
     assert looking.may_be_listed(0)
     looking.listed(100_000, 0.02)
@@ -72,7 +74,7 @@ def test_arrays_that_no_variable_leads_to_are_listed_once(monkeypatch):
 def test_where_listing_takes_long_fewer_are_too_many(monkeypatch):
     """The fastest listing counts: others were disturbed."""
     blocks = 1_000_000
-    monkeypatch.setattr(crowd.sys, "getallocatedblocks", lambda: blocks)
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: blocks)
     looking = crowd.Crowd()
     looking.listed(20_000, 0.03)
     assert looking.is_too_large and "10,000" in looking.why_not
@@ -86,7 +88,7 @@ def test_where_listing_takes_long_fewer_are_too_many(monkeypatch):
 
 def test_a_listing_that_was_slow_is_tried_again(monkeypatch):
     """Once: the machine may have been busy. One of far too many arrays is not."""
-    monkeypatch.setattr(crowd.sys, "getallocatedblocks", lambda: 1_000_000)
+    monkeypatch.setattr(sys, "getallocatedblocks", lambda: 1_000_000)
     slow, large = crowd.Crowd(), crowd.Crowd()
     for _ in range(4):
         slow.listed(20_000, 0.03)

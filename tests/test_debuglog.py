@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 import weakref
 from subprocess import PIPE
 
@@ -61,7 +62,7 @@ class TestFile:
             log.add(debuglog.WARNING, "sampler", "failed", "again")
         assert len(written(tmp_path).splitlines()) == debuglog.AT_FIRST
         log.add(debuglog.WARNING, "sampler", "something else")
-        monkeypatch.setattr(debuglog.time, "monotonic", lambda: 1e12)
+        monkeypatch.setattr(time, "monotonic", lambda: 1e12)
         log.add(debuglog.WARNING, "sampler", "failed", "again")
         assert written(tmp_path).splitlines()[-1].endswith("again (97 more such lines since the last one)")
 
@@ -107,7 +108,7 @@ class TestFile:
 
     def test_another_users_file_is_refused(self, tmp_path, monkeypatch):
         (tmp_path / "file").write_text("")
-        monkeypatch.setattr(private.os, "getuid", lambda: 12345)
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
         with pytest.raises(private.Foreign):
             private.append(tmp_path / "file")
 

@@ -14,7 +14,7 @@ from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors import programs as collector
 from jaxtop_agent.collectors.programs import LoadedPrograms
 from jaxtop_agent.programs import storms
-from jaxtop_agent.programs.compilations import Compiled
+from jaxtop_agent.programs.compilations import Compiled, steady_ms
 
 
 class Executable:
@@ -154,7 +154,7 @@ def test_a_storm_is_told_once_and_is_over_while_no_program_is_read(loaded, monke
     looking, board = LoadedPrograms(), Board()
     loaded.append(Executable("jit_step"))
     look(looking, board)
-    now = storms.steady_ms()
+    now = steady_ms()
     board.compiled["jit_step"] = storm("step", now)
     board.compiled["jit_broadcast_in_dim"] = storm("broadcast_in_dim", now)
     board.compiled["jit_add"] = storm("add", now, of_jax=False)

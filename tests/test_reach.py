@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from tests import support
 from tests.sockets import Relay
 from tests.stories import peer
 from tests.support import JAXTOP, PYTHON, eventually, jaxtop, loopback_address, viewer
+
+if TYPE_CHECKING:
+    import subprocess
 
 # As little as an agent needs: addresses, a hello and pulses.
 AGENT = "import time, jax; from jaxtop import agent; agent.start(name='lonely'); time.sleep(600)"
@@ -37,7 +41,7 @@ def looking(request, monkeypatch):
     return request.param
 
 
-def start(stack: ExitStack, address: str) -> tuple[object, wire.Hello]:
+def start(stack: ExitStack, address: str) -> tuple[subprocess.Popen[str], wire.Hello]:
     """A process with an agent that serves at this address, and what it says of itself."""
     env = support.environment(1, JAXTOP_BIND=address)
     (process,) = stack.enter_context(support.processes([PYTHON, "-c", AGENT], env=env))

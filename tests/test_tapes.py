@@ -18,7 +18,6 @@ from msgspec import structs
 from jaxtop.cli.record import default_name
 from jaxtop.model import Cluster
 from jaxtop.recording import Limits, Recording, RecordingWriter, thread
-from jaxtop.recording import file as files
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop_agent import blackbox
 from jaxtop_agent.blackbox import BlackBox
@@ -207,7 +206,7 @@ def test_a_disk_that_does_not_answer_keeps_nobody_waiting(tmp_path, frames, monk
     written.start()
     written.write(frames)
     written.sync(60)
-    monkeypatch.setattr(files.os, "pwrite", stuck)
+    monkeypatch.setattr(os, "pwrite", stuck)
     try:
         while not written.is_over:
             written.write(frames)
@@ -330,7 +329,7 @@ def test_a_black_box_says_at_once_why_it_cannot_be_written(tmp_path, monkeypatch
     monkeypatch.setattr(blackbox, "steady", lambda: now[0])
     box = BlackBox(board, tmp_path / "box", 1)
     answers, real = threading.Event(), os.pwrite
-    monkeypatch.setattr(files.os, "pwrite", lambda *given: answers.wait(60) and real(*given))
+    monkeypatch.setattr(os, "pwrite", lambda *given: answers.wait(60) and real(*given))
     writes = threading.Thread(target=box.run)
     writes.start()
 

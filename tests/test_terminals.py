@@ -190,7 +190,7 @@ class Failing(App[str]):
     def on_mount(self) -> None:
         raise RuntimeError("something that nobody thought of")
 
-    def run(self, **_: object) -> str | None:  # type: ignore[override]
+    def run(self, **_: object) -> str | None:
         return super().run(headless=True)
 
 

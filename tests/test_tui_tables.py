@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
@@ -101,7 +101,7 @@ class Frame(App[None]):
         for palette in PALETTES.values():
             self.register_theme(palette.theme)
         self.theme = DARK.theme.name
-        self.view = view
+        self.view: Any = view
         self.said: list[tuple[str, Selection]] = []
 
     def compose(self):

@@ -23,7 +23,7 @@ from jaxtop.model.collectives.verdict import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from jaxtop.model.collectives.verdict import Verdict
+    from jaxtop.model.windows import Verdict
 
 RUNS = 1000
 LAUNCH_US = 80_000
