@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import textual.app
+import textual.pilot
+from textual._context import active_app
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop import wire
@@ -15,6 +18,28 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from jaxtop.model import Cluster
+
+
+async def until_idle(*_: float) -> None:
+    """Wait until no callback of the event loop is ready and nothing is left to draw.
+
+    Textual's own wait compares CPU time with wall time: a process that gets no CPU looks idle to it.
+    """
+    app, loop = active_app.get(), cast("Any", asyncio.get_running_loop())
+    while True:
+        await asyncio.sleep(0)
+        while loop._ready:  # noqa: ASYNC110 - no event tells that nothing is left to run
+            await asyncio.sleep(0)
+        if app._resize_timer is not None:
+            app._check_resize()
+        elif app.screen_stack and app.screen._update_timer._active.is_set():
+            app.screen._on_timer_update()
+        else:
+            return
+
+
+for module in (textual.app, textual.pilot):
+    module.wait_for_idle = until_idle  # type: ignore[attr-defined]
 
 NOW = 1_800_000_000.0
 PROCESSES, DEVICES = 2, 4
@@ -196,14 +221,29 @@ class Stage:
     def __init__(self, app: JaxtopApp, feed: Feed, clock: Clock, pilot: Any) -> None:
         self.app, self.feed, self.clock, self.pilot = app, feed, clock, pilot
 
+    @property
+    def screen(self) -> Any:
+        return self.app.screen
+
+    @property
+    def view(self) -> Any:
+        """The screen of the app that is shown."""
+        return self.app._view
+
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
         await self.paint()
 
     async def paint(self) -> None:
+        """Fold and show what has arrived, and the last of several seeks."""
         self.app._tick()
         await self.pilot.pause()
-        while self.app._is_folding and not self.app._exception_event.is_set():
+        while (self.app._is_folding or self.app._is_pausing) and self.app.is_running:
+            await self.pilot.pause(0.01)
+
+    async def until(self, check: Callable[[], bool]) -> None:
+        """Wait for what takes time: results of a search come in batches, toasts by a timer."""
+        while not check():
             await self.pilot.pause(0.01)
 
     def line(self, name: str) -> str:
@@ -249,8 +289,6 @@ def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int])
 
     async def act(stage: Stage) -> None:
         await stage.press(*keys)
-        await stage.pilot.pause(0.1)
-        await stage.paint()
         shown.append(stage.text)
 
     play(act, *frames, size=size)

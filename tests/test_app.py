@@ -287,10 +287,9 @@ class TestKeys:
             await stage.pilot.pause()
             assert type(stage.app.screen).__name__ == "CommandPalette"
             await stage.pilot.press(*"Hosts")
-            await stage.pilot.pause(0.5)
+            await stage.until(lambda: "Hosts (2)" in stage.text)
             await stage.pilot.press("down", "enter")
-            await stage.pilot.pause(0.5)
-            assert stage.screen_shown == "screen-2"
+            await stage.until(lambda: stage.screen_shown == "screen-2")
 
         play(act, *staging.well())
 

@@ -166,7 +166,7 @@ def test_what_was_made_anew_while_we_looked_has_its_name_and_the_line_that_made_
 @pytest.mark.parametrize(("copies", "counts"), [(2, [1, 1, 1, 1, 2]), (4, [2, 2, 2, 2])])
 def test_copies_of_some_arrays_of_a_line_have_no_name(monkeypatch, copies, counts):
     """JAX holds a copy of each constant that a function closes over. Copies of all are another generation."""
-    monkeypatch.setattr(census.origins, "created", lambda traceback: traceback)
+    monkeypatch.setattr(origins, "created", lambda traceback: traceback)
     one_device = SimpleNamespace(number=lambda _: 0, device_counts=[1], forget_objects=lambda: None)
     counting = census.Census(one_device)
     made = [Made("t.py:5 <listcomp>") for _ in range(4 + copies)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from textual.widgets import Static
 
 from jaxtop import wire
 from jaxtop.model import Cluster
@@ -162,7 +163,6 @@ def test_what_is_told_comes_by_kind():
 async def press(stage: Stage, *keys: str) -> None:
     for key in keys:
         await stage.press(key)
-        await stage.pilot.pause(0.06)
 
 
 def replay(act, size=(120, 40), seconds: float = 50) -> None:
@@ -189,7 +189,7 @@ class TestScreen:
     def test_enter_twice_is_as_good_as_once(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "right_curly_bracket", "v")
-            table = stage.app.screen.table
+            table = stage.screen.table
             for _ in range(2):
                 table.post_message(table.Chosen(table.row))
             await stage.pilot.pause()
@@ -210,9 +210,9 @@ class TestScreen:
     def test_its_rows_are_filtered_as_others_are(self):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "end", "v", "slash", *"launches", "enter")
-            assert [each.name for each in stage.app.screen.table.shown] == ["train_step"]
+            assert [each.name for each in stage.screen.table.shown] == ["train_step"]
             await press(stage, "escape")
-            assert len(stage.app.screen.table.shown) > 1
+            assert len(stage.screen.table.shown) > 1
             await press(stage, "escape")
             assert stage.app.screen is stage.app.screen_stack[0]
 
@@ -224,7 +224,6 @@ class TestScreen:
     def test_enter_leads_to_the_screen_that_shows_more_of_a_change(self, word, screen):
         async def act(stage: Stage) -> None:
             await press(stage, "v", "end", "v", "slash", *word, "enter", "enter")
-            await stage.pilot.pause(0.1)
             assert stage.screen_shown == f"screen-{screen}"
             assert stage.app._playback.mark is not None
 
@@ -256,9 +255,9 @@ class TestScreen:
             await press(stage, "escape")
             assert isinstance(stage.app.screen, DifferenceScreen)
             await press(stage, "colon", *"remove the")
-            await stage.pilot.pause(0.3)
+            await stage.until(lambda: "Remove the mark (" in stage.text)
             await press(stage, "enter")
-            assert stage.app._playback.mark is None
+            await stage.until(lambda: stage.app._playback.mark is None)
 
         replay(act)
 
@@ -280,9 +279,8 @@ class TestScreen:
     def test_by_mouse_alone(self):
         async def act(stage: Stage) -> None:
             async def click(sign: str, widget: str) -> None:
-                at = str(stage.app.screen.query_one(widget).content).rindex(sign)
+                at = str(stage.app.screen.query_one(widget, Static).content).rindex(sign)
                 await stage.pilot.click(widget, offset=(at + 1, 0))
-                await stage.pilot.pause(0.1)
                 await stage.paint()
 
             await click(" v ", "#controls")

@@ -57,8 +57,6 @@ def shown(known, *frames, keys=("1",)):
 
     async def act(stage):
         await stage.press(*keys)
-        await stage.pilot.pause(0.1)
-        await stage.paint()
         said.append(stage.text)
 
     play(act, *frames, size=(200, 50), probe=known)

@@ -164,15 +164,9 @@ def at(stage: Stage) -> float:
     return pytest.approx(stage.app._playback.position - NOW, abs=0.01)
 
 
-async def settle(stage: Stage) -> None:
-    await stage.pilot.pause(0.12)
-    await stage.paint()
-
-
 async def press(stage: Stage, *keys: str) -> None:
     for key in keys:
         await stage.press(key)
-    await settle(stage)
 
 
 def controls_shown(stage: Stage) -> str:
@@ -184,13 +178,13 @@ class TestReplayByKeys:
         async def act(stage: Stage) -> None:
             assert "REPLAY" in stage.line("header")
             stage.clock.now += 1
-            await settle(stage)
+            await stage.paint()
             assert at(stage) == 1
             assert "REPLAY  ▶ 08:00:01" in controls_shown(stage)
             assert "08:00:01" in stage.line("header")
             await press(stage, "space")
             stage.clock.now += 1
-            await settle(stage)
+            await stage.paint()
             assert at(stage) == 1
             assert "REPLAY  ‖ 08:00:01" in controls_shown(stage)
 
@@ -245,7 +239,7 @@ class TestReplayByKeys:
     def test_what_is_to_be_known_of_a_recording_is_said_once(self):
         async def act(stage: Stage) -> None:
             for _ in range(3):
-                await settle(stage)
+                await stage.paint()
             assert [each.message for each in stage.app._notifications] == ["cut off after 3:20"]
 
         play(act, history=Reel(*TOLD, notes=("cut off after 3:20",)), replay=PAUSED)
@@ -257,7 +251,7 @@ class TestReplayByKeys:
             before = len(reel.asked)
             for _ in range(50):
                 stage.app.action_step(1)
-            await settle(stage)
+            await stage.paint()
             assert at(stage) == 50
             assert len(reel.asked) - before <= 4
 
@@ -278,11 +272,11 @@ class TestByMouse:
     def test_a_click_on_the_track_goes_there_and_on_a_mark_to_what_happened(self):
         async def act(stage: Stage) -> None:
             await stage.pilot.click("#track", offset=(1 + 50, 0))
-            await settle(stage)
+            await stage.paint()
             assert at(stage) == pytest.approx(50 / 117 * LONG, abs=0.01)
             x = stage.text.splitlines()[stage.app.query_one("#track").region.bottom - 1].index("×")
             await stage.pilot.click("#track", offset=(x, 1))
-            await settle(stage)
+            await stage.paint()
             assert at(stage) == DIES
 
         play(act, history=Reel(*TOLD), replay=PAUSED)
@@ -290,15 +284,15 @@ class TestByMouse:
     def test_with_the_button_held_it_scrubs_until_it_is_let_go(self):
         async def act(stage: Stage) -> None:
             await stage.pilot.mouse_down("#track", offset=(11, 0))
-            await settle(stage)
+            await stage.paint()
             assert at(stage) == pytest.approx(10 / 117 * LONG, abs=0.01)
             for x in (21, 31):
                 await stage.pilot._post_mouse_events([MouseMove], "#track", offset=(x, 0), button=1)
-                await settle(stage)
+                await stage.paint()
                 assert at(stage) == pytest.approx((x - 1) / 117 * LONG, abs=0.01)
             await stage.pilot.mouse_up("#track", offset=(31, 0))
             await stage.pilot.hover("#track", offset=(61, 0))
-            await settle(stage)
+            await stage.paint()
             assert at(stage) == pytest.approx(30 / 117 * LONG, abs=0.01)
 
         play(act, history=Reel(*TOLD), replay=PAUSED)
@@ -308,7 +302,7 @@ class TestByMouse:
         async def click(stage: Stage, sign: str) -> None:
             x = controls_shown(stage).rindex(sign) + sign.startswith(" ")
             await stage.pilot.click("#controls", offset=(x, 0))
-            await settle(stage)
+            await stage.paint()
 
         async def act(stage: Stage) -> None:
             for sign, seconds in (
@@ -364,7 +358,7 @@ class TestLive:
             stage.feed.frames = [each for each in TOLD if each.at >= NOW + 100]
             reel.frames = TOLD
             stage.clock.now = NOW + LONG
-            await settle(stage)
+            await stage.paint()
             assert at(stage) == 98
             assert "2/2 hosts live" in stage.line("header")
             await press(stage, "end")
@@ -404,8 +398,8 @@ class TestRecording:
         async def act(stage: Stage) -> None:
             await press(stage, "r")
             recorder.is_on, recorder.status = False, "the disk is full"
-            await settle(stage)
-            await settle(stage)
+            await stage.paint()
+            await stage.paint()
             assert [each.message for each in stage.app._notifications][1:] == ["the disk is full"]
 
         play(act, *TOLD, recorder=recorder)

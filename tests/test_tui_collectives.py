@@ -111,7 +111,6 @@ class TestOnTheMesh:
     def test_groups_and_waits_are_painted(self, key):
         async def act(stage: Stage) -> None:
             await stage.press("6", key)
-            await stage.pilot.pause(0.1)
             assert stage.screen_shown == "screen-1"
             assert "groups of all-reduce.3  a " in stage.text and "! last: process 3, 100%" in stage.text
             assert "a! 0us" in stage.text and "b 60." in stage.text
@@ -174,7 +173,6 @@ class TestOnTheMesh:
     def test_who_takes_part_may_not_be_known(self):
         async def act(stage: Stage) -> None:
             await stage.press("6", "enter")
-            await stage.pilot.pause(0.2)
             assert stage.screen_shown == "screen-6"
             said = [each.message for each in stage.app._notifications]
             assert said == ["the devices of all-reduce.3 are unknown"]

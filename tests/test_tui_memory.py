@@ -107,7 +107,6 @@ def test_what_a_launch_adds_is_held_against_what_is_free():
 def test_it_can_be_sorted_by_a_part():
     async def act(stage: Stage) -> None:
         await stage.press("5", "full_stop", "full_stop")
-        await stage.pilot.pause(0.1)
         rows = [row for row in stage.text.splitlines() if "node0" in row]
         assert "▼USED" in stage.text and rows[0].split()[0] == "7"
 
@@ -119,7 +118,6 @@ def test_enter_leads_to_the_device_in_the_mesh_and_back():
         await stage.press("5", "G", "enter")
         assert stage.screen_shown == "screen-1" and "device 7" in stage.text
         await stage.press("5")
-        await stage.pilot.pause(0.1)
         assert any(row.startswith("▌") and " 7  node01" in row for row in stage.text.splitlines())
 
     play(act, *staged.held())

@@ -17,7 +17,6 @@ def seen(*frames, keys=("7",), size=(200, 50)) -> str:
 
     async def act(stage: Stage) -> None:
         await stage.press(*keys)
-        await stage.pilot.pause(0.1)
         shown.append(stage.text)
 
     play(act, *frames, size=size)
@@ -74,7 +73,6 @@ def test_without_allocators_there_is_no_headroom():
 def test_enter_leads_to_the_host_that_has_another_one():
     async def act(stage: Stage) -> None:
         await stage.press("7", "j", "enter")
-        await stage.pilot.pause(0.1)
         assert stage.screen_shown == "screen-2"
         assert any(row.startswith("▌") and "node0" in row for row in stage.text.splitlines())
 

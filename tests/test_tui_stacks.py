@@ -81,7 +81,6 @@ class TestTheTree:
             again = staged.stacks(staged.WAITS, ago=0)
             stage.feed.frames = [frame(agent_id(i), again) for i in range(3)]
             await stage.paint()
-            await stage.pilot.pause(0.1)
             assert "▾ hosts 0–2" in stage.text and "0s" in line("▾ hosts 0–2", stage.text)
 
         play(act, *staged.standing())
