@@ -55,7 +55,7 @@ def test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before(tmp_pa
         out.open("w") as file,
         processes([PYTHON, script(tmp_path, COUNTING), box], stdout=file) as (process,),
     ):
-        eventually(lambda: boxes(box) and len(out.read_text().splitlines()) > 80)
+        eventually(lambda: boxes(box) and len(out.read_text().splitlines()) > 150)
         process.send_signal(signal.SIGKILL)
         process.wait()
     lines = [line.split() for line in out.read_text().splitlines() if line.count(" ") == 1]
