@@ -23,7 +23,7 @@ import zmq
 from jaxtop import keys, processes, wire
 from jaxtop.transport.audience import Audience
 from jaxtop.transport.gate import DOMAIN, Gate
-from tests import made_windows
+from tests import builders, made_windows
 
 HOST = "127.0.0.1"
 LISTED = 1000
@@ -165,29 +165,10 @@ def _peer(index: int, telemetry: str, requests: str) -> wire.Peer:
 
 
 def _hello(peer: wire.Peer, devices: int, hosts: int) -> wire.Hello:
-    first = (peer.process_index or 0) * devices
-    return wire.Hello(
-        agent=peer.agent,
-        hostname=peer.hostname,
-        pid=peer.pid,
-        process_started_ticks=peer.process_started_ticks,
-        boot=peer.boot,
-        pid_namespace=peer.pid_namespace,
-        started_ms=1,
-        telemetry=peer.telemetry,
-        requests=peer.requests,
-        interval_ms=1000,
-        jaxtop="0.1.0",
-        python="3.11.7",
-        name="load",
-        run="load",
-        process_index=peer.process_index,
-        process_count=hosts,
-        jax="0.10.2",
-        platform="gpu",
-        devices=tuple(wire.Device(first + i, "H100", "gpu", i) for i in range(devices)),
-        sources={"arrays": "on"},
-    )
+    index = peer.process_index or 0
+    own = tuple(wire.Device(index * devices + i, "H100", "gpu", i) for i in range(devices))
+    names = {"name": "load", "run": "load", "platform": "gpu", "sources": {"arrays": "on"}}
+    return builders.hello(index, hosts, own, started_ms=1, **names, **msgspec.structs.asdict(peer))
 
 
 def _arrays(hosts: int, devices: int, arrays: int) -> wire.Arrays:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.model.session.summary import SessionSummary, SummarySampler
-from tests import stage, staged
-from tests.stage import NOW, agent_id, frame
+from tests import builders, staged
+from tests.builders import NOW, agent_id, frame
 
 LONG = 200
 COMPILES, WARNS, DIES = 20, 60, 150
@@ -73,23 +73,23 @@ class Recorder:
 def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
     """Two processes: memory rises and falls, one compiles, one warns, one dies; their arrays become more."""
     told: list[wire.Frame] = []
-    for index in range(stage.PROCESSES):
+    for index in range(builders.PROCESSES):
         agent = agent_id(index)
         told += [
             frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), start, 0),
-            frame(agent, stage.hello(index), start),
-            frame(agent, stage.census(start), start),
+            frame(agent, builders.hello(index), start),
+            frame(agent, builders.census(start), start),
             staged.programs(index, staged.STEP, at=start),
         ]
     for second in range(seconds + 1):
         at = start + second
-        for index in range(stage.PROCESSES):
+        for index in range(builders.PROCESSES):
             agent = agent_id(index)
             if index == 1 and second >= DIES:
                 continue
             told.append(frame(agent, _pulse(index, second, at), at, second + 1))
             if second == 100:
-                told.append(frame(agent, stage.census(at, leaked=40), at))
+                told.append(frame(agent, builders.census(at, leaked=40), at))
                 told.append(staged.programs(index, staged.STEP, staged.EVALUATE, at=at))
         at_ms = int(at * 1000)
         if second == COMPILES:
@@ -105,6 +105,6 @@ def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:
 
 def _pulse(index: int, second: int, at: float) -> wire.Pulse:
     wave = 40 + round(30 * math.sin(second / 15)) + (60 if 95 <= second <= 110 else 0)
-    used = tuple((index * 4 + i + wave) << 20 for i in range(stage.DEVICES))
-    pulse = stage.pulse(index, at, launches=second * 10)
+    used = tuple((index * 4 + i + wave) << 20 for i in range(builders.DEVICES))
+    pulse = builders.pulse(index, at, launches=second * 10)
     return replace(pulse, devices=wire.DeviceSample(used_bytes=used))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jaxtop import wire
-from tests import stage
-from tests.stage import NOW, agent_id, frame
+from tests import builders
+from tests.builders import NOW, agent_id, frame
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -38,8 +38,8 @@ def programs(index: int, *listed: wire.Program, at: float = NOW, **more) -> wire
 
 def allocated(index: int, at: float = NOW, launches: int = 20, used: int = 13 * GIB) -> wire.Pulse:
     """A pulse of a process whose devices have allocators; its last device is the fullest."""
-    pulse = stage.pulse(index, at, launches=launches)
-    n = stage.DEVICES
+    pulse = builders.pulse(index, at, launches=launches)
+    n = builders.DEVICES
     figures = wire.DeviceSample(
         used_bytes=tuple(used + (index * n + i) * GIB // 4 for i in range(n)),
         peak_bytes=tuple(used + GIB + (index * n + i) * GIB // 4 for i in range(n)),
@@ -53,8 +53,8 @@ def allocated(index: int, at: float = NOW, launches: int = 20, used: int = 13 * 
 
 def compiled() -> list[wire.Frame]:
     """A run whose processes have the same programs; the evaluation would not fit."""
-    told = stage.well()
-    for index in range(stage.PROCESSES):
+    told = builders.well()
+    for index in range(builders.PROCESSES):
         agent = agent_id(index)
         launched = replace(allocated(index), launches={"train_step": 20, "sample": 7})
         told += [programs(index, *PROGRAMS), frame(agent, launched, sequence=3)]
@@ -72,7 +72,7 @@ def at_odds() -> list[wire.Frame]:
 def held() -> list[wire.Frame]:
     """The run above, with the arrays that it holds; those of one line grow."""
     told = [each for each in compiled() if each.kind != "arrays"]
-    for index in range(stage.PROCESSES):
+    for index in range(builders.PROCESSES):
         agent = agent_id(index)
         for ago in reversed(range(6)):
             at = NOW - 10 * ago
@@ -82,9 +82,9 @@ def held() -> list[wire.Frame]:
 
 def counted() -> list[wire.Frame]:
     """A run without allocators: what its devices hold is what its arrays hold."""
-    told = stage.well()
-    for index in range(stage.PROCESSES):
-        told += [frame(agent_id(index), stage.census()), programs(index, STEP)]
+    told = builders.well()
+    for index in range(builders.PROCESSES):
+        told += [frame(agent_id(index), builders.census()), programs(index, STEP)]
     return told
 
 

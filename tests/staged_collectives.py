@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from jaxtop import wire
-from tests import made_windows, stage
+from tests import builders, made_windows
+from tests.builders import NOW, agent_id, frame
 from tests.made_windows import Made
-from tests.stage import NOW, agent_id, frame
 
 HOSTS, DEVICES = 4, 4
 
@@ -22,7 +22,7 @@ def run(made: Made, *, windows: int = 5, inventory: bool = True, sources=None) -
     arrays = wire.Arrays(int(NOW * 1000), meshes=(mesh,), shardings=(sharding,), groups=(group,), counts=(1,))
     for index in range(made.hosts):
         agent = agent_id(index)
-        hello = stage.hello(index, made.hosts, made.devices)
+        hello = builders.hello(index, made.hosts, made.devices)
         told += [
             frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), NOW - 20, 0),
             frame(agent, replace(hello, sources=sources or {"collectives": "on"}), NOW - 20),
@@ -32,7 +32,7 @@ def run(made: Made, *, windows: int = 5, inventory: bool = True, sources=None) -
         if inventory:
             told.append(frame(agent, made_windows.inventory(made, index), NOW - 20))
         for seconds in (1, 0):
-            pulse = stage.pulse(index, NOW - seconds, made.devices, 20 - 10 * seconds)
+            pulse = builders.pulse(index, NOW - seconds, made.devices, 20 - 10 * seconds)
             told.append(frame(agent, pulse, NOW - seconds))
     for number in range(windows):
         at = NOW - 6 - 10 * (windows - 1 - number)
@@ -88,13 +88,13 @@ def stacks(frames: tuple[wire.Place, ...], ago: float = 2.0, *, is_stall: bool =
 
 def standing(hosts: int = HOSTS, devices: int = DEVICES) -> list[wire.Frame]:
     """All wait for the last process, which reads data."""
-    told = stage.well(processes=hosts, devices=devices)
+    told = builders.well(processes=hosts, devices=devices)
     since = int((NOW - 9) * 1000)
     for index in range(hosts):
         is_last = index == hosts - 1
         stall = wire.Stall("train_step", since, 1000)
         launches = 19 if is_last else 20
-        pulse = stage.pulse(index, NOW, devices, launches, stall=stall)
+        pulse = builders.pulse(index, NOW, devices, launches, stall=stall)
         told.append(frame(agent_id(index), pulse, NOW, 3))
         told.append(frame(agent_id(index), stacks(LOADS if is_last else WAITS, is_stall=True)))
     return told

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-from msgspec.structs import replace
-
 from jaxtop import wire
-from tests import stage
-from tests.stage import DEVICES, NOW, PROCESSES, agent_id, frame
+from tests import builders
+from tests.builders import DEVICES, NOW, PROCESSES, agent_id, frame
 from tests.staged import GIB
 
 KIND = "NVIDIA H100 80GB HBM3"
@@ -19,11 +17,9 @@ HOT, FAILING = (1, 2), (0, 3)
 
 def hello(index: int) -> wire.Hello:
     """As on the stage, on GPUs."""
-    said = stage.hello(index)
-    devices = tuple(
-        wire.Device(each.id, KIND, "gpu", each.local_id, uuid=f"GPU-{each.id:08}") for each in said.devices
-    )
-    return replace(said, platform="gpu", devices=devices)
+    ids = range(index * DEVICES, (index + 1) * DEVICES)
+    gpus = tuple(wire.Device(each, KIND, "gpu", i, uuid=f"GPU-{each:08}") for i, each in enumerate(ids))
+    return builders.hello(index, devices=gpus, platform="gpu")
 
 
 def pulse(index: int, ago: int = 0) -> wire.Pulse:
@@ -121,7 +117,7 @@ def working(seconds: int = SECONDS) -> list[wire.Frame]:
         told += [
             frame(agent, wire.Link("up", f"10.0.0.{index}:7411"), start, 0),
             frame(agent, hello(index), start),
-            frame(agent, stage.arrays(), start),
+            frame(agent, builders.arrays(), start),
         ]
     for ago in range(seconds - 1, -1, -1):
         told += [

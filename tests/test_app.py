@@ -8,8 +8,7 @@ from msgspec import structs
 from jaxtop import wire
 from jaxtop.tui.help import NOT_LISTED, Help
 from jaxtop.tui.palette import PALETTES
-from tests import stage as staging
-from tests import staged_hardware
+from tests import builders, staged_hardware
 from tests.stage import Stage, play
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -26,14 +25,14 @@ class TestWhatTheFrameSays:
             assert "most memory on device 7: 8.0M" in stage.line("facts")
             assert "data 4 × model 2" in stage.line("facts")
 
-        play(act, *staging.well(), size=size)
+        play(act, *builders.well(), size=size)
 
     def test_launches_and_steps_are_rates_over_the_last_samples(self):
         async def act(stage: Stage) -> None:
             assert "launches 20.0/s" in stage.line("header")
             assert "steps 10.0/s" in stage.line("header")
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_on_a_narrow_screen_the_step_is_told_before_the_launches(self):
         async def act(stage: Stage) -> None:
@@ -52,14 +51,14 @@ class TestWhatTheFrameSays:
         async def act(stage: Stage) -> None:
             assert "connecting to node01" in stage.line("facts")
 
-        play(act, staging.frame("", wire.Link("connecting", "node01")))
+        play(act, builders.frame("", wire.Link("connecting", "node01")))
 
     def test_hosts_that_are_still_missing_are_counted(self):
         async def act(stage: Stage) -> None:
             assert "2/5 hosts live" in stage.line("header")
 
-        told = [f for f in staging.well() if f.kind != "hello"]
-        told += [staging.frame(staging.agent_id(i), staging.hello(i, processes=5)) for i in range(2)]
+        told = [f for f in builders.well() if f.kind != "hello"]
+        told += [builders.frame(builders.agent_id(i), builders.hello(i, processes=5)) for i in range(2)]
         play(act, *told)
 
     @pytest.mark.parametrize(
@@ -76,24 +75,24 @@ class TestWhatTheFrameSays:
         async def act(stage: Stage) -> None:
             assert words in stage.line("facts")
             assert "1/2 hosts live" in stage.line("header")
-            stage.feed.frames = [staging.trouble(1, "up")]
+            stage.feed.frames = [builders.trouble(1, "up")]
             await stage.paint()
             assert words not in stage.line("facts")
 
-        play(act, *staging.well(), staging.trouble(1, link))
+        play(act, *builders.well(), builders.trouble(1, link))
 
     def test_what_a_host_launched_before_it_died_is_no_rate_of_now(self):
         async def act(stage: Stage) -> None:
             assert "launches 10.0/s" in stage.line("header")
 
-        play(act, *staging.well(), staging.trouble(1, "closed"))
+        play(act, *builders.well(), builders.trouble(1, "closed"))
 
     def test_of_devices_that_read_the_same_the_first_is_named(self):
-        told = [f for f in staging.well() if f.kind != "pulse"]
+        told = [f for f in builders.well() if f.kind != "pulse"]
         for index, more in ((0, 0), (1, 4)):
             devices = wire.DeviceSample(used_bytes=(2**20 + more,) * 4)
-            pulse = structs.replace(staging.pulse(index), devices=devices)
-            told.append(staging.frame(staging.agent_id(index), pulse))
+            pulse = structs.replace(builders.pulse(index), devices=devices)
+            told.append(builders.frame(builders.agent_id(index), pulse))
 
         async def act(stage: Stage) -> None:
             assert "most memory on device 0: 1.0M (and 7 more)" in stage.line("facts")
@@ -101,10 +100,10 @@ class TestWhatTheFrameSays:
         play(act, *told)
 
     def test_of_several_runs_hosts_and_devices_are_called_by_their_run_too(self):
-        other = structs.replace(staging.hello(0, 1), agent="f" * 16, run="r2", name="eval")
-        pulse = staging.pulse(0, launches=20)
+        other = structs.replace(builders.hello(0, 1), agent="f" * 16, run="r2", name="eval")
+        pulse = builders.pulse(0, launches=20)
         most = structs.replace(pulse, devices=wire.DeviceSample(used_bytes=(1 << 30, 1, 1, 1)))
-        told = [*staging.well(), staging.frame(other.agent, other), staging.frame(other.agent, most)]
+        told = [*builders.well(), builders.frame(other.agent, other), builders.frame(other.agent, most)]
 
         async def act(stage: Stage) -> None:
             assert "most memory on eval device 0: 1.0G" in stage.line("facts")
@@ -119,8 +118,8 @@ class TestWhatTheFrameSays:
         async def act_alike(stage: Stage) -> None:
             assert "most memory on train r2 device 0" in stage.line("facts")
 
-        play(act_alike, *staging.well(), *(staging.frame(other.agent, each) for each in (alike, most)))
-        lost = staging.frame(other.agent, wire.Link("unreachable", "10.0.0.9:7411"), sequence=9)
+        play(act_alike, *builders.well(), *(builders.frame(other.agent, each) for each in (alike, most)))
+        lost = builders.frame(other.agent, wire.Link("unreachable", "10.0.0.9:7411"), sequence=9)
 
         async def act_later(stage: Stage) -> None:
             assert "eval process 0 on node00 not reachable" in stage.line("facts")
@@ -132,15 +131,15 @@ class TestWhatTheFrameSays:
 
     def test_a_black_box_that_is_not_written_is_a_fact_and_an_event(self):
         """From the first look on, and again where the reason changes; one that works is none."""
-        full = structs.replace(staging.hello(1), sources={"recording": "off: no space left on device"})
-        works = structs.replace(staging.hello(0), sources={"recording": "on: /boxes"})
+        full = structs.replace(builders.hello(1), sources={"recording": "off: no space left on device"})
+        works = structs.replace(builders.hello(0), sources={"recording": "on: /boxes"})
 
         async def act(stage: Stage) -> None:
             assert "process 1 on node01 writes no black box: no space left on device" in stage.line("facts")
             await stage.press("8")
             assert len([line for line in stage.text.splitlines() if "writes no black box" in line]) == 2
 
-        told = [*staging.well(), *(staging.frame(each.agent, each) for each in (full, works, full))]
+        told = [*builders.well(), *(builders.frame(each.agent, each) for each in (full, works, full))]
         play(act, *told)
 
     def test_a_fact_that_does_not_fit_is_cut_and_not_left_out(self):
@@ -148,7 +147,7 @@ class TestWhatTheFrameSays:
             assert stage.line("facts").startswith("● all hosts live, mesh data 4 × model 2, most memory")
             assert stage.line("facts").rstrip().endswith("…")
 
-        play(act, *staging.well(), size=(60, 16))
+        play(act, *builders.well(), size=(60, 16))
 
     def test_a_host_that_falls_silent_turns_quiet_and_then_blocked_by_time_alone(self):
         async def act(stage: Stage) -> None:
@@ -159,15 +158,15 @@ class TestWhatTheFrameSays:
             await stage.paint()
             assert "blocked" in stage.line("facts")
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_a_running_compilation_is_named_with_its_duration(self):
         async def act(stage: Stage) -> None:
             assert "compiling train_step for 42s" in stage.line("facts")
 
-        since = int(staging.NOW * 1000) - 42_000
-        compiling = staging.pulse(0, compiling=(wire.Compiling("train_step", since),))
-        play(act, *staging.well(), staging.frame(staging.agent_id(0), compiling, sequence=3))
+        since = int(builders.NOW * 1000) - 42_000
+        compiling = builders.pulse(0, compiling=(wire.Compiling("train_step", since),))
+        play(act, *builders.well(), builders.frame(builders.agent_id(0), compiling, sequence=3))
 
     def test_messages_that_could_not_be_read_are_not_passed_over_in_silence(self):
         async def act(stage: Stage) -> None:
@@ -175,7 +174,7 @@ class TestWhatTheFrameSays:
             await stage.paint()
             assert "3 messages skipped: a newer jaxtop" in stage.line("facts")
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_a_terminal_that_is_too_small_says_so_and_recovers(self):
         async def act(stage: Stage) -> None:
@@ -191,7 +190,7 @@ class TestWhatTheFrameSays:
             assert not stage.app.query_one("#too-small").display
             assert stage.app.query_one("#body").display
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
 
 class TestKeys:
@@ -201,7 +200,7 @@ class TestKeys:
             await stage.press(key)
             assert stage.screen_shown == f"screen-{key}"
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_escape_goes_back_to_the_screen_before(self):
         async def act(stage: Stage) -> None:
@@ -210,7 +209,7 @@ class TestKeys:
             await stage.press("escape")
             assert stage.screen_shown == "screen-1"
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_z_jumps_between_screens_with_the_selection_kept(self):
         async def act(stage: Stage) -> None:
@@ -221,38 +220,38 @@ class TestKeys:
             assert stage.screen_shown == "screen-3"
             assert stage.app._selection == chosen
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_enter_drills_from_a_host_to_its_devices_and_on_to_the_cell(self):
         async def act(stage: Stage) -> None:
             await stage.press("2", "j", "enter")
             assert stage.screen_shown == "screen-3"
-            assert stage.app._selection.agent == staging.agent_id(1)
+            assert stage.app._selection.agent == builders.agent_id(1)
             await stage.press("enter")
             assert stage.screen_shown == "screen-1"
-            assert stage.app._selection.agent == staging.agent_id(1)
+            assert stage.app._selection.agent == builders.agent_id(1)
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_space_pauses_the_view_and_says_so_while_the_cluster_is_followed_on(self):
         async def act(stage: Stage) -> None:
             await stage.press("space")
             assert "PAUSED" in stage.line("header")
-            stage.feed.frames = [staging.trouble(1, "closed")]
+            stage.feed.frames = [builders.trouble(1, "closed")]
             await stage.paint()
             assert "2/2 hosts live" in stage.line("header")
             await stage.press("space")
             assert "LIVE" in stage.line("header")
             assert "1/2 hosts live" in stage.line("header")
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_ctrl_c_leaves(self):
         async def act(stage: Stage) -> None:
             await stage.press("ctrl+c")
             assert not stage.app.is_running
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_the_palette_offers_everything_once(self):
         async def act(stage: Stage) -> None:
@@ -262,7 +261,7 @@ class TestKeys:
             assert "Pause" in names
             assert "Copy selected text" not in names
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_help_lists_every_key_that_works_here_and_closes(self):
         async def act(stage: Stage) -> None:
@@ -278,7 +277,7 @@ class TestKeys:
             await stage.press("escape")
             assert not isinstance(stage.app.screen, Help)
 
-        play(act, *staging.well(), size=(120, 80))
+        play(act, *builders.well(), size=(120, 80))
 
     @pytest.mark.parametrize("key", ["colon", "ctrl+p"])
     def test_the_palette_offers_what_the_keymap_offers(self, key):
@@ -291,7 +290,7 @@ class TestKeys:
             await stage.pilot.press("down", "enter")
             await stage.until(lambda: stage.screen_shown == "screen-2")
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_t_goes_through_all_themes(self):
         async def act(stage: Stage) -> None:
@@ -302,7 +301,7 @@ class TestKeys:
             assert set(seen) == set(PALETTES)
             assert seen[0] == seen[-1]
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_m_capital_maximises_the_screen_and_gives_the_lines_back(self):
         async def act(stage: Stage) -> None:
@@ -312,7 +311,7 @@ class TestKeys:
             await stage.press("M")
             assert stage.app.query_one("#body").size.height == before
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_q_leaves(self):
         async def act(stage: Stage) -> None:
@@ -320,7 +319,7 @@ class TestKeys:
             await stage.pilot.pause()
             assert not stage.app.is_running or stage.app._exit
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_what_is_typed_after_q_opens_nothing_that_the_app_would_stumble_over(self):
         async def act(stage: Stage) -> None:
@@ -330,7 +329,7 @@ class TestKeys:
             await stage.pilot.pause()
             assert len(stage.app.screen_stack) == 1
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_when_there_is_nothing_more_to_follow_the_app_ends_with_the_reason(self):
         async def act(stage: Stage) -> None:
@@ -339,7 +338,7 @@ class TestKeys:
             await stage.pilot.pause()
             assert stage.app.return_value == "the demo did not start"
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
 
 class TestMouse:
@@ -350,4 +349,4 @@ class TestMouse:
             await stage.paint()
             assert stage.screen_shown == "screen-3"
 
-        play(act, *staging.well())
+        play(act, *builders.well())

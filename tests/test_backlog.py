@@ -13,7 +13,7 @@ from jaxtop.cli import backlog
 from jaxtop.cli.backlog import Backlog
 from jaxtop.cli.source_thread import SourceThread
 from jaxtop.model import Cluster
-from tests.stage import frame
+from tests.builders import frame
 from tests.stories import census, hello, link, pulse
 from tests.support import eventually
 

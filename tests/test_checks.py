@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.wire import bounds
-from tests import stage, staged, staged_collectives, staged_hardware
+from tests import builders, staged, staged_collectives, staged_hardware
+from tests.builders import NOW, agent_id, frame
 from tests.mutants import mutant, show
-from tests.stage import NOW, Stage, agent_id, frame, play
+from tests.stage import Stage, play
 from tests.stories import census
 from tests.test_wire import MESSAGES
 
@@ -41,8 +42,8 @@ def cut(**more) -> wire.Arrays:
     return replace(told, shardings=(wire.Sharding("gspmd", "", None, ((0, 8),), None, **more),))
 
 
-HELLO = stage.hello(0)
-PULSE = stage.pulse(0)
+HELLO = builders.hello(0)
+PULSE = builders.pulse(0)
 PAST = wire.Past(1.0)
 REFUSED = {
     "an axis of size 0": meshed(("x", 0), ids=()),
@@ -109,7 +110,7 @@ def test_what_cannot_be_is_refused_before_it_is_unpacked(name):
 def test_what_is_believed_costs_little_even_at_the_bounds(name):
     message = ACCEPTED[name]
     cluster = Cluster()
-    for each in stage.well():
+    for each in builders.well():
         cluster.feed(each)
     tracemalloc.start()
     try:
@@ -139,7 +140,7 @@ def test_what_was_refused_is_counted_and_shown():
     async def act(stage: Stage) -> None:
         assert "1 messages skipped: unreadable arrays: a mesh axis without devices" in stage.line("facts")
 
-    play(act, *stage.well(), refused, size=(200, 50))
+    play(act, *builders.well(), refused, size=(200, 50))
 
 
 def test_reasons_do_not_grow_without_end():
@@ -156,7 +157,7 @@ def test_mutants_of_all_messages_are_refused_or_can_be_shown():
         *staged_collectives.late(),
         *staged_collectives.standing(),
         *staged.at_odds(),
-        *stage.training(),
+        *builders.training(),
         *staged_hardware.working(4),
     ]
     told: dict[str, list[wire.Message]] = {}

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from jaxtop.model import Cluster, State, state_of
 from jaxtop.tui.playback import LONGEST_TICK, Mode, Playback, Start
 from tests import reels
+from tests.builders import NOW, agent_id, frame, hello
 from tests.reels import COMPILES, DIES, LONG, WARNS, Reel, session
-from tests.stage import NOW, agent_id, frame, hello
 
 TOLD = session()
 

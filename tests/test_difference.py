@@ -11,10 +11,10 @@ from jaxtop.model import Cluster
 from jaxtop.model.session.difference import Change, Kind, Then, difference
 from jaxtop.tui.playback import Start
 from jaxtop.tui.screens.difference import DifferenceScreen
-from tests import stage as staging
-from tests import staged
+from tests import builders, staged
+from tests.builders import NOW, agent_id, frame
 from tests.reels import DIES, Reel, session
-from tests.stage import NOW, Stage, agent_id, frame, play
+from tests.stage import Stage, play
 
 MIB, GIB = 1 << 20, 1 << 30
 TOLD = session()
@@ -55,13 +55,13 @@ class TestHosts:
         ]
 
     def test_a_process_that_was_started_again_is_one_and_not_two(self):
-        again = replace(staging.hello(1), agent="b" * 16, started_ms=int((NOW + 160) * 1000))
-        new = [frame("b" * 16, again, NOW + 160), frame("b" * 16, staging.pulse(1, NOW + 170), NOW + 170)]
+        again = replace(builders.hello(1), agent="b" * 16, started_ms=int((NOW + 160) * 1000))
+        new = [frame("b" * 16, again, NOW + 160), frame("b" * 16, builders.pulse(1, NOW + 170), NOW + 170)]
         found = changes(after(TOLD, 155), after([*TOLD, *new], 170), Kind.HOST)
         assert told(found) == [("process 1 on node01", "restarted: died → live")]
 
     def test_time_alone_makes_a_difference(self):
-        still = after(staging.well())
+        still = after(builders.well())
         assert told(changes(still, Then(NOW + 60, still.cluster), Kind.HOST)) == [
             ("process 0 on node00", "live → blocked"), ("process 1 on node01", "live → blocked"),
         ]  # fmt: skip
@@ -88,9 +88,9 @@ class TestMemory:
         assert parts["parameters"].grown == -parts["parameters"].before // 2
 
     def test_what_was_not_known_before_is_not_taken_for_nothing(self):
-        unknown = [frame(agent_id(0), replace(staging.pulse(0), devices=wire.DeviceSample()), NOW)]
-        before = after([each for each in staging.well() if each.kind != "pulse"] + unknown)
-        found = changes(before, after(staging.well()), Kind.DEVICE)
+        unknown = [frame(agent_id(0), replace(builders.pulse(0), devices=wire.DeviceSample()), NOW)]
+        before = after([each for each in builders.well() if each.kind != "pulse"] + unknown)
+        found = changes(before, after(builders.well()), Kind.DEVICE)
         assert {(each.how, each.before, each.grown) for each in found} == {("unknown before", None, None)}
 
 
@@ -106,7 +106,7 @@ class TestArrays:
 
         first = census({"params": 1, "old": 2, "log[0]": 1, "cache": 3, "same": 1}, NOW)
         then = census({"params": 1, "new": 1, "log[0]": 1, "log[1]": 1, "cache": 1, "same": 1}, NOW + 5)
-        well = [each for each in staging.well() if each.kind != "arrays"]
+        well = [each for each in builders.well() if each.kind != "arrays"]
         found = changes(after([*well, first]), after([*well, first, then], 5), Kind.ARRAYS)
         assert [(each.name, each.how, each.counts, each.grown) for each in found] == [
             ("cache", "shrank", (3, 1), -64), ("old", "went", (2, 0), -64), ("log[*]", "grew", (1, 2), 32),
@@ -267,14 +267,14 @@ class TestScreen:
             assert stage.line("controls").startswith(" LIVE ")
             assert "v 08:00:00" in stage.line("controls")
             stage.clock.now += 5
-            stage.feed.frames = [staging.trouble(1, "closed")]
+            stage.feed.frames = [builders.trouble(1, "closed")]
             await stage.paint()
             await press(stage, "v")
             assert "live → died" in stage.text
             await press(stage, "d")
             assert not stage.app.query_one("#time").display
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_by_mouse_alone(self):
         async def act(stage: Stage) -> None:

@@ -9,7 +9,8 @@ import pytest
 from jaxtop import wire
 from jaxtop.export import to_json
 from jaxtop.model import Cluster, devices, exited, hosts, keyframe, runs, state_of
-from tests.stage import frame, shown_after, well
+from tests.builders import frame, well
+from tests.stage import shown_after
 from tests.stories import census, hello, link, pulse, tell
 
 GROUP = wire.ArrayGroup((8,), "float32", 0, 32, 32, "w", "f")

@@ -11,7 +11,8 @@ from textual import _time
 from jaxtop.tui import ingest
 from jaxtop.tui.app import GAP_SECONDS
 from jaxtop.tui.ingest import FrameIngest
-from tests.stage import Feed, frame, play, pulse, well
+from tests.builders import frame, pulse, well
+from tests.stage import Feed, play
 
 
 class Arrived(NamedTuple):

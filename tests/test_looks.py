@@ -14,8 +14,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.tui.playback import Start
-from tests import stage as staging
-from tests import staged, staged_collectives, staged_hardware
+from tests import builders, staged, staged_collectives, staged_hardware
 from tests.reels import LONG, Reel, session
 from tests.stage import Stage, play
 
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent / "looks"
 SIZES = [(80, 24), (120, 40), (200, 50)]
 
-WELL = staging.well()
-TRAINING = staging.training()
+WELL = builders.well()
+TRAINING = builders.training()
 WORKING = staged_hardware.working()
-SESSION = session(start=staging.NOW - LONG)
+SESSION = session(start=builders.NOW - LONG)
 KEYS = {"{": "left_curly_bracket", "}": "right_curly_bracket", "+": "plus"}
 
 
@@ -55,11 +54,11 @@ SCENES = {
     "arrays": (TRAINING, ("4", "j", "j", "j", "l", "l", "l", "l")),
     "arrays-filtered": (TRAINING, ("4", "/", *"grown>0 | batch", "enter", "G")),
     "arrays-wrong": (TRAINING, ("4", "/", *"name~batch | grwn>0")),
-    "events": ([*WELL, staging.trouble(1, "closed")], ("8",)),
-    "stopped": ([*WELL, staging.trouble(1, "silent")], ()),
-    "died": ([*WELL, staging.trouble(1, "closed")], ("2",)),
-    "refused": ([staging.frame("", wire.Link("refused", "node01"))], ()),
-    "connecting": ([staging.frame("", wire.Link("connecting", "node01"))], ()),
+    "events": ([*WELL, builders.trouble(1, "closed")], ("8",)),
+    "stopped": ([*WELL, builders.trouble(1, "silent")], ()),
+    "died": ([*WELL, builders.trouble(1, "closed")], ("2",)),
+    "refused": ([builders.frame("", wire.Link("refused", "node01"))], ()),
+    "connecting": ([builders.frame("", wire.Link("connecting", "node01"))], ()),
     "no-run": ([], ()),
     "paused": (WELL, ("space",)),
     "replay": ([], ("5", "}", "}", "v", "}", "+"), replay),

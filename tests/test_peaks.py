@@ -7,7 +7,7 @@ import pytest
 
 from jaxtop.model.peaks import SET_BY_OWNER, peak_of
 from jaxtop.wire import Device
-from tests.stage import hello
+from tests.builders import hello
 
 HELLO = hello(0)
 

@@ -7,7 +7,8 @@ import pytest
 from jaxtop.wire import Rhythm
 from jaxtop.wire.probing import SCHEMA, Measured, Probe, ProbedCollective, ProbedDevice, ProbedGroup
 from tests import staged_collectives as staged
-from tests.stage import frame, hello, line, play, pulse
+from tests.builders import frame, hello, pulse
+from tests.stage import line, play
 
 PROBED = {
     "matrix_flops_per_s": Measured(2e12, 1e9, 10),

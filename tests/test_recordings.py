@@ -11,7 +11,7 @@ from jaxtop.model import Cluster, arrays, growers
 from jaxtop.recording import Recording, compact, layout
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.wire.times import to_ns
-from tests import made_sessions, stage
+from tests import builders, made_sessions
 from tests.made_sessions import Made
 from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped, written
 
@@ -37,16 +37,16 @@ def test_frames_come_back_as_they_were_given(tmp_path, is_compacted):
 def test_a_replay_begins_once_those_that_were_there_are_connected(tmp_path):
     """Who came later, or never spoke, is not waited for."""
     frames = [
-        stage.frame(stage.agent_id(i), wire.Link("connecting", f"10.0.0.{i}:7411"), sequence=0)
+        builders.frame(builders.agent_id(i), wire.Link("connecting", f"10.0.0.{i}:7411"), sequence=0)
         for i in (0, 1)
     ]
     for i, seconds in ((0, 0.2), (1, 0.7), (0, 1.2), (1, 1.7), (0, 9.0)):
-        at = stage.NOW + seconds
-        frames.append(stage.frame(stage.agent_id(i), stage.hello(i), at))
-        frames.append(stage.frame(stage.agent_id(i), stage.pulse(i, at), at))
+        at = builders.NOW + seconds
+        frames.append(builders.frame(builders.agent_id(i), builders.hello(i), at))
+        frames.append(builders.frame(builders.agent_id(i), builders.pulse(i, at), at))
     late = [
         *frames[:-4],
-        stage.frame(stage.agent_id(2), wire.Link("connecting", "10.0.0.2:7411"), stage.NOW + 5, 0),
+        builders.frame(builders.agent_id(2), wire.Link("connecting", "10.0.0.2:7411"), builders.NOW + 5, 0),
     ]
     for name, told, start in (
         ("a", frames, 0.7),
@@ -56,8 +56,8 @@ def test_a_replay_begins_once_those_that_were_there_are_connected(tmp_path):
         path = tmp_path / f"{name}.mcap"
         written(path, told).finish()
         with session_of(path) as session:
-            assert session.start == pytest.approx(stage.NOW + start, abs=1e-3)
-    mute = [frames[0], stage.frame(stage.agent_id(0), stage.hello(0), stage.NOW + 1)]
+            assert session.start == pytest.approx(builders.NOW + start, abs=1e-3)
+    mute = [frames[0], builders.frame(builders.agent_id(0), builders.hello(0), builders.NOW + 1)]
     written(tmp_path / "d.mcap", mute).finish()
     with session_of(tmp_path / "d.mcap") as session:
         assert session.start == session.span[0]
@@ -104,17 +104,20 @@ def test_frames_of_any_stretch_are_those_of_that_stretch(tmp_path):
 
 def made_growing(seconds=200):
     """One process whose list of losses becomes longer; each pulse is a keyframe's worth of bytes."""
-    agent, start = stage.agent_id(0), stage.NOW
-    told = [stage.frame(agent, stage.hello(0), start), stage.frame(agent, stage.census(start), start + 0.1)]
+    agent, start = builders.agent_id(0), builders.NOW
+    told = [
+        builders.frame(agent, builders.hello(0), start),
+        builders.frame(agent, builders.census(start), start + 0.1),
+    ]
     for second in range(1, seconds):
         at = start + second
-        told.append(stage.frame(agent, stage.pulse(0, at, launches=second), at, second))
+        told.append(builders.frame(agent, builders.pulse(0, at, launches=second), at, second))
         if second % 9 == 0:
             at_ms, number = int(at * 1000), second // 9
-            counts = ((len(stage.STATE), 3 + number),)
-            more = ((len(stage.STATE) + 4, wire.ArrayGroup((9,), "int8", 3, 9, 9)),) if number == 5 else ()
+            counts = ((len(builders.STATE), 3 + number),)
+            more = ((len(builders.STATE) + 4, wire.ArrayGroup((9,), "int8", 3, 9, 9)),) if number == 5 else ()
             change = wire.ArraysChange(at_ms, 1, 1000 + number, counts, more)
-            told.append(stage.frame(agent, change, at, number))
+            told.append(builders.frame(agent, change, at, number))
     return told
 
 

@@ -20,7 +20,7 @@ from jaxtop.model import (
 from jaxtop.model.figures import figures_of
 from jaxtop.model.fold import HISTORY
 from jaxtop.model.keyframe import messages
-from tests.stage import NOW, agent_id, hello
+from tests.builders import NOW, agent_id, hello
 from tests.stories import host_sample
 
 AGENT = agent_id(0)

@@ -24,7 +24,7 @@ from jaxtop_agent.blackbox import BlackBox
 from jaxtop_agent.core import settings
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.identity import identify
-from tests import made_sessions, stage
+from tests import builders, made_sessions
 from tests.made_sessions import Made
 from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped
 from tests.support import eventually
@@ -302,7 +302,7 @@ def test_a_recording_has_a_file_name_that_every_system_takes_whatever_the_run_is
     box = BlackBox(board, str(tmp_path / "box"), 1)
     box.end()
     box.run()
-    told = stage.frame(stage.agent_id(0), structs.replace(stage.hello(0), name=name))
+    told = builders.frame(builders.agent_id(0), structs.replace(builders.hello(0), name=name))
     path = tmp_path / default_name(folded([told], told.at))
     path.touch()
     for file in (path, *(tmp_path / "box").iterdir()):

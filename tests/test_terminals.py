@@ -25,6 +25,7 @@ from jaxtop.tui.colours256 import Colours256, nearest
 from jaxtop.tui.palette import PALETTES
 from jaxtop.tui.picker import Picker
 from jaxtop.tui.widgets.key_bar import KeyBar
+from tests import builders
 from tests import stage as staging
 from tests.stage import Stage, play
 from tests.support import JAXTOP, environment, jaxtop
@@ -107,7 +108,7 @@ class TestWhatItNeeds:
             styles = [segment.style for strip in strips for segment in strip if segment.style]
             seen.update(each for style in styles for each in (style.color, style.bgcolor) if each)
 
-        play(act, *staging.well(), staging.trouble(1, "closed"))
+        play(act, *builders.well(), builders.trouble(1, "closed"))
         hues = [each for each in seen if each.triplet and len(set(each.triplet)) > 1]
         assert bool(hues) == (not variables)
 
@@ -174,7 +175,7 @@ class TestFewColours:
             stage.app.console._color_system = ColorSystem.TRUECOLOR
             assert not any(isinstance(each, Colours256) for each in stage.app.get_line_filters())
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
 
 def shown_as(colour: str) -> int | None:

@@ -11,8 +11,9 @@ from jaxtop.tui.draw.time_bar import TimeBarState, controls, glance, tip, track
 from jaxtop.tui.go_to import GoTo
 from jaxtop.tui.palette import DARK
 from jaxtop.tui.playback import Mode, Start
+from tests.builders import NOW
 from tests.reels import DIES, LONG, WARNS, Recorder, Reel, session
-from tests.stage import NOW, Stage, play
+from tests.stage import Stage, play
 
 MIB = 1 << 20
 TOLD = session()

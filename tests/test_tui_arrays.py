@@ -19,8 +19,9 @@ from jaxtop.tui.screens.arrays import ArraysView
 from jaxtop.tui.screens.mesh import MeshScreenView
 from jaxtop.tui.slices import slices_of
 from jaxtop.tui.widgets.array_pane import ArrayPane
-from tests import stage as staging
-from tests.stage import NOW, agent_id, census, frame, play, training
+from tests import builders
+from tests.builders import NOW, agent_id, census, frame, training
+from tests.stage import play
 from tests.test_tree import array
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -213,7 +214,7 @@ class TestTree:
     def test_arrays_that_are_gone_leave_the_cursor_near_their_place(self):
         async def act(stage):
             await go_to(stage, "batch", "['label']")
-            stage.feed.frames += [frame(agent_id(i), staging.arrays(), NOW + 1) for i in range(2)]
+            stage.feed.frames += [frame(agent_id(i), builders.arrays(), NOW + 1) for i in range(2)]
             await stage.paint()
             assert seen(stage) == ["  (no name): (unknown origin) float32[8, 8]"]
             assert stage.table.row is not None
@@ -223,7 +224,7 @@ class TestTree:
     def test_runs_are_on_top_where_there_are_several(self):
         other = [
             frame("b" * 16, wire.Link("up", "10.0.0.9:7411"), NOW),
-            frame("b" * 16, wire.Hello(**vars_of(staging.hello(0)) | OTHER), NOW),
+            frame("b" * 16, wire.Hello(**vars_of(builders.hello(0)) | OTHER), NOW),
             frame("b" * 16, census(NOW), NOW),
         ]
 
@@ -251,7 +252,7 @@ class TestTree:
             assert "run ended: its last arrays" in stage.text
             assert stage.table._tone(stage.table.row, DARK) == DARK.muted
 
-        look(act, *training(), *(staging.trouble(i, "closed") for i in range(2)))
+        look(act, *training(), *(builders.trouble(i, "closed") for i in range(2)))
 
 
 OTHER = {"agent": "b" * 16, "run": "r2", "name": "eval", "process_count": 1}
@@ -393,7 +394,7 @@ class TestPane:
         look(act)
 
     def test_of_what_was_counted_long_ago_that_is_said(self):
-        long_ago = staging.pulse(1, counted_ms=int((NOW - 42) * 1000))
+        long_ago = builders.pulse(1, counted_ms=int((NOW - 42) * 1000))
 
         async def act(stage):
             assert pane(stage).rstrip().endswith("counted 42s ago")
@@ -513,7 +514,7 @@ class TestEmpty:
             ),
             (
                 [
-                    frame(agent_id(0), replace(staging.hello(0), sources={"arrays": "off: too many"})),
+                    frame(agent_id(0), replace(builders.hello(0), sources={"arrays": "off: too many"})),
                     frame(agent_id(0), wire.Arrays(int(NOW * 1000), 1, 1)),
                 ],
                 "arrays are not counted: off: too many",

@@ -6,10 +6,11 @@ import pytest
 
 from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.screens.mesh import MeshScreenView
-from tests import stage as staging
+from tests import builders
 from tests import staged_collectives as staged
+from tests.builders import agent_id
 from tests.made_windows import Made
-from tests.stage import Stage, agent_id, line, play, shown_after
+from tests.stage import Stage, line, play, shown_after
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
 
@@ -69,10 +70,10 @@ class TestWhyThereIsNothing:
         assert "no collectives yet: no host has reported" in seen()
 
     def test_without_programs(self):
-        assert "no program has been read yet" in seen(*staging.well())
+        assert "no program has been read yet" in seen(*builders.well())
 
     def test_with_a_single_device(self):
-        assert "the run has one device" in seen(*staging.well(processes=1, devices=1))
+        assert "the run has one device" in seen(*builders.well(processes=1, devices=1))
 
     def test_before_the_first_window(self):
         assert "waiting for the first window: press c to take one now" in seen(*staged.never_timed())
@@ -181,7 +182,7 @@ class TestOnTheMesh:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("told", [[], staging.well(), staged.few(), staged.late(), staged.unread()])
+@pytest.mark.parametrize("told", [[], builders.well(), staged.few(), staged.late(), staged.unread()])
 def test_it_fits_every_size(told, size):
     shown = seen(*told, size=size)
     assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())

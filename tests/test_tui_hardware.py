@@ -22,8 +22,9 @@ from jaxtop.tui.metrics import METRICS
 from jaxtop.tui.palette import DARK
 from jaxtop.tui.screens import devices as devices_screen
 from jaxtop.tui.widgets.filter import FilteredTable, FilterInput
-from tests import stage, staged_hardware
-from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after
+from tests import builders, staged_hardware
+from tests.builders import NOW, agent_id, frame
+from tests.stage import Stage, line, play, shown_after
 from tests.staged_hardware import FAILING, HOT, working
 from tests.stories import host_sample
 
@@ -84,8 +85,8 @@ class TestFilters:
         )
 
     def test_devices_are_found_by_their_figures_and_by_where_they_stand(self):
-        hot = HOT[0] * stage.DEVICES + HOT[1]
-        failing = FAILING[0] * stage.DEVICES + FAILING[1]
+        hot = HOT[0] * builders.DEVICES + HOT[1]
+        failing = FAILING[0] * builders.DEVICES + FAILING[1]
 
         async def act(stage: Stage) -> None:
             await stage.press("3")
@@ -150,11 +151,11 @@ class TestDevices:
             row = table.shown[FAILING[0] * stage_devices + FAILING[1]]
             assert next(each for each in table.columns if each.key == "ecc").write(row) == "!1/11"
 
-        stage_devices = stage.DEVICES
+        stage_devices = builders.DEVICES
         play(act, *working(4))
 
     def test_without_hardware_figures_there_are_no_columns_of_them(self):
-        shown = shown_after(*stage.well(), keys="3", size=(200, 24))
+        shown = shown_after(*builders.well(), keys="3", size=(200, 24))
         titles = line("MEMORY", shown)
         assert not {"UTIL", "POWER", "TEMP", "SLOWED", "ECC", "PEAK", "LIMIT"} & set(titles.split())
         assert "n/a" not in line("node00", shown).rstrip()[:120]
@@ -172,7 +173,7 @@ class TestDevices:
             assert line("TEMP", stage.text) == before
             assert "n/a" in line("node00", stage.text)
 
-        stage_devices = stage.DEVICES
+        stage_devices = builders.DEVICES
         play(act, *working(4))
 
     def test_the_recent_past_is_that_of_the_figure_that_is_sorted_by(self):
@@ -280,7 +281,7 @@ class TestHosts:
         assert "0%" not in below and "0B" not in below
 
     def test_figures_of_a_host_that_died_are_not_told_any_more(self):
-        shown = shown_after(*working(4), stage.trouble(1, "closed"), keys=("2", "j"), size=(140, 30))
+        shown = shown_after(*working(4), builders.trouble(1, "closed"), keys=("2", "j"), size=(140, 30))
         below = shown[shown.index("──") :]
         assert "process 1 on node01" in below
         assert "410ms" not in below and "container" not in below

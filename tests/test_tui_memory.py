@@ -9,8 +9,9 @@ from jaxtop import wire
 from jaxtop.model import PARTS, Part
 from jaxtop.tui.draw.stacked import LETTERS, bar, legend, lengths, stacked
 from jaxtop.tui.palette import PALETTES
-from tests import stage, staged
-from tests.stage import Stage, agent_id, frame, play
+from tests import builders, staged
+from tests.builders import agent_id, frame
+from tests.stage import Stage, play
 from tests.test_tui_programs import SIZES, line, seen
 
 GIB = 1 << 30
@@ -77,7 +78,7 @@ def test_without_allocators_it_says_so_and_claims_nothing():
 def test_of_arrays_that_were_counted_long_ago_that_is_said():
     told = staged.counted()
     assert "counted" not in seen(*told, keys=("5",))
-    long_ago = stage.pulse(0, counted_ms=int((stage.NOW - 42) * 1000))
+    long_ago = builders.pulse(0, counted_ms=int((builders.NOW - 42) * 1000))
     assert "source arrays; arrays counted 42s ago" in seen(
         *told, frame(agent_id(0), long_ago, sequence=9), keys=("5",)
     )
@@ -85,9 +86,9 @@ def test_of_arrays_that_were_counted_long_ago_that_is_said():
 
 def test_where_only_others_have_limits_the_share_is_unknown():
     """As beside a host with allocators of which nobody knows any more what they hold."""
-    limits = wire.DeviceSample(limit_bytes=(24 * GIB,) * stage.DEVICES)
-    unknown = replace(stage.pulse(0), devices=limits)
-    shown = seen(*stage.well(), frame(agent_id(0), unknown, sequence=9), keys=("5",))
+    limits = wire.DeviceSample(limit_bytes=(24 * GIB,) * builders.DEVICES)
+    unknown = replace(builders.pulse(0), devices=limits)
+    shown = seen(*builders.well(), frame(agent_id(0), unknown, sequence=9), keys=("5",))
     assert "of 0B (n/a), most on device" in shown
 
 
@@ -124,7 +125,7 @@ def test_enter_leads_to_the_device_in_the_mesh_and_back():
 
 
 def test_a_device_that_is_gone_holds_nothing():
-    shown = seen(*staged.held(), stage.trouble(1, "closed"), keys=("5",))
+    shown = seen(*staged.held(), builders.trouble(1, "closed"), keys=("5",))
     assert "4 devices hold" in shown and "n/a" in line(" 7  node01", shown)
 
 
@@ -134,7 +135,7 @@ def test_where_there_is_little_room_the_devices_have_it():
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("told", [[], stage.well(), staged.counted(), staged.held()])
+@pytest.mark.parametrize("told", [[], builders.well(), staged.counted(), staged.held()])
 def test_it_fits_every_size(told, size):
     shown = seen(*told, keys=("5",), size=size)
     assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())

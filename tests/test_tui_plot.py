@@ -17,9 +17,10 @@ from jaxtop.tui.figures import writer
 from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.playback import Start
 from jaxtop.tui.plotted import Peer, few
-from tests import stage, staged_hardware
+from tests import builders, staged_hardware
+from tests.builders import NOW, agent_id, frame
 from tests.reels import LONG, Reel, session
-from tests.stage import NOW, Stage, agent_id, frame, line, play, shown_after
+from tests.stage import Stage, line, play, shown_after
 from tests.staged_hardware import working
 
 INK = ink_of(DARK, plain=True)
@@ -244,7 +245,7 @@ class TestScreen:
             await stage.press("end")
             assert " 2%" in line("a device 0", stage.text)
 
-        stage_devices = stage.DEVICES
+        stage_devices = builders.DEVICES
         play(act, *working(5))
 
     def test_in_a_replay_it_shows_the_time_that_is_shown(self):
@@ -284,7 +285,7 @@ class TestScreen:
 
     def test_before_anything_is_known_it_says_so(self):
         assert "no figures to plot yet" in shown_after(keys="0", size=(80, 24))
-        hello = frame(agent_id(0), stage.hello(0))
+        hello = frame(agent_id(0), builders.hello(0))
         assert "no figures to plot yet" in shown_after(hello, keys="0", size=(80, 24))
 
     @pytest.mark.parametrize(
@@ -306,7 +307,7 @@ class TestScreen:
         assert all(f"{letter} device {i}" in shown for i, letter in enumerate("abcd"))
 
     def test_on_a_cpu_there_are_the_memory_the_process_and_its_host(self):
-        shown = shown_after(*stage.well(), keys=("3", "0"), size=(120, 40))
+        shown = shown_after(*builders.well(), keys=("3", "0"), size=(120, 40))
         assert "memory of device 0" in shown and "n/a" not in shown
 
 

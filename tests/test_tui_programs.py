@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop.tui import text
-from tests import stage, staged
-from tests.stage import Stage, frame, play
+from tests import builders, staged
+from tests.builders import frame
+from tests.stage import Stage, play
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
 
@@ -65,7 +66,7 @@ def test_a_launch_that_may_not_fit_is_marked_and_one_that_runs_is_not():
 
 
 def test_without_allocators_there_is_no_headroom():
-    frames = [*stage.well(), staged.programs(0, staged.STEP), staged.programs(1, staged.STEP)]
+    frames = [*builders.well(), staged.programs(0, staged.STEP), staged.programs(1, staged.STEP)]
     shown = seen(*frames)
     assert "may not fit" not in shown and "n/a" in line("jit_train_step", shown)
 
@@ -86,13 +87,13 @@ def test_words_find_programs():
 
 def test_it_says_why_there_are_none():
     assert "no programs yet: no host has reported" in seen()
-    assert "no host has compiled any" in seen(*stage.well())
-    off = replace(stage.hello(0), sources={"programs": "off: Missing: no live_executables"})
-    assert "no programs: off: Missing" in seen(frame(stage.agent_id(0), off))
+    assert "no host has compiled any" in seen(*builders.well())
+    off = replace(builders.hello(0), sources={"programs": "off: Missing: no live_executables"})
+    assert "no programs: off: Missing" in seen(frame(builders.agent_id(0), off))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("told", [[], stage.well(), staged.compiled(), staged.at_odds()])
+@pytest.mark.parametrize("told", [[], builders.well(), staged.compiled(), staged.at_odds()])
 def test_it_fits_every_size(told, size):
     shown = seen(*told, size=size)
     assert len(shown.splitlines()) == size[1] and all(len(row) <= size[0] for row in shown.splitlines())

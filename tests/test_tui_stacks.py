@@ -8,10 +8,12 @@ import pytest
 from msgspec import structs
 
 from jaxtop.tui.app import JaxtopApp
+from tests import builders
 from tests import stage as staging
 from tests import staged_collectives as staged
+from tests.builders import agent_id, frame
 from tests.reels import Reel
-from tests.stage import Stage, agent_id, frame, line, play, shown_after
+from tests.stage import Stage, line, play, shown_after
 
 SIZES = [(60, 16), (80, 24), (120, 40), (200, 50)]
 
@@ -22,7 +24,7 @@ def seen(*frames, keys=("9",), size=(200, 50)) -> str:
 
 class TestTheTree:
     def test_before_anything_came_it_says_how_to_ask(self):
-        assert "press p to ask all processes" in seen(*staging.well())
+        assert "press p to ask all processes" in seen(*builders.well())
         assert "no host has reported" in seen()
 
     def test_hosts_that_stand_alike_are_one_line_and_the_odd_one_another(self):
@@ -86,7 +88,7 @@ class TestTheTree:
         play(act, *staged.standing())
 
     @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-    @pytest.mark.parametrize("told", [[], staging.well(), staged.standing()])
+    @pytest.mark.parametrize("told", [[], builders.well(), staged.standing()])
     def test_it_fits_every_size(self, told, size):
         shown = seen(*told, keys=("9", "asterisk"), size=size)
         assert len(shown.splitlines()) == size[1]
@@ -143,7 +145,7 @@ class TestAsking:
             assert said(stage)[-1] == "asked 2 processes for stacks: 2 answered"
             assert "asking" not in stage.line("facts")
 
-        asking(act, *staging.well())
+        asking(act, *builders.well())
 
     def test_c_asks_for_a_window_wherever_one_is(self):
         async def act(stage, asker):
@@ -155,7 +157,7 @@ class TestAsking:
                 await stage.paint()
             assert len(asker.questions) == 3
 
-        asking(act, *staging.well())
+        asking(act, *builders.well())
 
     def test_why_not_is_told_in_words_once_for_all(self):
         async def act(stage, asker):
@@ -167,28 +169,28 @@ class TestAsking:
             why = "1 refused: this run is read-only (JAXTOP_READONLY=1); 1 did not answer"
             assert said(stage)[-1] == f"asked 2 processes for a profiler window: 0 answered; {why}"
 
-        asking(act, *staging.well())
+        asking(act, *builders.well())
 
     def test_the_same_is_not_asked_twice_at_a_time(self):
         async def act(stage, asker):
             await stage.press("p", "p", "p")
             assert len(asker.questions) == 1
 
-        asking(act, *staging.well())
+        asking(act, *builders.well())
 
     def test_the_dead_are_not_asked(self):
         async def act(stage, asker):
             await stage.press("p")
             assert asker.questions[0][1] == [agent_id(0)]
 
-        asking(act, *staging.well(), staging.trouble(1, "closed"))
+        asking(act, *builders.well(), builders.trouble(1, "closed"))
 
     def test_without_anybody_to_ask_the_keys_say_so(self):
         async def act(stage: Stage) -> None:
             await stage.press("c")
             assert "requests need a live run" in said(stage)[-1]
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_before_there_is_a_host_the_keys_say_so(self):
         async def act(stage, asker):
@@ -202,11 +204,11 @@ class TestAsking:
             titles = [each.title for each in stage.app.get_system_commands(stage.app.screen)]
             assert {"Capture collectives now (c)", "Ask for stacks (p)"} <= set(titles)
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
 
 def paced(index: int, interval_ms: int):
-    return frame(agent_id(index), structs.replace(staging.hello(index), interval_ms=interval_ms), sequence=5)
+    return frame(agent_id(index), structs.replace(builders.hello(index), interval_ms=interval_ms), sequence=5)
 
 
 class TestTheInterval:
@@ -222,7 +224,7 @@ class TestTheInterval:
             await stage.press("minus")
             assert asker.intervals == [2000, 1000]
 
-        asking(act, *staging.well())
+        asking(act, *builders.well())
 
     def test_an_interval_that_is_not_the_usual_one_stands_in_the_header(self):
         async def act(stage: Stage) -> None:
@@ -234,7 +236,7 @@ class TestTheInterval:
             await stage.paint()
             assert "every 0.5s " in stage.line("header")
 
-        play(act, *staging.well())
+        play(act, *builders.well())
 
     def test_keys_that_are_pressed_while_processes_answer_count_and_the_last_one_is_asked_for(self):
         async def act(stage, asker):
@@ -244,7 +246,7 @@ class TestTheInterval:
             await stage.paint()
             assert asker.intervals == [2000, 10_000]
 
-        asking(act, *staging.well())
+        asking(act, *builders.well())
 
     def test_who_refuses_is_told_and_the_interval_stays(self):
         async def act(stage, asker):
@@ -254,7 +256,7 @@ class TestTheInterval:
             assert said(stage)[-1].endswith("0 answered; 2 refused: only the owner of the run may do this")
             assert "every" not in stage.line("header")
 
-        asking(act, *staging.well())
+        asking(act, *builders.well())
 
     @pytest.mark.parametrize(("key", "interval_ms"), [("plus", 60_000), ("minus", 500), ("minus", 100)])
     def test_at_the_last_stop_nobody_is_asked(self, key, interval_ms):
@@ -262,7 +264,7 @@ class TestTheInterval:
             await stage.press(key)
             assert "interval" in said(stage)[-1] and not asker.questions
 
-        asking(act, *staging.well(), paced(0, interval_ms), paced(1, interval_ms))
+        asking(act, *builders.well(), paced(0, interval_ms), paced(1, interval_ms))
 
     def test_in_a_pause_the_keys_are_those_of_the_replay(self):
         async def act(stage: Stage) -> None:
@@ -273,7 +275,7 @@ class TestTheInterval:
             await stage.press("space")
             assert "Longer interval (+)" not in titles() and "Replay faster (+)" in titles()
 
-        play(act, *staging.well(), history=Reel(*staging.well(), is_growing=True))
+        play(act, *builders.well(), history=Reel(*builders.well(), is_growing=True))
 
 
 class TestTheLastLine:
@@ -287,14 +289,14 @@ class TestTheLastLine:
                 name = view.TITLE[: 8 if key == view.KEY else 3]
                 assert f" {view.KEY} {name}" in bar
 
-        play(act, *staging.well(), size=(80, 24))
+        play(act, *builders.well(), size=(80, 24))
 
     def test_at_120_columns_they_have_their_whole_names(self):
         async def act(stage: Stage) -> None:
             bar = stage.text.splitlines()[-1]
             assert all(f"{view.KEY} {view.TITLE}" in bar for view in stage.app._views.values())
 
-        play(act, *staging.well(), size=(120, 40))
+        play(act, *builders.well(), size=(120, 40))
 
 
 def test_the_app_asks_nobody_unless_it_is_given_a_way():

@@ -19,6 +19,7 @@ from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.devices import DevicesView, gauge
 from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
+from tests import builders
 
 if TYPE_CHECKING:
     from jaxtop.tui.screens.base import View
@@ -27,37 +28,15 @@ START = 1_760_000_000.0
 GIB = 1 << 30
 
 
-def hello(agent, index, *, devices=2, count=2, run="r1", name="train", started=0, platform="cpu"):
-    return wire.Hello(
-        agent=agent,
-        hostname=f"node{index + 1:02}",
-        pid=4000 + index,
-        process_started_ticks=1,
-        boot="boot",
-        pid_namespace="ns",
-        started_ms=int(START * 1000) + started,
-        telemetry="t",
-        requests="r",
-        interval_ms=1000,
-        jaxtop="0.1",
-        python="3.12",
-        name=name,
-        run=run,
-        process_index=index,
-        process_count=count,
-        jax="0.10.2",
-        platform=platform,
-        devices=tuple(
-            wire.Device(
-                index * devices + i,
-                f"{platform} kind",
-                platform,
-                i,
-                None if platform == "cpu" else (index, i),
-            )
-            for i in range(devices)
-        ),
+def hello(agent, index, *, devices=2, count=2, started=0, platform="cpu", **more):
+    ids = range(index * devices, (index + 1) * devices)
+    own = tuple(
+        wire.Device(each, f"{platform} kind", platform, i, None if platform == "cpu" else (index, i))
+        for i, each in enumerate(ids)
     )
+    started_ms = int(START * 1000) + started
+    place = {"agent": agent, "hostname": f"node{index + 1:02}", "pid": 4000 + index, "python": "3.12"}
+    return builders.hello(index, count, own, started_ms=started_ms, platform=platform, **place, **more)
 
 
 def pulse(second, used, **more):
