@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
-from contextlib import contextmanager
-from subprocess import PIPE
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from subprocess import PIPE, CompletedProcess
 
 import pytest
 
+from jaxtop import cli
 from tests.support import JAXTOP, PYTHON, ROOT, environment, eventually, jaxtop, processes, run
 from tests.test_cli import is_one_line
 
@@ -39,8 +41,16 @@ def recorded(tmp_path_factory):
     return path
 
 
+def replay(*words):
+    """Run `jaxtop replay` in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = cli.main(["replay", *map(str, words)])
+    return CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
 def at(path, when, *more):
-    done = jaxtop("replay", path, "--at", when, *more)
+    done = replay(path, "--at", when, *more)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -55,7 +65,7 @@ def test_a_moment_of_a_recording_is_printed_like_one_of_a_live_run(recorded):
     launches = [each["hosts"][0]["launches"]["train_step"] for each in (earlier, document)]
     assert launches[0] < launches[1]
     for form, begins in (("csv", "run,"), ("openmetrics", "# ")):
-        assert jaxtop("replay", recorded, "--at", "+2s", "--format", form).stdout.startswith(begins)
+        assert replay(recorded, "--at", "+2s", "--format", form).stdout.startswith(begins)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +81,7 @@ def test_a_moment_of_a_recording_is_printed_like_one_of_a_live_run(recorded):
     ],
 )
 def test_what_replay_cannot_do_it_says_in_one_line(recorded, words, said):
-    done = jaxtop("replay", recorded, *words)
+    done = replay(recorded, *words)
     assert done.returncode == 2 and not done.stdout
     assert is_one_line(done.stderr) and said in done.stderr
 
@@ -81,7 +91,7 @@ def test_what_is_no_recording_is_said_in_one_line(tmp_path):
     (tmp_path / "text.mcap").write_text("not a recording, but long enough to be looked at as one\n" * 10)
     (tmp_path / "folder").mkdir()
     for name in ("empty.mcap", "text.mcap", "folder", "missing.mcap"):
-        done = jaxtop("replay", tmp_path / name, "--at", "+1s")
+        done = replay(tmp_path / name, "--at", "+1s")
         assert done.returncode == 2 and is_one_line(done.stderr), (name, done.stderr)
         assert name in done.stderr
 
@@ -90,7 +100,7 @@ def test_a_cut_recording_shows_what_is_left_and_says_so(tmp_path, recorded):
     cut = tmp_path / "cut.mcap"
     whole = recorded.read_bytes()
     cut.write_bytes(whole[: whole.index(b"jaxtop.index")])  # which stands behind all frames
-    done = jaxtop("replay", cut, "--at", "+1s")
+    done = replay(cut, "--at", "+1s")
     assert done.returncode == 0 and json.loads(done.stdout)["hosts"]
     assert is_one_line(done.stderr) and "not finished" in done.stderr
 
@@ -103,7 +113,7 @@ def test_a_recording_that_is_still_written_is_read_as_it_grows(tmp_path):
     ):
 
         def steps():
-            done = jaxtop("replay", path, "--at", "0s ago")
+            done = replay(path, "--at", "0s ago")
             hosts = json.loads(done.stdout)["hosts"] if done.stdout else []
             return hosts[0]["launches"].get("train_step", 0) if hosts else 0
 
@@ -146,7 +156,7 @@ def test_sizes_are_kept_and_the_oldest_files_go(tmp_path):
     files = sorted(tmp_path.glob("rotated*.mcap"))
     assert len(files) == 2 and path not in files
     assert all(str(file) in done.stdout for file in files)
-    document = json.loads(jaxtop("replay", tmp_path, "--at", "0s ago").stdout)
+    document = json.loads(replay(tmp_path, "--at", "0s ago").stdout)
     assert [host["state"] for host in document["hosts"]] == ["live"] * 64
     for file in files:  # each of them stands for itself, from about its beginning on
         document = at(file, "0s ago")
