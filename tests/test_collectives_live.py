@@ -94,6 +94,7 @@ def stragglers(watched):
     return {view.op: view.straggler.process_index for view in watched.views() if view.straggler}
 
 
+@pytest.mark.newest  # on JAX 0.8.0 this script can hang in its second step, with no agent, too
 def test_without_anybody_asking_timings_come_within_two_windows(home):
     """And a later `jaxtop snapshot` has them, too, on the right axes."""
     with reducing(home, count=2) as watched:
