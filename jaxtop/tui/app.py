@@ -15,7 +15,7 @@ from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.help import Help, palette_commands
 from jaxtop.tui.ingest import FrameIngest, NoFeed
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
-from jaxtop.tui.palette import DARK, PALETTES, Palette
+from jaxtop.tui.palette import DARK, PALETTES, Palette, palette_of
 from jaxtop.tui.playback import Playback
 from jaxtop.tui.request_keys import RequestApp
 from jaxtop.tui.screens import all_screens
@@ -143,7 +143,7 @@ class JaxtopApp(RequestApp):
     @property
     def palette(self) -> Palette:
         """The colours of the theme in use."""
-        return PALETTES.get(self.theme, DARK)
+        return palette_of(self.theme)
 
     def _now(self) -> float:
         """Return the time up to which all frames are folded.

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from jaxtop.tui import text
-from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.palette import PALETTES, palette_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ class Help(ModalScreen[None]):
         self._view_title = title
 
     def compose(self) -> ComposeResult:
-        palette = PALETTES.get(self.app.theme, DARK)
+        palette = palette_of(self.app.theme)
         with VerticalScroll(id="help"):
             yield Static(Text(f"Keys on {self._view_title}", "bold"))
             yield Static(keys_table(self._keys, self.app.get_key_display))

@@ -142,3 +142,8 @@ COLOUR_BLIND = Palette(
 )
 
 PALETTES = {each.theme.name: each for each in (DARK, LIGHT, HIGH_CONTRAST, COLOUR_BLIND)}
+
+
+def palette_of(theme: str) -> Palette:
+    """Return the palette of a theme; the dark one for a theme of others."""
+    return PALETTES.get(theme, DARK)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from jaxtop.model.arrays.tree import MIXED, Node
 from jaxtop.tui import text
 from jaxtop.tui.draw.array_pane import growth
-from jaxtop.tui.draw.ink import Ink, ink_of
 from jaxtop.tui.draw.table import NOTHING, Column, figure
 from jaxtop.tui.filters.arrays import shape_in_words, understand
-from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.devices import gauge
 from jaxtop.tui.slices import slices_of
@@ -189,16 +187,12 @@ class ArraysView(View):
         """Return the share of the memory of all arrays on all devices. These shares add up to 1."""
         return node.held_bytes / self._total if self._total else None
 
-    @property
-    def _ink(self) -> Ink:
-        return ink_of(PALETTES.get(self.app.theme, DARK), plain=self.app.no_color)
-
     def _show_pane(self) -> None:
         if self.is_mounted:
             node = self.table.row
             is_past = node is not None and node.run in self._past_runs
             note = ENDED_NOTE if is_past else self._counted
-            self.query_one(ArrayPane).show(node, self._ink, note)
+            self.query_one(ArrayPane).show(node, self.ink, note)
 
     def on_table_moved(self, message: Table.Moved) -> None:
         """Show the array under the cursor in the pane."""

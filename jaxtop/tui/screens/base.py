@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.containers import Container
 from textual.message import Message
 
+from jaxtop.tui.draw.ink import Ink, ink_of
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
+from jaxtop.tui.palette import Palette, palette_of
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -41,6 +43,16 @@ class View(Container):
             super().__init__()
             self.selection = selection
             self.key = key
+
+    @property
+    def palette(self) -> Palette:
+        """The colours of the theme in use."""
+        return palette_of(self.app.theme)
+
+    @property
+    def ink(self) -> Ink:
+        """The glyphs and styles of the theme in use."""
+        return ink_of(self.palette, plain=self.app.no_color)
 
     def show(self, moment: Moment) -> None:
         """Draw a moment."""

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding
-from textual.widgets import Static
 
 from jaxtop.model.collectives import step_shares
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui import text
 from jaxtop.tui.chart import Chart, chart
 from jaxtop.tui.draw.collective_pane import Subject, axes_in_words, pane, straggler_in_words, strips_room
-from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
 from jaxtop.tui.moment import Selection
-from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table
 
@@ -170,9 +168,8 @@ class CollectivesView(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self._step = Static(id="step")
-        self._pane = Static(id="collective")
-        self._read: dict[Static, Text] = {}
+        self._step = Words(id="step")
+        self._pane = Words(id="collective")
         self._chart = Chart()
         self.table: Table[CollectiveView] = Table(
             COLUMNS, lambda view: view.key, noun="collective", pinned=1, understand=understand
@@ -200,11 +197,10 @@ class CollectivesView(View):
     def _draw(self) -> None:
         if not self.is_mounted or not self.size.width:  # not laid out yet: a resize event will follow
             return
-        palette = PALETTES.get(self.app.theme, DARK)
-        self._tell(self._step, summary(self.moment, max(0, self.size.width - 4), palette))
+        self._step.read(summary(self.moment, max(0, self.size.width - 4), self.palette))
         view, (width, height) = self.table.row, self._pane.content_size
         if view is None or self.has_class("low"):
-            self._tell(self._pane, Text())
+            self._pane.read(Text())
             return
         self._chart = chart(self.moment, view, strips_room(width, height), self._chart)
         subject = Subject(
@@ -215,8 +211,8 @@ class CollectivesView(View):
             untimed(self.moment),
             self.moment.probed_busbw(view),
         )
-        lines = pane(subject, ink_of(palette, plain=self.app.no_color), width, height)
-        self._tell(self._pane, Text("\n", no_wrap=True, end="").join(lines))
+        lines = pane(subject, self.ink, width, height)
+        self._pane.read(Text("\n", no_wrap=True, end="").join(lines))
 
     def _host_name(self, agent: str) -> str:
         """Return the name of a host in the strips."""
@@ -225,12 +221,6 @@ class CollectivesView(View):
             return agent
         index = "" if host.process_index is None else f"{host.process_index} "
         return f"{index}{host.hostname or host.link.endpoint}"
-
-    def _tell(self, where: Static, words: Text) -> None:
-        read = self._read.get(where)
-        if read is None or words != read or words.spans != read.spans:
-            self._read[where] = words
-            where.update(words)
 
     @property
     def first_focus(self) -> Widget:

@@ -14,7 +14,7 @@ from jaxtop.tui import text
 from jaxtop.tui.draw.table import NOTHING, Column, words
 from jaxtop.tui.draw.time_bar import clock, length
 from jaxtop.tui.help import Help
-from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.palette import palette_of
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.key_bar import KeyBar
@@ -156,7 +156,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self.query_one("#title", Static).update(self._title(PALETTES.get(self.app.theme, DARK)))
+        self.query_one("#title", Static).update(self._title(palette_of(self.app.theme)))
         self.table.update_rows(self._changes, "no changes found")
         self.table.focus()
 

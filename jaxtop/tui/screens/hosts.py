@@ -11,10 +11,8 @@ from jaxtop.tui.columns.figures import HISTORY_KEY, Reported
 from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, HostRow, columns_for, reported_steps
 from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.host_pane import HostSubject, host_pane
-from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.filters.figures import OF_HOSTS, understand
 from jaxtop.tui.moment import EMPTY, Moment, Selection
-from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.detail import Detail
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
@@ -96,7 +94,7 @@ class HostsView(View):
         row = self.table.row
         if not self.is_mounted or self.has_class("low"):
             return
-        ink = ink_of(PALETTES.get(self.app.theme, DARK), plain=self.app.no_color)
+        ink = self.ink
         if row is None:
             self._pane.show(lambda _width, _height: Text())
             return

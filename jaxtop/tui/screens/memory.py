@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.containers import Horizontal
-from textual.widgets import Static
 
 from jaxtop.model import PARTS, MemoryView, Part, growers, memory, memory_total
 from jaxtop.tui import text
@@ -20,7 +19,7 @@ from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.expressions import Field, number
 from jaxtop.tui.filters.figures import OF_DEVICES, understand
 from jaxtop.tui.moment import EMPTY
-from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
@@ -220,10 +219,9 @@ class MemoryScreenView(DeviceTableView[Row]):
     def __init__(self) -> None:
         super().__init__(columns_for(Scene(EMPTY, []), 0), self._understand)
         self._shape: tuple[object, ...] = ()
-        self._summary = Static(id="summary")
-        self._growing = Static(id="growing")
-        self._headroom = Static(id="headroom")
-        self._read: dict[Static, Text] = {}
+        self._summary = Words(id="summary")
+        self._growing = Words(id="growing")
+        self._headroom = Words(id="headroom")
         self._scene = Scene(EMPTY, [])
 
     def compose(self) -> ComposeResult:
@@ -253,19 +251,13 @@ class MemoryScreenView(DeviceTableView[Row]):
     def _draw(self) -> None:
         if not self.size.width:  # not laid out yet: a resize event will follow
             return
-        palette, moment = PALETTES.get(self.app.theme, DARK), self.moment
-        self._tell(self._summary, summary(self._scene, max(0, self.size.width - 4), palette))
+        palette, moment = self.palette, self.moment
+        self._summary.read(summary(self._scene, max(0, self.size.width - 4), palette))
         if not self.has_class("low"):
             height = self._growing.size.height
             found = growers(moment.cluster)
-            self._tell(self._growing, growing(found, height, palette))
-            self._tell(self._headroom, headroom(moment.programs, height, palette))
-
-    def _tell(self, where: Static, words: Text) -> None:
-        read = self._read.get(where)
-        if read is None or words != read or words.spans != read.spans:
-            self._read[where] = words
-            where.update(words)
+            self._growing.read(growing(found, height, palette))
+            self._headroom.read(headroom(moment.programs, height, palette))
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < ROOM_BELOW, "low")

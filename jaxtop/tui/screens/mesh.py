@@ -15,13 +15,11 @@ from jaxtop.tui.draw.axes import Grid
 from jaxtop.tui.draw.cells import Scene
 from jaxtop.tui.draw.detail import Subject, detail
 from jaxtop.tui.draw.hardware import LONGEST_TREND
-from jaxtop.tui.draw.ink import Ink, ink_of
 from jaxtop.tui.draw.layouts import EMPTY_PLAN, MISSING
 from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.reading import Reading, read
 from jaxtop.tui.metric_choice import MetricChoice
 from jaxtop.tui.moment import Moment, Selection
-from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.switches import pressed_by, switches, switches_of
 from jaxtop.tui.widgets.detail import Detail, Line
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from jaxtop.model import DeviceView
+    from jaxtop.tui.draw.ink import Ink
     from jaxtop.tui.metrics import Metric
 
 # From this width on the detail is beside the mesh. Otherwise it is below, lower with fewer lines than TALL.
@@ -219,10 +218,6 @@ class MeshScreenView(View):
     # Drawing
 
     @property
-    def _ink(self) -> Ink:
-        return ink_of(PALETTES.get(self.app.theme, DARK), plain=self.app.no_color)
-
-    @property
     def metric(self) -> Metric:
         """The metric that colours the mesh."""
         return self._metrics.metric
@@ -238,7 +233,7 @@ class MeshScreenView(View):
     def _draw(self) -> None:
         if not self.is_mounted:
             return
-        arranger, ink, selected = self._arranger, self._ink, self._selected
+        arranger, ink, selected = self._arranger, self.ink, self._selected
         scene = Scene(
             EMPTY_PLAN,
             arranger.devices,
@@ -257,7 +252,7 @@ class MeshScreenView(View):
 
     def _draw_lines(self) -> None:
         if self.is_mounted:
-            ink, devices, grid = self._ink, self._arranger.devices, self._arranger.grid
+            ink, devices, grid = self.ink, self._arranger.devices, self._arranger.grid
             legend_line = self.query_one("#legend", Line)
             width = legend_line.size.width
             is_inside = self._pointed is not None and self._pointed < len(devices)

@@ -9,10 +9,8 @@ from rich.text import Text
 from jaxtop.model import STEP_TIME, Unit
 from jaxtop.model.host import run_of
 from jaxtop.tui.columns.figures import Reported
-from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.plot_page import Page, page
 from jaxtop.tui.moment import Moment, Selection
-from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.plotted import Beside, Peer, choices, few, is_of_device, line_of, peers, ways
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.plot import Drawn, Plot
@@ -110,7 +108,7 @@ class PlotView(View):
         if not self.is_mounted:
             return
         figure, host = self._figure(), self._host
-        ink = ink_of(PALETTES.get(self.app.theme, DARK), plain=self.app.no_color)
+        ink = self.ink
         if figure is None or host is None:
             note = Text(" no figures to plot yet", ink.muted, end="")
             self._plot.show(lambda _width, _height: Drawn(note))

@@ -7,13 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
-from textual.widgets import Static
 
 from jaxtop.tui import text
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
 from jaxtop.tui.moment import Selection
-from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 
@@ -177,8 +176,7 @@ class ProgramsView(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self._about = Static(id="about")
-        self._read = Text()
+        self._about = Words(id="about")
         self.table: Table[ProgramRow] = Table(
             COLUMNS, lambda row: row.view.key, noun="program", pinned=1, sort="needs"
         )
@@ -191,14 +189,11 @@ class ProgramsView(View):
         super().show(moment)
         self.table.update_columns(columns_for(moment))
         self.table.update_rows([ProgramRow(view, moment) for view in moment.programs], empty(moment))
-        self._tell()
+        self._show_about()
 
-    def _tell(self) -> None:
+    def _show_about(self) -> None:
         row = self.table.row
-        read = about(row, PALETTES.get(self.app.theme, DARK)) if row else Text()
-        if read != self._read or read.spans != self._read.spans:
-            self._read = read
-            self._about.update(read)
+        self._about.read(about(row, self.palette) if row else Text())
 
     @property
     def first_focus(self) -> Widget:
@@ -206,7 +201,7 @@ class ProgramsView(View):
 
     def on_table_moved(self, message: Table.Moved) -> None:
         message.stop()
-        self._tell()
+        self._show_about()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
         """Open the first host that has a different program, else the first that has this one."""

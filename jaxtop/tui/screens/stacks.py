@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding
-from textual.widgets import Static
 
 from jaxtop.model import diagnose
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
@@ -16,8 +15,8 @@ from jaxtop.tui.draw.table import Column
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, words
 from jaxtop.tui.moment import EMPTY, Selection
-from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FoldingTable
 
@@ -135,8 +134,7 @@ class StacksView(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self._diagnosis = Static(id="diagnosis")
-        self._read = Text()
+        self._diagnosis = Words(id="diagnosis")
         self.table = StackTable(self._columns, understand, noun="host", sort=None, tone=_tone)
 
     def _columns(self, name: Callable[[StackNode], str]) -> tuple[Column[StackNode], ...]:
@@ -156,10 +154,7 @@ class StacksView(View):
     def show(self, moment: Moment) -> None:
         super().show(moment)
         self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has reported")
-        read = self._summary()
-        if read != self._read or read.spans != self._read.spans:
-            self._read = read
-            self._diagnosis.update(read)
+        self._diagnosis.read(self._summary())
 
     def _age(self, node: StackNode) -> float | None:
         if node.thread is not None:
@@ -171,7 +166,7 @@ class StacksView(View):
 
     def _summary(self) -> Text:
         """Return the diagnosis of each stalled run, and the number of processes with stacks."""
-        palette, moment = PALETTES.get(self.app.theme, DARK), self.moment
+        palette, moment = self.palette, self.moment
         lines: list[Text] = []
         for run in moment.runs:
             found = diagnose(moment.cluster, run.id, moment.now)

@@ -17,18 +17,22 @@ def differs(text: Text, shown: Text) -> bool:
     return text.plain != shown.plain or text.spans != shown.spans or text.style != shown.style
 
 
-class Line(Static):
-    """A line of text."""
+class Words(Static):
+    """A text whose height may change."""
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
         self._text = Text()
 
-    def read(self, line: Text) -> None:
-        """Show this line."""
-        if differs(line, self._text):
-            self._text = line
-            self.update(line, layout=False)
+    def read(self, text: Text) -> None:
+        """Show this text."""
+        if differs(text, self._text):
+            self._text = text
+            self.update(text, layout=not isinstance(self, Line))
+
+
+class Line(Words):
+    """A text of one line."""
 
 
 class Detail(Widget):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual.geometry import Region
 from textual.scroll_view import ScrollView
 
-from jaxtop.tui.palette import DARK, PALETTES, Palette
+from jaxtop.tui.palette import Palette, palette_of
 
 if TYPE_CHECKING:
     from textual.strip import Strip
@@ -41,7 +41,7 @@ class LineView(ScrollView):
 
     @property
     def _palette(self) -> Palette:
-        return PALETTES.get(self.app.theme, DARK)
+        return palette_of(self.app.theme)
 
     def _is_visible(self, index: int) -> bool:
         return 0 <= index - self.scroll_offset.y < self._page

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from jaxtop.tui.draw import time_bar as draw
 from jaxtop.tui.draw.time_bar import Glance, TimeBarState
-from jaxtop.tui.palette import DARK, PALETTES, Palette
+from jaxtop.tui.palette import Palette, palette_of
 from jaxtop.tui.switches import pressed_by
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class SeekBar(Widget):
         if overview is not state.overview or made_of != (state.span, width):
             found = draw.glance(state, width)
             self._glance = state.overview, (state.span, width), found
-        shown = draw.track(state, found, height, PALETTES.get(self.app.theme, DARK))
+        shown = draw.track(state, found, height, palette_of(self.app.theme))
         if shown != self._shown or shown.spans != self._shown.spans:
             self._shown = shown
             self.refresh()
@@ -143,7 +143,7 @@ class TimeBar(Vertical):
         self._draw()
 
     def _draw(self) -> None:
-        palette: Palette = PALETTES.get(self.app.theme, DARK)
+        palette: Palette = palette_of(self.app.theme)
         line = draw.controls(self._state, self.size.width, palette)
         if line != self._drawn or line.spans != self._drawn.spans:
             self._drawn = line
