@@ -126,7 +126,7 @@ class TestSeveralRuns:
     @pytest.mark.usefixtures("two_runs")
     def test_a_command_without_a_screen_says_which_one_it_took(self):
         done = jaxtop("snapshot", "--wait", "0.5")
-        assert "2 live runs: this is evaluate (r1)" in done.stderr
+        assert "2 live runs: showing evaluate (r1)" in done.stderr
         assert "live runs" not in jaxtop("snapshot", "r0", "--wait", "0.5").stderr
 
     def test_the_chosen_one_is_returned_and_none_if_the_person_leaves(self):
