@@ -417,6 +417,8 @@ WORKER = """
             file.write(bytes(100_000))
             os.fsync(file.fileno())
     burner.join()
+    while psutil.Process().num_threads() > 1:  # the kernel's thread ends a little later
+        time.sleep(0.001)
     elapsed, after = time.monotonic() - started, psutil.Process().io_counters()
     cpu = time.process_time() - cpu
     figures._busy._before = (figures._busy._before[0] - 10, figures._busy._before[1])
@@ -505,9 +507,9 @@ def a_group(cores):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="groups are Linux's")
 def test_a_process_in_a_real_group_is_told_to_be_held_back(tmp_path):
-    with a_group(0.5) as put:
+    with a_group(0.1) as put:  # so little that a busy machine gives it, too
         said = worked(tmp_path, put)
-    assert (said["cores"], said["is_container"]) == (500, True)
-    assert said["machine"] > 700  # of its half a core
-    assert said["cpu"][0] < 700
+    assert (said["cores"], said["is_container"]) == (100, True)
+    assert said["machine"] > 700  # of its tenth of a core
+    assert said["cpu"][0] < 300
     assert 50 < said["held_back"] <= 1000

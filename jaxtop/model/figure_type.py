@@ -53,8 +53,8 @@ class Figure:
     if it is not exported. `field` is the field of `DeviceSample`, `HostSample` or `StepView` that holds it.
 
     Columns stand in the order of `rank`, then of the table. `pane` is the line of a host's figure in the pane
-    below the hosts, and its label there: by default a line at the end; none if the line is 0. `json` is the
-    object that holds it in the JSON of a device, if it is not the device itself.
+    below the hosts, and its label there; by default it has none. `json` is the object that holds it in the
+    JSON of a device, if it is not the device itself.
     """
 
     scope: Scope

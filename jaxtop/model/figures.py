@@ -16,9 +16,9 @@ _device, _host, _step = (
     partial(Figure, Scope.HOST),
     partial(Figure, Scope.STEP),
 )
-# Without a column: limits and counters, and what screens show in their own way.
-_of_device, _of_host = partial(_device, has_column=False), partial(_host, has_column=False)
-_of_step = partial(_step, has_column=False)
+# Exported without a column: limits and counters, and what screens show in their own way.
+_exported_device, _exported_host = partial(_device, has_column=False), partial(_host, has_column=False)
+_exported_step = partial(_step, has_column=False)
 ALLOCATOR = "allocator"
 _DRIVER, _KERNEL, _STEPS = "driver", "kernel", "launches"
 _ESTIMATE = "compiled programs, launches"
@@ -118,35 +118,35 @@ _TABLE: tuple[Figure, ...] = (
         "transfer_p99_s", "transfer p99", Unit.SECONDS, "transfer_p99_us", "device_transfer_p99_seconds",
         _DRIVER, "Duration of transfers between hosts, 99 %.", short_title="xfer p99", rank=6,
     ),
-    _of_device(
+    _exported_device(
         "peak_bytes", "peak memory", Unit.BYTES, "peak_bytes", "device_memory_peak_bytes", ALLOCATOR,
         "Most memory ever in use.", aliases=("peak",), json="memory",
     ),
-    _of_device(
+    _exported_device(
         "limit_bytes", "memory limit", Unit.BYTES, "limit_bytes", "device_memory_limit_bytes", ALLOCATOR,
         "Memory that the allocator may use.", aliases=("limit",), json="memory",
     ),
-    _of_device(
+    _exported_device(
         "power_limit_w", "power limit", Unit.WATTS, "power_limit_mw", "device_power_limit_watts", _DRIVER,
         "Power that the device may draw.",
     ),
-    _of_device(
+    _exported_device(
         "temperature_limit_c", "temperature limit", Unit.DEGREES, "temperature_limit_c",
         "device_temperature_limit_celsius", _DRIVER, "Temperature at which the device slows down.",
     ),
-    _of_device(
+    _exported_device(
         "driver_total_bytes", "driver's total memory", Unit.BYTES, "driver_total_bytes",
         "device_driver_total_bytes", _DRIVER, "Memory of the device.",
     ),
-    _of_device(
+    _exported_device(
         "energy_j", "energy", Unit.JOULES, "energy_mj", "device_energy_joules", _DRIVER,
         "Energy that the device has used.", is_counter=True,
     ),
-    _of_device(
+    _exported_device(
         "ecc_corrected", "corrected memory errors", Unit.NUMBER, "ecc_corrected", "device_ecc_corrected",
         _DRIVER, "Memory errors that were corrected.", is_counter=True,
     ),
-    _of_device(
+    _exported_device(
         "ecc_uncorrected", "uncorrected memory errors", Unit.NUMBER, "ecc_uncorrected",
         "device_ecc_uncorrected", _DRIVER, "Memory errors that were not corrected.", is_counter=True,
         aliases=("ecc",),
@@ -163,7 +163,6 @@ _TABLE: tuple[Figure, ...] = (
     _host(
         "rss_bytes", "resident memory", Unit.BYTES, "rss_bytes", "process_resident_bytes", _KERNEL,
         "Resident memory of the process.", short_title="rss", maximum="memory_total_bytes", rank=2,
-        pane=(0, ""),
     ),
     _host(
         "memory_used_bytes", "machine's memory", Unit.BYTES, "memory_used_bytes", "machine_memory_used_bytes",
@@ -237,20 +236,20 @@ _TABLE: tuple[Figure, ...] = (
         "process_written_bytes_per_s", "process_written_bytes_per_second", _KERNEL,
         "Writes of the process to disks.", short_title="writes", pane=(6, "writes"),
     ),
-    _of_host(
+    _exported_host(
         "memory_total_bytes", "machine's total memory", Unit.BYTES, "memory_total_bytes",
         "machine_memory_total_bytes", _KERNEL, "Memory of the machine.",
     ),
-    _of_host(
+    _exported_host(
         "cores", "cores", Unit.NUMBER, "cores_milli", "machine_cores", _KERNEL,
         "Cores that the process may use.", aliases=("cores",),
     ),
     # Steps. Operations, power and tokens are those of all devices of the process. In JSON, times are in ms.
-    _of_step(
+    _exported_step(
         "per_second", "steps per second", Unit.NUMBER, "per_second", "step_rate", _STEPS, "Steps a second.",
         short_title="steps/s", rhythm="milli_per_s", aliases=("steps",),
     ),
-    _of_step(
+    _exported_step(
         "mean_ms", "step time", Unit.SECONDS, "mean_s", "step_mean_seconds", _STEPS,
         "Duration of a step, mean of the last seconds.", short_title="step", rhythm="mean_us",
     ),
@@ -258,14 +257,14 @@ _TABLE: tuple[Figure, ...] = (
         "p50_ms", "p50", Unit.SECONDS, "p50_s", "step_p50_seconds", _STEPS, "Duration of a step, median.",
         aliases=("step",), rank=1,
     ),
-    _of_step(
+    _exported_step(
         "p90_ms", "p90", Unit.SECONDS, "p90_s", "step_p90_seconds", _STEPS, "Duration of a step, 90 %.",
     ),
     _step(
         "p99_ms", "p99", Unit.SECONDS, "p99_s", "step_p99_seconds", _STEPS, "Duration of a step, 99 %.",
         rank=1,
     ),
-    _of_step(
+    _exported_step(
         "jitter", "jitter", Unit.SHARE, "jitter", "step_jitter_ratio", _STEPS,
         "By how much p90 exceeds p50, of p50.",
     ),
@@ -275,11 +274,11 @@ _TABLE: tuple[Figure, ...] = (
             Threshold(0.2, _WARNING, "high", "the devices wait for the script: for input, or for Python"),
         ),
     ),
-    _of_step(
+    _exported_step(
         "launches_per_step", "launches of a step", Unit.NUMBER, "launches", "step_launches", _STEPS,
         "Launches of a step.",
     ),
-    _of_step(
+    _exported_step(
         "flops", "operations of a step", Unit.FLOPS, "flops", "step_flops", "compiled programs",
         "Operations of a step, at least.", is_of_operations=True,
     ),

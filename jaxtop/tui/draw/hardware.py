@@ -31,11 +31,11 @@ SHORTEST_TREND, LONGEST_TREND = 6, 40
 # Figures of these units are shown without their limit: a share implies it.
 _LIMITLESS = frozenset({Unit.SHARE})
 _SHOWN = DEVICE_FIGURES[1:]  # the memory has a section of its own
-# The lines of the figures of a host, with labels. Figures without a line of their own have one at the end.
-_PLACES = [(each.pane or (1000 + i, each.title), each) for i, each in enumerate(HOST_FIGURES)]
+# The lines of the figures of a host, with labels.
+_IN_PANE = [(*each.pane, each) for each in HOST_FIGURES if each.pane]
 _OF_HOST = [
-    [(label, each) for (at, label), each in _PLACES if at == line]
-    for line in sorted({line for (line, _), _ in _PLACES if line})
+    [(label, each) for at, label, each in _IN_PANE if at == line]
+    for line in sorted({at for at, _, _ in _IN_PANE})
 ]
 
 
