@@ -86,7 +86,7 @@ class Stage:
         return self.app.screen
 
     @property
-    def view(self) -> Any:
+    def view_shown(self) -> Any:
         """The screen of the app that is shown."""
         return self.app._view
 

@@ -41,10 +41,10 @@ def plain(lines: list[Text]) -> str:
 
 async def filtered(stage: Stage, typed: str) -> list:
     """The rows that such a filter leaves."""
-    stage.view.query_one(FilteredTable).action_filter()
-    stage.view.query_one(FilterInput).value = typed
+    stage.view_shown.query_one(FilteredTable).action_filter()
+    stage.view_shown.query_one(FilterInput).value = typed
     await stage.pilot.pause()
-    return list(stage.view.table.shown)
+    return list(stage.view_shown.table.shown)
 
 
 class TestFilters:
@@ -109,7 +109,7 @@ class TestFilters:
     def test_what_means_nothing_is_said_and_the_rows_stay(self, key):
         async def act(stage: Stage) -> None:
             await stage.press(key)
-            before = len(stage.view.table.shown)
+            before = len(stage.view_shown.table.shown)
             assert len(await filtered(stage, "temprature>80")) == before
             assert "no field temprature" in stage.text
             assert len(await filtered(stage, "power>80parsecs")) == before
@@ -138,7 +138,7 @@ class TestDevices:
 
         async def act(stage: Stage) -> None:
             await stage.press("3")
-            table = stage.view.table
+            table = stage.view_shown.table
             shown = {column.key for column in table.columns}
             told = {each.name for each in DEVICE_FIGURES[1:-3]}  # no queue and no transfers on GPUs
             assert shown & columns == told
@@ -180,7 +180,7 @@ class TestDevices:
         async def act(stage: Stage) -> None:
             await stage.press("3")
             assert "UTIL, RECENT" in stage.text
-            table = stage.view.table
+            table = stage.view_shown.table
             table.sort_by(next(each for each in table.columns if each.key == "power_w"))
             await stage.paint()
             await stage.paint()
@@ -213,7 +213,7 @@ class TestHosts:
     def test_the_step_and_its_cost_have_columns(self):
         async def act(stage: Stage) -> None:
             await stage.press("2")
-            table = stage.view.table
+            table = stage.view_shown.table
             written = {column.key: column.write(table.row) for column in table.columns}
             assert (written["p50_ms"], written["p99_ms"]) == ("410ms", "566ms")
             assert written["utilization_of_peak"].startswith("~")  # an estimate
@@ -324,7 +324,7 @@ class TestMetrics:
         async def act(stage: Stage) -> None:
             names = []
             for _ in METRICS:
-                names.append(stage.view.metric.name)
+                names.append(stage.view_shown.metric.name)
                 await stage.press("m")
             assert len(names) > len(set(names)) and "queued" not in names
             assert {"utilisation", "power", "temperature", "tensor units", "links in"} <= set(names)

@@ -135,17 +135,17 @@ class TestScreen:
     def test_figures_are_gone_through_both_ways_and_only_those_that_are_reported(self):
         async def act(stage: Stage) -> None:
             await stage.press("0")
-            seen = [stage.view._figure().name]
+            seen = [stage.view_shown._figure().name]
             while True:
                 await stage.press("m")
-                if stage.view._figure().name == seen[0]:
+                if stage.view_shown._figure().name == seen[0]:
                     break
-                seen.append(stage.view._figure().name)
+                seen.append(stage.view_shown._figure().name)
                 assert "n/a: " not in stage.text
             assert {"power_w", "mean_ms", "memory_pressure"} <= set(seen)
             assert "queued" not in seen and len(seen) == len(set(seen))
             await stage.press("left")
-            assert stage.view._figure().name == seen[-1]
+            assert stage.view_shown._figure().name == seen[-1]
 
         play(act, *working(5))
 
@@ -165,13 +165,13 @@ class TestScreen:
     def test_it_begins_with_the_figure_that_was_looked_at(self):
         async def act(stage: Stage) -> None:
             await stage.press("3")
-            table = stage.view.table
+            table = stage.view_shown.table
             table.sort_by(next(each for each in table.columns if each.key == "power_w"))
             await stage.paint()
             await stage.press("0")
             assert "power of device 0" in stage.text
             await stage.press("2")
-            table = stage.view.table
+            table = stage.view_shown.table
             table.sort_by(next(each for each in table.columns if each.key == "io_pressure"))
             await stage.paint()
             await stage.press("0")
@@ -187,7 +187,7 @@ class TestScreen:
             assert "step time of 1 node01" in stage.text
             assert "0 node00" in stage.text
             await stage.press("k", "2")
-            assert stage.view.table.row.host.agent == agent_id(0)  # chosen here, chosen there
+            assert stage.view_shown.table.row.host.agent == agent_id(0)  # chosen here, chosen there
 
         play(act, *working(5))
 
