@@ -29,7 +29,12 @@ def test_operations_are_those_counted_by_hand_and_those_of_the_same_program_unro
         eventually(runfiles.find)
         with viewer() as attached:
             attached.until(
-                lambda: len(numbered(attached)) == 15 and (step := step_of(attached.host(0))) and step.flops
+                lambda: (
+                    len(found := numbered(attached)) == 15
+                    and all(program.flops is not None for program in found.values())
+                    and (step := step_of(attached.host(0)))
+                    and step.flops
+                )
             )
             found, step = numbered(attached), step_of(attached.host(0))
         (home / "stop").touch()
