@@ -96,6 +96,17 @@ def test_what_is_no_recording_is_said_in_one_line(tmp_path):
         assert name in done.stderr
 
 
+def test_a_foreign_file_in_a_folder_of_recordings_is_skipped_with_a_note(tmp_path, recorded):
+    (tmp_path / "a.mcap").write_text("not a recording, but long enough to be looked at as one\n" * 10)
+    done = replay(tmp_path, "--at", "+1s")
+    assert done.returncode == 2 and is_one_line(done.stderr) and "a.mcap is not a recording" in done.stderr
+    (tmp_path / "b.mcap").write_bytes(recorded.read_bytes())
+    done = replay(tmp_path, "--at", "+1s")
+    assert done.returncode == 0 and len(json.loads(done.stdout)["hosts"]) == 3
+    assert is_one_line(done.stderr) and "a.mcap is not a recording" in done.stderr
+    assert replay(tmp_path, tmp_path / "a.mcap", "--at", "+1s").returncode == 2  # named, so it is wanted
+
+
 def test_a_cut_recording_shows_what_is_left_and_says_so(tmp_path, recorded):
     cut = tmp_path / "cut.mcap"
     whole = recorded.read_bytes()

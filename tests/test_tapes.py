@@ -187,6 +187,12 @@ def test_a_folder_that_is_not_there_is_said(tmp_path, frames):
     assert written.failure == "no such file or directory"
 
 
+def test_a_file_system_that_counts_no_space_is_not_full():
+    with taped(Path("/proc/a.mcap")) as written:
+        pass
+    assert written.failure == "no such file or directory"
+
+
 def test_nothing_is_written_over(tmp_path, frames):
     (tmp_path / "a.mcap").write_text("mine")
     with taped(tmp_path / "a.mcap") as written:

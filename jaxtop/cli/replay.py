@@ -47,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.at is not None and arguments.export is not None:
         raise UserError("--at prints one moment, --export all of them: give only one")
     try:
-        session = Session(_files(arguments.file))
+        session = Session(*_files(arguments.file))
     except NotARecording as error:
         raise UserError(str(error)) from None
     try:
@@ -67,7 +67,8 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _files(given: list[Path]) -> list[Path]:
+def _files(given: list[Path]) -> tuple[list[Path], set[Path]]:
+    """Return the files, and those of them that no name on the command line asks for."""
     found: list[Path] = []
     for path in given:
         if path.is_dir():
@@ -77,7 +78,7 @@ def _files(given: list[Path]) -> list[Path]:
             found += inside
         else:
             found.append(path)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)), set(found).difference(given)
 
 
 def _time(text: str, span: tuple[float, float]) -> float:

@@ -267,7 +267,9 @@ class RecordingWriter:
 
     def _look_for_room(self) -> None:
         folder = Path(tempfile.gettempdir()) if self._is_unnamed else self._path.parent
-        if shutil.disk_usage(folder).free < LEAST_FREE:
+        usage = shutil.disk_usage(folder)
+        # A total of 0 means that the file system does not count its space.
+        if usage.total and usage.free < LEAST_FREE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _fail(self, why: str) -> None:

@@ -15,12 +15,12 @@ from jaxtop import wire
 from jaxtop.model import Cluster, LoggedEvent, State, state_of
 from jaxtop.model.fold import HISTORY
 from jaxtop.model.session.summary import Bin, SessionSummary, SummarySampler
-from jaxtop.recording import Recording
+from jaxtop.recording import NotARecording, Recording
 from jaxtop.sources.streams import NOT_YET, clock_notes, side_by_side, tracks
 from jaxtop.wire.times import NANOSECONDS, to_ns, to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
 
     from jaxtop.sources.streams import WriterStream
@@ -39,14 +39,9 @@ _OF_STATES = frozenset({"hello", "roster", "link", "pulse", "bye"})
 class Session:
     """One recording, or several of the same session. Each moment is folded from an earlier keyframe."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        recordings: list[Recording] = []
-        try:
-            recordings.extend(Recording(path) for path in paths)
-        except BaseException:
-            for recording in recordings:
-                recording.close()
-            raise
+    def __init__(self, paths: Sequence[Path], skippable: Container[Path] = ()) -> None:
+        """Open these files. Of the skippable ones, those that are no recordings only add a note."""
+        recordings, self._skipped = _opened(paths, skippable)
         self._tracks = tracks(recordings)
         self._cluster = Cluster()
         self._at: int | None = None
@@ -105,7 +100,7 @@ class Session:
             for note in recording.notes
             if not (track.is_growing and recording is track.recordings[-1])
         ]
-        return (*notes, *clock_notes(self._tracks))
+        return (*self._skipped, *notes, *clock_notes(self._tracks))
 
     @property
     def overview(self) -> SessionSummary:
@@ -170,6 +165,27 @@ class Session:
     def _refresh(self) -> None:
         if time.monotonic() - self._looked >= LOOK_AGAIN_AFTER:
             self.refresh()
+
+
+def _opened(paths: Sequence[Path], skippable: Container[Path]) -> tuple[list[Recording], tuple[str, ...]]:
+    """Return the recordings, and a note for each file that was skipped; raise if no file can be read."""
+    recordings: list[Recording] = []
+    skipped: list[NotARecording] = []
+    try:
+        for path in paths:
+            try:
+                recordings.append(Recording(path))
+            except NotARecording as error:
+                if path not in skippable:
+                    raise
+                skipped.append(error)
+    except BaseException:
+        for recording in recordings:
+            recording.close()
+        raise
+    if skipped and not recordings:
+        raise skipped[0]
+    return recordings, tuple(f"skipped: {error}" for error in skipped)
 
 
 class _Glance:
