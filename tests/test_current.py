@@ -195,6 +195,7 @@ def in_hosts(cluster: Cluster, now: float) -> Shown:
     row = host_columns.HostRow(view, moment)
     told = frozenset({"p50", "p99", "flops"})
     shown = cells(host_columns.columns_for(moment, names(cluster), told), row)
+    shown.pop("index", None)  # it stays on purpose, as in JSON
     for column in host_columns.columns_for(moment, names(cluster), told, "steps"):
         if column.key == "history":
             shown |= cells((column,), row)
@@ -218,6 +219,8 @@ def in_filters(cluster: Cluster, now: float) -> Shown:
     row = host_columns.HostRow(view, moment)
     scene = device_columns.Scene(moment, device_columns.Axes([]))
     shown = leaves({f"host {name}": field.read(row) for name, field in OF_HOSTS.items()})
+    for name in ("index", "at_step"):
+        shown.pop(f".host {name}", None)  # they stay on purpose, as in JSON
     for device in moment.devices:
         of_device = device_columns.Row(device, scene)
         shown |= leaves({f"device {name}": field.read(of_device) for name, field in OF_DEVICES.items()})

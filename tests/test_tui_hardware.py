@@ -288,6 +288,22 @@ class TestHosts:
         assert "process 1 on node01" in below
         assert "410ms" not in below and "container" not in below
 
+    @pytest.mark.parametrize("state", ["closed", "silent"])
+    def test_the_last_step_of_a_host_that_reports_no_more_stays_and_is_past(self, state):
+        shown = shown_after(*working(4), builders.trouble(1, state), keys=("2", "j"), size=(260, 30))
+        table, _, below = shown.partition("──")
+        row = next(line for line in table.splitlines() if line.startswith("▌"))
+        assert "node01" in row and " 5,000 " in row
+        assert "step train_step" in below and "last step 5,000, heard 0s ago" in below
+        assert "not found" not in below and "410ms" not in below
+
+    def test_where_the_script_numbers_no_steps_their_count_stays(self):
+        last = frame(agent_id(1), replace(staged_hardware.pulse(1), step=None))
+        frames = *working(4), last, builders.trouble(1, "closed")
+        shown = shown_after(*frames, keys=("2", "j"), size=(120, 30))
+        below = shown[shown.index("──") :]
+        assert "5,000 steps, heard 0s ago" in below and "not found" not in below
+
 
 def peer() -> wire.Peer:
     return wire.Peer(agent_id(0), 0, "node00", 1000, 1, "b", "pid:[1]", "t", "r")

@@ -103,7 +103,9 @@ class HostRow:
 
     @property
     def step(self) -> int | None:
-        return self.now.pulse.step.index if self.now.pulse.step else None
+        """The last step that the script reported, also of a process that has exited."""
+        reported = self.view.last.pulse.step
+        return None if reported is None else reported.index
 
     @property
     def still(self) -> float | None:

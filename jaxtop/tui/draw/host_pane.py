@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.model.steps import step_of, steps_of
 from jaxtop.model.thresholds import Level
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import GAP, fitted, side_by_side
@@ -25,14 +26,17 @@ THREE, TWO = 110, 64
 
 @dataclass(frozen=True)
 class HostSubject:
-    """A host with its current figures, its step, and the recent step times.
+    """A host with its current figures, its step, the recent step times, and all that it last reported.
 
-    `still` is the number of seconds without a launch, if that is far longer than usual.
+    `still` is the number of seconds without a launch, if that is far longer than usual; `age` is the number
+    of seconds since its last report.
     """
 
     label: str
     state: State
     host: Host
+    last: Host
+    age: float | None
     step: StepView | None
     trend: Sequence[float | None] = ()
     still: float | None = None
@@ -44,7 +48,10 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     room = (width - GAP * (count - 1)) // count
     head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
     head.append(subject.label, ink.bold)
-    step = [_title("step", _made_of(subject.step) if subject.step else "not found yet", ink)]
+    if subject.state.is_silent:
+        step = _last_step(subject, ink)
+    else:
+        step = [_title("step", _made_of(subject.step) if subject.step else "not found yet", ink)]
     if subject.still is not None:
         step.append(Text(f"last step {text.age(subject.still)} ago", of_level(Level.WARNING, ink), end=""))
     if subject.step is not None:
@@ -64,6 +71,16 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     else:
         lines = side_by_side([(room, part) for part in parts], height)
     return Text("\n", no_wrap=True, end="").join(lines)
+
+
+def _last_step(subject: HostSubject, ink: Ink) -> list[Text]:
+    """Return the step of a process that reports nothing: what makes it, and the last one reported."""
+    made, reported, count = step_of(subject.last), subject.last.pulse.step, steps_of(subject.last)
+    if reported is None and count is None:
+        return [_title("step", "not found", ink)]
+    name = _made_of(made) if made else "agent.step()"
+    at = f"last step {reported.index:,}" if reported else f"{count:,} steps"
+    return [_title("step", name, ink), Text(f"{at}, heard {text.age(subject.age)} ago", ink.muted, end="")]
 
 
 def _made_of(step: StepView) -> str:

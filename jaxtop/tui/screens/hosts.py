@@ -99,7 +99,16 @@ class HostsView(View):
             self._pane.show(lambda _width, _height: Text())
             return
         past = recent(self.moment.cluster, row.host.agent, STEP_TIME, 0, LONGEST_TREND)
-        subject = HostSubject(self.moment.label(row.host), row.state, row.now, row.rhythm, past, row.still)
+        subject = HostSubject(
+            self.moment.label(row.host),
+            row.state,
+            row.now,
+            row.view.last,
+            row.age,
+            row.rhythm,
+            past,
+            row.still,
+        )
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 
     def on_table_sorted(self, message: Table.Sorted) -> None:
