@@ -53,6 +53,23 @@ class TestWhatTheFrameSays:
 
         play(act, builders.frame("", wire.Link("connecting", "node01")))
 
+    @pytest.mark.parametrize(("link", "mode"), [("connecting", "CONNECTING"), ("closed", "NO HOST")])
+    def test_a_view_that_has_met_no_host_is_not_live(self, link, mode):
+        async def act(stage: Stage) -> None:
+            assert mode in stage.line("header") and "LIVE" not in stage.line("header")
+            stage.feed.frames = builders.well()
+            await stage.paint()
+            assert "LIVE" in stage.line("header")
+
+        play(act, builders.frame("", wire.Link(link, "node01")))
+
+    def test_events_from_before_the_view_began_are_not_denied(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("8")
+            assert "no events since 08:00:00, when this view began" in stage.text
+
+        play(act)
+
     def test_hosts_that_are_still_missing_are_counted(self):
         async def act(stage: Stage) -> None:
             assert "2/5 hosts live" in stage.line("header")

@@ -188,7 +188,8 @@ def test_a_snapshot_that_reached_nobody_is_a_document_a_line_and_status_2(silent
     assert done.returncode == 2 and is_one_line(done.stderr)
     assert f"127.0.0.1:{port}: " in done.stderr
     document = json.loads(done.stdout)
-    assert (document["hosts"], len(document["unmet"])) == ([], 1)
+    (unmet,) = document["unmet"]
+    assert document["hosts"] == [] and unmet["text"] and f": {unmet['text']}\n" in done.stderr
 
 
 def test_ls_says_when_there_is_nothing_to_list():

@@ -126,7 +126,7 @@ class Recording:
             for path in recorder.writer.files if recorder is not None else ():
                 path.unlink(missing_ok=True)  # it has no frames of a host
             unmet = self._cluster.unmet.values()
-            whys = [f"{each.endpoint}: {targets.why(each.link)}" for each in unmet]
+            whys = [f"{each.endpoint}: {each.why}" for each in unmet]
             raise UserError(
                 "; ".join(whys) or "no process was found, so nothing was recorded", NOTHING_REACHED
             )

@@ -107,7 +107,7 @@ def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
         f"only {len(run.hosts)} of the {run.process_count} processes of {run.name or run.id} have been found"
         for run in _lacking(cluster)
     ]
-    lines += [f"{unmet.endpoint}: {targets.why(unmet.link)}" for unmet in cluster.unmet.values()]
+    lines += [f"{unmet.endpoint}: {unmet.why}" for unmet in cluster.unmet.values()]
     rejected = source.rejected + cluster.rejected
     lines += [f"{count} messages were skipped: {what}" for what, count in rejected.items()]
     return lines + source.notes

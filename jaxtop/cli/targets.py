@@ -15,8 +15,6 @@ from jaxtop.sources.descriptors import raise_limit
 if TYPE_CHECKING:
     import argparse
 
-    from jaxtop.wire import Link
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that select a cluster."""
@@ -57,19 +55,3 @@ def _name_the_newest() -> None:
         newest = f"{legible(runs[0]['name'] or 'one without a name')} ({runs[0]['id']})"
         others = "`jaxtop ls` lists all of them"
         print(f"jaxtop: {len(runs)} live runs: showing {newest}, the newest; {others}", file=sys.stderr)
-
-
-_WHY = {
-    "closed": "nothing listens there; `jaxtop ls` on that host lists its runs",
-    "unreachable": "no answer from that address; check the name, the network and the firewall",
-    "silent": "something accepts the connection but does not answer; the process may be stopped",
-    "refused": "the agent there does not accept your key; copy the run's ~/.config/jaxtop/key, "
-    "or have your public key (`jaxtop doctor`) added to its authorized_keys",
-    "deaf": "the process there runs, but its Python does not answer",
-    "connecting": "no answer in time; try a longer --wait",
-}
-
-
-def why(link: Link) -> str:
-    """Return why no agent was found at an address, and what to do."""
-    return _WHY.get(link.state, link.state)

@@ -56,7 +56,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
             for each in readings(cluster, now)
         ],
         "unmet": [
-            {"address": unmet.endpoint, "state": unmet.link.state, "text": unmet.link.text}
+            {"address": unmet.endpoint, "state": unmet.link.state, "text": unmet.why}
             for unmet in cluster.unmet.values()
         ],
         "meshes": [_mesh(mesh) for mesh in all_meshes],

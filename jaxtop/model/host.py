@@ -139,6 +139,17 @@ class Host:
 EMPTY_HOST = Host(agent="")
 
 
+_WHY_UNMET = {
+    "closed": "nothing listens there; `jaxtop ls` on that host lists its runs",
+    "unreachable": "no answer from that address; check the name, the network and the firewall",
+    "silent": "something accepts the connection but does not answer; the process may be stopped",
+    "refused": "the agent there does not accept your key; copy the run's ~/.config/jaxtop/key, "
+    "or have your public key (`jaxtop doctor`) added to its authorized_keys",
+    "deaf": "the process there runs, but its Python does not answer",
+    "connecting": "no answer in time; try a longer --wait",
+}
+
+
 @dataclass(frozen=True)
 class Unmet:
     """An address that a person gave, behind which no agent has been met yet."""
@@ -146,6 +157,11 @@ class Unmet:
     endpoint: str
     link: Link = NO_LINK
     link_at: float = 0.0
+
+    @property
+    def why(self) -> str:
+        """Why no agent was found there, and what to do."""
+        return self.link.text or _WHY_UNMET.get(self.link.state, self.link.state)
 
 
 def run_of(host: Host) -> str:

@@ -60,7 +60,9 @@ def header(moment: Moment, status: TimeStatus, width: int, palette: Palette) -> 
     right = Text()
     if status.recording:
         right.append(f"● {status.recording}  ", palette.bad)
-    right.append(f" {status.mode} ", f"bold reverse {palette.good if status.is_live else palette.warning}")
+    mode = _without_host(moment) if status.is_live else ""
+    is_live = status.is_live and not mode
+    right.append(f" {mode or status.mode} ", f"bold reverse {palette.good if is_live else palette.warning}")
     right.append(f" {status.clock}")
     line = Text(no_wrap=True)
     line.append("jaxtop ", "bold")
@@ -72,6 +74,15 @@ def header(moment: Moment, status: TimeStatus, width: int, palette: Palette) -> 
     line.append_text(right)
     line.truncate(width)
     return line
+
+
+def _without_host(moment: Moment) -> str:
+    """Return what the view does instead of showing a live run; empty once a host has reported."""
+    if any(view.last.hello for view in moment.hosts):
+        return ""
+    links = [each.link.state for each in moment.cluster.unmet.values()]
+    is_trying = "connecting" in links or State.CONNECTING in moment.states.values()
+    return "CONNECTING" if is_trying else "NO HOST"
 
 
 def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:

@@ -41,6 +41,8 @@ class Moment:
     now: float
     # The measured performance of this user's devices, if a probe was run.
     probe: Probe | None = field(default=None, repr=False)
+    # When the view of a live run began: what happened earlier is not among the events.
+    since: float | None = None
 
     @cached_property
     def runs(self) -> list[Run]:

@@ -68,7 +68,7 @@ class Playback:
         self._live = live
         self._history = history
         self._now = 0.0
-        self._is_begun = False
+        self._begun_at: float | None = None
         # The position. None: at the present.
         self._at: float | None = None if live is not None else (start.at or 0.0)
         self._is_set = live is not None or start.at is not None
@@ -139,10 +139,14 @@ class Playback:
     def moment(self) -> Moment:
         """The moment that is shown: the same object until the position changes, except at the present."""
         if self._live is not None and self._at is None:
-            return Moment(self._live, self._now, self._probe)
+            return Moment(self._live, self._now, self._probe, self._since)
         if self._moment is None:
             self._moment = self._look()
         return self._moment
+
+    @property
+    def _since(self) -> float | None:
+        return None if self._live is None else self._begun_at
 
     @property
     def sample(self) -> float:
@@ -163,14 +167,16 @@ class Playback:
     def _look(self) -> Moment:
         if self._history is not None and self._history.span is not None:
             self._cluster = self._history.at(self.position)
-        return Moment(self._cluster, self.position, self._probe)
+        return Moment(self._cluster, self.position, self._probe, self._since)
 
     # Playing
 
     def tick(self, now: float) -> None:
         """Set the current time, and advance if playing."""
-        passed = min(LONGEST_TICK, max(0.0, now - self._now)) if self._is_begun else 0.0
-        self._now, self._is_begun = now, True
+        passed = min(LONGEST_TICK, max(0.0, now - self._now)) if self._begun_at is not None else 0.0
+        self._now = now
+        if self._begun_at is None:
+            self._begun_at = now
         if self._at is None or self._history is None or self._history.span is None:
             return
         if not self._is_set:
@@ -206,7 +212,7 @@ class Playback:
         if self._at is None and self._live is not None:
             self._at, self._is_held = self._now, True
             self._cluster = self._live.frozen()
-            self._moment = Moment(self._cluster, self._now, self._probe)
+            self._moment = Moment(self._cluster, self._now, self._probe, self._since)
         elif self._is_held:
             self.to_end()
         elif self.is_playing:

@@ -63,8 +63,19 @@ def _row(event: LoggedEvent, moment: Moment) -> EventRow:
     return EventRow(event, host, None if host is None else moment.run_names.get(moment.run_of(host)))
 
 
+def _none(moment: Moment) -> str:
+    """Return since when there are no events. Those from before a live view began are not listed."""
+    if moment.since is None:
+        return "no events yet"
+    return f"no events since {_time_of_day(moment.since)}, when this view began"
+
+
+def _time_of_day(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
 def _clock(row: EventRow) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(row.event.at))
+    return _time_of_day(row.event.at)
 
 
 def _time_colour(_row: EventRow, palette: Palette) -> str:
@@ -128,7 +139,7 @@ class EventsView(View):
             self._has_run_column = not self._has_run_column
             self.table.update_columns(columns_for(moment))
         rows = [_row(event, moment) for event in reversed(moment.cluster.events)]
-        self.table.update_rows(rows, "no events yet: starts, ends and problems appear here")
+        self.table.update_rows(rows, f"{_none(moment)}: starts, ends and problems appear here")
         self._show_whole()
 
     def _show_whole(self) -> None:
