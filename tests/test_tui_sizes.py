@@ -12,7 +12,8 @@ import pytest
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.screens import all_screens
-from tests import stage, staged, staged_collectives
+from jaxtop.tui.widgets.table import Table
+from tests import builders, stage, staged, staged_collectives
 from tests.test_tui_table import COLUMNS, drive
 
 if TYPE_CHECKING:
@@ -81,3 +82,40 @@ def test_sorting_by_a_column_for_which_there_is_no_room_ends(monkeypatch, size):
         assert len(app.table._layout.slots) == len(COLUMNS)
 
     drive(steps, sort="id", size=size)
+
+
+@pytest.mark.parametrize("height", [16, 18, 24])
+def test_a_table_has_rows_before_a_pane_has_lines(height):
+    """With the filter open, too."""
+    frames = [
+        *staged_collectives.late(),
+        *(f for f in (*staged.at_odds(), *staged.held()) if f.kind in ("programs", "arrays")),
+        builders.trouble(1, "silent"),
+    ]
+    room: dict[str, int] = {}
+
+    async def act(stage: stage.Stage) -> None:
+        for view in all_screens():
+            await stage.press("escape", "escape", view.KEY, "slash")
+            for table in stage.view_shown.query(Table):
+                room[view.TITLE] = table.size.height - 1
+
+    stage.play(act, *frames, size=(60, height))
+    assert {"Collectives", "Events", "Hosts", "Memory", "Programs", "Stacks", "Arrays"} <= set(room)
+    assert {title: rows for title, rows in room.items() if rows < 3} == {}
+
+
+def test_narrow_events_show_what_happened_and_the_rest_below():
+    """The kind and the host come after the text, and the line below names the host."""
+    shown = stage.shown_after(
+        *builders.well(), builders.trouble(1, "closed"), keys=("8",), size=(60, 16)
+    ).splitlines()
+    head = next(line for line in shown if "SEVERITY" in line)
+    assert head.split()[:4] == ["TIME▼", "SEVERITY", "WHAT", "HAPPENED"]
+    below = " ".join(" ".join(shown[-4:-1]).split())
+    assert below.startswith("process 1 on node01") and below.endswith("without notice")
+
+
+def test_a_low_mesh_pane_marks_device_ids_that_it_leaves_out():
+    shown = stage.shown_after(*builders.well(), keys=("1",), size=(60, 16))
+    assert "data group: 0 2 …" in shown

@@ -102,7 +102,7 @@ def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:
         return [_title("mesh", "none: no live array uses one", ink)]
     lines: list[Text] = []
     for shown, mesh in enumerate(subject.meshes):
-        section = _mesh(subject, mesh, ink, width)
+        section = _mesh(subject, mesh, ink, width, room)
         if lines and len(lines) + len(section) > room:
             left = len(subject.meshes) - shown
             lines.append(Text(f"and in {left} more mesh{'es' if left > 1 else ''}", ink.muted))
@@ -111,7 +111,7 @@ def _meshes(subject: Subject, ink: Ink, width: int, room: int) -> list[Text]:
     return lines
 
 
-def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int) -> list[Text]:
+def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int, room: int) -> list[Text]:
     at = mesh.coordinates(subject.device.id)
     if at is None:
         return []
@@ -124,7 +124,11 @@ def _mesh(subject: Subject, mesh: Grid, ink: Ink, width: int) -> list[Text]:
         marked = subject.marked == (mesh, axis)
         style = ink.style(ink.foreground, underline=marked)
         start = f"{name} group: "
-        for i, ids in enumerate(_wrapped(mesh.group(subject.device.id, axis), width, len(start))):
+        group = mesh.group(subject.device.id, axis)
+        wrapped = _wrapped(group, width, len(start))
+        if len(lines) + len(wrapped) > room:
+            wrapped = [_first_ids(group, width - len(start))]
+        for i, ids in enumerate(wrapped):
             line = Text(" " if i else start, ink.muted)
             line.append(ids, style)
             lines.append(line)
@@ -182,6 +186,14 @@ def _wrapped(ids: Sequence[int], width: int, start: int) -> list[str]:
         lines[-1] += f"{word} "
     lines = [line.rstrip() for line in lines]
     return lines if len(lines) <= 2 else [ids_in_words(ids, max(8, width - start))]
+
+
+def _first_ids(ids: Sequence[int], room: int) -> str:
+    """Return all ids if they fit; otherwise the first ones that do, and an ellipsis."""
+    fitting = " ".join(map(str, ids))
+    while len(fitting) > room and " " in fitting:
+        fitting = f"{fitting.removesuffix(' …').rpartition(' ')[0]} …".lstrip()
+    return fitting
 
 
 def ids_in_words(ids: Sequence[int], room: int) -> str:

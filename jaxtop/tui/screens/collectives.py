@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
-# From TALL lines on the pane is higher; with fewer than LOW lines it is hidden.
-TALL, LOW = 30, 13
+# The pane has PANE lines, or TALL_PANE from TALL lines on. It leaves ABOVE lines for the summary, the
+# filter, the header and three rows. It is hidden if fewer than LEAST_PANE lines are left for it.
+TALL, PANE, TALL_PANE = 30, 11, 14
+ABOVE, LEAST_PANE = 6, 6
 
 
 def _late_colour(view: CollectiveView, palette: Palette) -> str | None:
@@ -157,8 +159,7 @@ class CollectivesView(View):
 
     DEFAULT_CSS = """
     CollectivesView #step { height: 1; padding: 0 2; }
-    CollectivesView #collective { height: 11; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
-    CollectivesView.tall #collective { height: 14; }
+    CollectivesView #collective { padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
     CollectivesView.low #collective { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -184,8 +185,10 @@ class CollectivesView(View):
         self.watch(self.app, "theme", self._draw, init=False)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height >= TALL, "tall")
-        self.set_class(event.size.height < LOW, "low")
+        height = event.size.height
+        left = min(TALL_PANE if height >= TALL else PANE, height - ABOVE)
+        self._pane.styles.height = max(LEAST_PANE, left)
+        self.set_class(left < LEAST_PANE, "low")
         self.call_after_refresh(self._draw)
 
     def show(self, moment: Moment) -> None:

@@ -9,6 +9,7 @@ from textual.widgets import Static
 
 from jaxtop.tui import text
 from jaxtop.tui.draw.table import Column, fit, words
+from jaxtop.tui.draw.table_lines import lay_out
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.filter import FilteredTable
@@ -98,16 +99,23 @@ def _text_colour(row: EventRow, palette: Palette) -> str | None:
     return palette.bad if row.event.severity == "critical" else None
 
 
-def columns_for(moment: Moment) -> tuple[Column[EventRow], ...]:
-    """Return the columns, with the run of each event if there are several runs."""
-    return (
+def columns_for(moment: Moment, width: int) -> tuple[Column[EventRow], ...]:
+    """Return the columns, with the run of each event if there are several runs.
+
+    In a width that does not fit all, the text comes before the less important columns.
+    """
+    first: tuple[Column[EventRow], ...] = (
         Column("time", "time", 8, "left", lambda row: row.event.at, _clock, _time_colour, largest_first=True),
         Column("severity", "severity", 11, "left", _rank, _severity, _severity_colour, largest_first=True),
-        words("kind", "kind", 11, lambda row: _KINDS.get(row.event.kind, row.event.kind)),
+    )
+    kind: Column[EventRow] = words("kind", "kind", 11, lambda row: _KINDS.get(row.event.kind, row.event.kind))
+    hosts: tuple[Column[EventRow], ...] = (
         *((words("run", "run", 12, lambda row: row.run),) if len(moment.runs) > 1 else ()),
         words("host", "host", 12, lambda row: row.who),
-        words("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True),
     )
+    happened = words("text", "what happened", 20, lambda row: row.words, _text_colour, flexible=True)
+    whole = (*first, kind, *hosts, happened)
+    return (*first, happened, *hosts, kind) if lay_out(whole, width).after else whole
 
 
 class EventsView(View):
@@ -124,9 +132,9 @@ class EventsView(View):
     def __init__(self) -> None:
         super().__init__()
         self._whole = Static(id="whole", markup=False)
-        self._has_run_column = False
+        self._shape: tuple[object, ...] = ()
         self.table: Table[EventRow] = Table(
-            columns_for(EMPTY), lambda row: row.key, noun="event", pinned=2, sort="time", follows_top=True
+            columns_for(EMPTY, 0), lambda row: row.key, noun="event", pinned=2, sort="time", follows_top=True
         )
 
     def compose(self) -> ComposeResult:
@@ -135,19 +143,30 @@ class EventsView(View):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        if self._has_run_column != (len(moment.runs) > 1):
-            self._has_run_column = not self._has_run_column
-            self.table.update_columns(columns_for(moment))
+        self._fit_columns()
         rows = [_row(event, moment) for event in reversed(moment.cluster.events)]
         self.table.update_rows(rows, f"{_none(moment)}: starts, ends and problems appear here")
         self._show_whole()
 
+    def on_resize(self) -> None:
+        self._fit_columns()
+        self.call_after_refresh(self._show_whole)
+
+    def _fit_columns(self) -> None:
+        moment, width = self.moment, self.table.size.width or self.size.width
+        shape = (len(moment.runs) > 1, width)
+        if self._shape != shape:
+            self._shape = shape
+            self.table.update_columns(columns_for(moment, width))
+
     def _show_whole(self) -> None:
-        """Show the full text of the event under the cursor below, if any text is cut off in its line."""
-        width = self.table.width_of("text")
-        self.set_class(width > 0 and any(len(row.words) > width for row in self.table.shown), "cut")
+        """Show the full text of the event under the cursor below, if its line does not show all of it."""
+        width, has_host = self.table.width_of("text"), self.table.width_of("host") > 0
+        is_cut = not has_host or any(len(row.words) > width for row in self.table.shown)
+        self.set_class(bool(self.table.shown) and is_cut, "cut")
         row = self.table.row
-        self._whole.update(fit(row.words, len(row.words)) if row else "")
+        words = "" if row is None else row.words if has_host else row.event.text
+        self._whole.update(fit(words, len(words)))
 
     def select(self, selection: Selection) -> None:
         """Move to the newest event of the host, unless the cursor is on one of its events."""
