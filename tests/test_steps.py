@@ -54,6 +54,34 @@ def test_one_function_again_and_again_is_the_step():
     assert script.steps.steps == 59
 
 
+@pytest.mark.parametrize("times", [1, 3])
+def test_steps_are_counted_while_nobody_watches_and_launches_are_dropped(times):
+    """Of each absence only the last 100 launches are remembered; the counters of functions have them all."""
+    script = Script(results={TRAIN: STATE, UPDATE: STATE})
+    counts = {TRAIN: 1, UPDATE: 1}  # the first calls are counted, but not remembered
+    steps = 0
+
+    def go_on(number: int):
+        nonlocal steps
+        steps += number
+        for _ in range(number):
+            for function in (UPDATE, *[TRAIN] * times) if times > 1 else (TRAIN,):
+                script.launch(function, 10)
+                counts[function] += 1
+        return script.steps.look(script.launches[-100:], [], script.facts, script.now, counts)
+
+    go_on(20)
+    assert steps - script.steps.steps in (1, 2)
+    missing = steps - script.steps.steps
+    for number in (500, 3, 777, 40):
+        told = go_on(number)
+        assert steps - script.steps.steps == missing
+        assert told.p99_ns < 100 * MS  # an absence is no step
+    late = Steps()
+    late.look(script.launches[-100:], [], script.facts, script.now, counts)
+    assert late.steps in (steps, steps + 1)
+
+
 def test_launches_that_only_come_together_are_one_step():
     """Gradients four times, then an update of the state: five launches, one step."""
     script = Script(results={TRAIN: STATE, UPDATE: STATE}, flops={TRAIN: 100, UPDATE: 7})

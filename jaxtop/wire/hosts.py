@@ -156,11 +156,11 @@ class Rhythm(Struct, frozen=True, array_like=True):
     """The step that the run repeats, found from its launches or from the script's own calls.
 
     `functions` is the group of launches that makes a step, in order; empty if the script reports its steps.
-    `steps` counts the steps since this rhythm, with this `serial`, was found. The mean and the pace cover the
-    last seconds, the percentiles the last `samples` steps. They exclude work between steps, such as an
-    evaluation, except for the pace, which includes it. `flops` is what a step computes on one device
-    according to its compiled programs, averaged over the devices of the process; a lower bound if
-    `flops_at_least`.
+    `steps` counts the steps of this rhythm, with this `serial`, also those that nobody watched: they follow
+    from the number of launches of its last function. The mean and the pace cover the last seconds, the
+    percentiles the last `samples` steps. They exclude work between steps, such as an evaluation, except for
+    the pace, which includes it. `flops` is what a step computes on one device according to its compiled
+    programs, averaged over the devices of the process; a lower bound if `flops_at_least`.
     """
 
     serial: int

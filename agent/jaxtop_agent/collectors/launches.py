@@ -195,6 +195,15 @@ class Launches:
         newest_first = map(self._launch, repeated)
         return list(takewhile(lambda launch: launch.at > at, newest_first))[::-1]
 
+    def reaches_back(self, at: int) -> bool:
+        """Return whether all launches after a time, in nanoseconds of the monotonic clock, are remembered."""
+        recent = self._recent.copy()
+        return len(recent) < REMEMBERED or self._launch(abs(recent[0])).at <= at
+
+    def counts(self) -> dict[int, int]:
+        """Return the number of launches since the start, by function number; first calls included."""
+        return {number: count for number, count in enumerate(self._counts.copy()) if count}
+
     def _launch(self, noted: float) -> Launch:
         function, since = divmod(noted, SPAN)
         return Launch(round((self._began + since) * 1e9), int(function))

@@ -36,10 +36,12 @@ class Launched(Protocol):
     def of_the_script(self) -> frozenset[int]: ...
     def totals(self) -> dict[str, int]: ...
     def since(self, at: int) -> list[Launch]: ...
+    def reaches_back(self, at: int) -> bool: ...
+    def counts(self) -> dict[int, int]: ...
 
 
 class StepRhythm:
-    """The step figures, computed only while there are viewers; launches are always remembered."""
+    """The step figures, computed only while there are viewers; launches are always counted."""
 
     name = "rhythm"
     share = budget.COLLECTOR
@@ -57,9 +59,15 @@ class StepRhythm:
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the hook notes the launches
         now = time.monotonic_ns()
         names: dict[int, str] = {}
+        counts: dict[int, int] = {}
         of_the_script: frozenset[int] = frozenset()
         if self._launched is not None:
-            self._recent += self._launched.since(self._recent[-1].at if self._recent else 0)
+            counts = self._launched.counts()  # read first: no counted launch is missing from the next list
+            before = self._recent[-1].at if self._recent else 0
+            new = self._launched.since(before)
+            if not self._launched.reaches_back(before):
+                self._recent.clear()  # launches before the new ones were dropped while nobody watched
+            self._recent += new
             names = self._launched.names()  # read after the launches, so that each of them has a name
             of_the_script = self._launched.of_the_script()
         self._learn(names, of_the_script, board.programs, board.windows)
@@ -70,7 +78,7 @@ class StepRhythm:
             return
         if not _are_being_read(board):
             self._patience = 0
-        figures = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now)
+        figures = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now, counts)
         devices = len(board.topology.devices) if board.topology is not None else 0
         board.rhythm = None if figures is None else self._message(figures, names, devices)
 

@@ -76,7 +76,10 @@ class StepFigures(NamedTuple):
 
 
 class Steps:
-    """The step finder. Each look passes all remembered launches; their times show which are new."""
+    """The step finder. Each look passes all remembered launches; their times show which are new.
+
+    Launches that were dropped before a look, because nobody watched, are counted from the launch counters.
+    """
 
     def __init__(self) -> None:
         self.serial = 0
@@ -92,9 +95,14 @@ class Steps:
         self._start_anew()
 
     def look(
-        self, launches: Sequence[Launch], calls: Sequence[Call], facts: Facts, now: int
+        self,
+        launches: Sequence[Launch],
+        calls: Sequence[Call],
+        facts: Facts,
+        now: int,
+        counts: Mapping[int, int] | None = None,
     ) -> StepFigures | None:
-        """Return the current step; None while it is unknown."""
+        """Return the current step; None while it is unknown. `counts` are the launches of each function."""
         if calls:
             if not self._is_told:
                 self._pattern, self._is_told = None, True
@@ -104,7 +112,7 @@ class Steps:
                 self._find_pattern(launches, facts)
             if self._pattern is None:
                 return None
-        self._follow(launches, calls, facts.own)
+        self._follow(launches, calls, facts.own, counts or {})
         return self._tell(facts, now)
 
     def _is_due(self, launches: Sequence[Launch], facts: Facts, now: int) -> bool:
@@ -160,13 +168,23 @@ class Steps:
         self._seen = self._seen_calls = 0
         self._closed: Call | None = None
         self._began = 0
-        self._closers = 0
+        # The launches of the closing function: since the last step, and all that were counted. Then whether
+        # the step under way began before launches that were dropped.
+        self._closers = self._counted = 0
+        self._began_before_drop = False
         self._launched: dict[int, int] = {}
         self._first: dict[int, int] = {}
 
-    def _follow(self, launches: Sequence[Launch], calls: Sequence[Call], own: frozenset[int]) -> None:
-        if launches and self._seen and launches[0].at > self._seen:
-            self._closed = None  # some launches were dropped before this look
+    def _follow(
+        self,
+        launches: Sequence[Launch],
+        calls: Sequence[Call],
+        own: frozenset[int],
+        counts: Mapping[int, int],
+    ) -> None:
+        if launches and launches[0].at > self._seen:  # launches were dropped before this look, or may be
+            self._closed = None
+            self._count_dropped(launches, own, counts)
         hidden = own if self._pattern is None or own.isdisjoint(self._pattern.group) else frozenset()
         new = _after(launches, self._seen), _after(calls, self._seen_calls)
         self._seen = launches[-1].at if launches else self._seen
@@ -181,10 +199,28 @@ class Steps:
                     self._launched[each.function] = self._launched.get(each.function, 0) + 1
                 self._count(each)
 
+    def _count_dropped(
+        self, launches: Sequence[Launch], own: frozenset[int], counts: Mapping[int, int]
+    ) -> None:
+        """Count the steps of which only the launch counter of the closing function is left."""
+        pattern, is_first = self._pattern, not self._seen
+        if pattern is None:
+            return
+        remembered = sum(launch.function == pattern.closer for launch in launches)
+        dropped = max(0, counts.get(pattern.closer, 0) - self._counted - remembered)
+        self._counted += dropped
+        # A first call is counted, but never remembered. Initializations use JAX's own functions, too.
+        if dropped <= is_first or (is_first and pattern.closer in own):
+            return
+        steps, self._closers = divmod(self._closers + dropped, pattern.times)
+        self.steps += steps
+        self._began_before_drop = True
+
     def _count(self, launch: Launch) -> None:
         pattern = self._pattern
         if pattern is None or launch.function != pattern.closer:
             return
+        self._counted += 1
         self._closers += 1
         if self._closers >= pattern.times:
             self._closers = 0
@@ -194,6 +230,8 @@ class Steps:
         before, self._closed = self._closed, now
         launched, first, self._launched, self._first = self._launched, self._first, {}, {}
         if before is None:
+            self.steps += self._began_before_drop
+            self._began_before_drop = False
             self._began = self._began or now.at
             return
         stride = 1
