@@ -67,9 +67,29 @@ class TestBeforeItIsOpened:
 
     def test_a_step_that_is_clearly_too_large_is_known_by_one_short_window(self):
         planned = Schedule()
-        planned.length(0.1)
+        planned.see(0.1)
         planned.learn(Result(0.004, 0.05, 4_000, 0, None))
         assert planned.is_too_dense
+        planned.see(0.5)
+        assert planned.is_too_dense
+        planned.see(None)
+        assert planned.is_too_dense
+
+    def test_a_step_that_a_compilation_made_long_is_found_to_be_small_enough(self):
+        planned = Schedule()
+        planned.see(2.0)
+        planned.learn(Result(0.009, 0.002, 300, 0, None))
+        assert planned.is_too_dense
+        planned.see(0.05)
+        assert not planned.is_too_dense
+
+    def test_a_load_that_makes_steps_longer_makes_them_no_larger(self):
+        planned = Schedule()
+        planned.see(0.05)
+        for _ in range(6):
+            planned.learn(Result(0.15, 0.02, 6_000, 2, 0.05))
+        planned.see(0.5)
+        assert not planned.is_too_dense
 
     def test_the_first_windows_follow_each_other_only_while_they_are_cheap(self):
         planned = Schedule()

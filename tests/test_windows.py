@@ -416,7 +416,7 @@ class TestSchedule:
 
     def test_where_no_step_fits_windows_end_until_somebody_comes_anew(self):
         schedule = Schedule(most_events=2000)
-        schedule.length(0.5)  # by the hook: no window ever held a step
+        schedule.see(0.5)  # by the hook: no window ever held a step
         for _ in range(FIRST_TRIES):
             schedule.learn(result(seconds=0.1, events=4000, launches=0, step=None))
         assert schedule.is_too_dense
@@ -426,8 +426,17 @@ class TestSchedule:
     def test_the_launch_interval_is_that_of_programs_with_collectives(self):
         interval = LaunchInterval()
         interval.seconds(0.0, {"add": 0, "step": 0, "eval": 0}, set())
-        assert interval.seconds(4.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) == pytest.approx(0.1)
-        assert interval.seconds(8.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) is None
+        found = interval.seconds(4.0, {"add": 400, "step": 40, "eval": 1}, {"step"})
+        assert found == pytest.approx((0.1, 0.1))
+        assert interval.seconds(8.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) == (None, None)
+
+    def test_a_rarer_function_with_collectives_is_no_step_of_the_faster(self):
+        interval = LaunchInterval()
+        interval.seconds(0.0, {"add": 0, "step": 0, "agree": 0}, set())
+        found = interval.seconds(4.0, {"add": 400, "step": 40, "agree": 2}, {"step", "agree"})
+        assert found == pytest.approx((2.0, 0.1))
+        found = interval.seconds(8.0, {"add": 800, "step": 80, "agree": 4}, set())
+        assert found == pytest.approx((0.1, 0.1))
 
 
 def test_a_policy_that_makes_no_sense_is_as_good_as_none(monkeypatch):

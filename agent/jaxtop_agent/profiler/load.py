@@ -79,6 +79,13 @@ class Load:
         return found
 
 
+class Intervals(NamedTuple):
+    """The seconds between launches of the slowest repeated function, and of the fastest with collectives."""
+
+    slowest: float | None = None
+    fastest: float | None = None
+
+
 class LaunchInterval:
     """The time between launches, from the launch totals of two looks."""
 
@@ -86,13 +93,12 @@ class LaunchInterval:
         self._at = 0.0
         self._totals: dict[str, int] = {}
 
-    def seconds(
-        self, now: float, totals: Mapping[str, int], with_collectives: AbstractSet[str]
-    ) -> float | None:
-        """Return the time between two launches of the slowest function that is launched repeatedly.
+    def seconds(self, now: float, totals: Mapping[str, int], with_collectives: AbstractSet[str]) -> Intervals:
+        """Return the times between two launches of functions that are launched repeatedly.
 
         Functions that are known to have collectives take precedence. None if no function was launched
-        repeatedly since the last look.
+        repeatedly since the last look; if none of these is known to have collectives, the fastest may be no
+        step, so the slowest counts as the fastest too.
         """
         passed, before = now - self._at, self._totals
         self._at, self._totals = now, dict(totals)
@@ -101,8 +107,10 @@ class LaunchInterval:
             for name, count in totals.items()
             if name in before and count - before[name] >= FEWEST
         }
-        among = {name: count for name, count in moved.items() if name in with_collectives} or moved
+        reducing = {name: count for name, count in moved.items() if name in with_collectives}
+        among = reducing or moved
         if not among:
-            return None
+            return Intervals()
         often = max(among.values())
-        return passed / min(count for count in among.values() if count * RARE >= often)
+        slowest = passed / min(count for count in among.values() if count * RARE >= often)
+        return Intervals(slowest, passed / often if reducing else slowest)

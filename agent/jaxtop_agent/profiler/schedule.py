@@ -95,6 +95,10 @@ class Schedule:
         self._events_per_s = 0.0
         self._step_s: float | None = None
         self._by_hook_s: float | None = None
+        # The time between launches of the fastest function with collectives: now, and in the last window.
+        self._now_s: float | None = None
+        self._then_s: float | None = None
+        self._last_events_per_s = 0.0
         self._guess_s = SHORTEST_S
         self._windows = 0
         self._began = -math.inf
@@ -107,7 +111,7 @@ class Schedule:
             return
         self._began = now
         self._first, self._tries, self._spent = FIRST_WINDOWS, FIRST_TRIES, 0.0
-        self._events_per_s = 0.0
+        self._events_per_s = self._last_events_per_s = 0.0
         self._at_most_per_s = DENSEST_PER_S
         self._windows = 0
 
@@ -144,6 +148,10 @@ class Schedule:
         """Return how many events a window may hold."""
         return MOST_EVENTS_ASKED if requested else self._most_events
 
+    def see(self, fastest_s: float | None) -> None:
+        """Learn the time between launches of the fastest function with collectives, if one was launched."""
+        self._now_s = fastest_s or self._now_s
+
     def length(
         self, launch_s: float | None, expected: float | None = None, *, requested: bool = False
     ) -> float:
@@ -171,11 +179,16 @@ class Schedule:
 
     @property
     def is_too_dense(self) -> bool:
-        """Whether every window that holds a step exceeds the event limit."""
-        step = self._step_s or self._by_hook_s
+        """Whether every window that holds a step exceeds the event limit.
+
+        Both the density and the duration of a step change with the load of the machine, so they are taken
+        from the same window. Later launches may only correct this downwards: a compilation, or a function
+        that is rarely launched, may have been taken for a step.
+        """
+        step = min((each for each in (self._then_s, self._now_s) if each is not None), default=None)
         if step is None:
             return False
-        events = self._events_per_s * step
+        events = self._last_events_per_s * step
         return events > self._most_events * (CLEARLY if self._is_beginning else 1)
 
     def learn(self, result: Result) -> None:
@@ -191,6 +204,8 @@ class Schedule:
         self._at_most_per_s /= LONGER
         density = result.events / max(result.seconds, 0.001)
         self._events_per_s = max(density, self._events_per_s * 0.8)
+        self._last_events_per_s = density
+        self._then_s = result.step_s or self._now_s
         if result.step_s is not None:
             self._step_s = result.step_s
         if result.whole_launches:

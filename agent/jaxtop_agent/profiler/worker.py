@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from itertools import pairwise
@@ -45,6 +46,7 @@ class Windows:
         self._launch_interval = LaunchInterval()
         self._load = Load(board, launches)
         self._expected = Expected()
+        self._looked = -math.inf
         self._schedule = Schedule()
         self._sessions: Sessions | None = None
         self._profiler: jaxprivate.Profiler | None = None
@@ -87,8 +89,9 @@ class Windows:
         self._was_watched = board.is_watched
         asked = board.captures_asked > self._captured and topology is not None
         if not asked and not (sampled and board.is_watched):
-            if board.is_watched:
-                self._look()  # later launches may be small enough
+            # Later launches may be small enough. Slow steps are launched repeatedly only in a longer time.
+            if board.is_watched and time.monotonic() - self._looked >= SLOT_S:
+                self._look()
             wait(board.windows_bell, 1.0 if board.is_watched or topology is None else IDLE_S)
             return
         now = time.time() + board.clock_offset
@@ -120,7 +123,7 @@ class Windows:
             state = "waiting" if why_closed == NOT_READ else ON_REQUEST
             why_not = f"{state}: {why_closed}"
         elif why_not is None and ((launch or 0) > most or self._schedule.is_too_dense):
-            why_not = f"{ON_REQUEST}: the trace of one step is too large to be taken by itself"
+            why_not = f"{ON_REQUEST}: the trace of one step is too large"
         self._set_state(why_not or "on")
         return why_not is None
 
@@ -130,11 +133,13 @@ class Windows:
 
     def _look(self) -> float | None:
         """Return the time between launches, and store the events to expect."""
-        now = time.monotonic()
+        now = self._looked = time.monotonic()
         self._expected = self._load.look(now, self._schedule.most_events())
         inventories = self._board.inventories
         functions = {name.split("_", 1)[-1] for (name, _), each in inventories.items() if each.collectives}
-        return self._launch_interval.seconds(now, self._launches(), functions)
+        intervals = self._launch_interval.seconds(now, self._launches(), functions)
+        self._schedule.see(intervals.fastest)
+        return intervals.slowest
 
     def _take(self, topology: Topology, slot: int | None) -> None:
         board, sessions = self._board, self._sessions
