@@ -37,7 +37,8 @@ def _newest(found: list[runfiles.RunFile]) -> list[Seed]:
     living = [run_file for run_file in found if not run_file.is_stale]
     if not living:
         raise NoTarget(
-            "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
+            runfiles.why_hidden()
+            or "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
             "or name a host: `jaxtop attach HOST`"
         )
     newest = living[0].hello
@@ -102,7 +103,8 @@ def _read_hostfile(path: str) -> list[str]:
         with Path(path).open(encoding="utf-8") as file:
             text = file.read(MOST_OF_HOSTFILE + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise NoTarget(f"the host file {path} cannot be read ({error})") from None
+        why = getattr(error, "strerror", None) or "it is not text"
+        raise NoTarget(f"the host file {path} cannot be read: {why}") from None
     if len(text) > MOST_OF_HOSTFILE or "\0" in text:
         raise NoTarget(f"{path} is not a host file: it needs one host per line, {MOST_HOSTFILE} at most")
     lines = text.splitlines()

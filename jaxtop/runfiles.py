@@ -76,6 +76,30 @@ def secure(folder: Path) -> None:
             raise PermissionError(errno.EACCES, "it cannot be written", str(folder))
 
 
+def usable() -> tuple[Path | None, list[str]]:
+    """Return the first folder that can be used, if any, and why each before it cannot."""
+    whys = []
+    for folder in folders():
+        try:
+            secure(folder)
+        except OSError as error:
+            whys.append(f"{folder} cannot be used: {(error.strerror or str(error)).lower()}")
+        else:
+            return folder, whys
+    return None, whys
+
+
+def why_hidden() -> str | None:
+    """Return why live runs cannot be found on this machine, and what to do; None if they can."""
+    folder, whys = usable()
+    if folder is not None:
+        return None
+    if not whys:
+        return "live runs cannot be looked for: there is no home folder; set HOME"
+    help_ = "set XDG_STATE_HOME to a folder that you own"
+    return f"live runs cannot be looked for: {'; '.join(whys)}; {help_}"
+
+
 def explain(name: str | None, error: BaseException) -> None:
     """Store why this process is not shown, for `jaxtop ls`; do nothing if no folder can be written."""
     pid, place = os.getpid(), processes.here()

@@ -120,7 +120,8 @@ def test_the_installed_command_and_the_module_are_the_same():
         (["bogus"], "invalid choice: 'bogus'"),
         (["--bogus"], "unrecognized arguments: --bogus; see jaxtop --help"),
         (["--"], "see jaxtop --help"),
-        (["ls", "--bogus"], "unrecognized arguments: --bogus"),
+        (["ls", "--bogus"], "unrecognized arguments: --bogus; see jaxtop ls --help"),
+        (["--bogus", "ls"], "unrecognized arguments: --bogus; see jaxtop --help"),
         (["ls", "extra"], "unrecognized arguments: extra"),
         (["snapshot", "--format", "xml"], "invalid choice: 'xml'"),
         (["snapshot", "--wait"], "expected one argument"),
@@ -142,8 +143,14 @@ def test_the_installed_command_and_the_module_are_the_same():
         (["snapshot", "127.0.0.1:0"], "a port between 1 and 65535"),
         (["snapshot", "127.0.0.1:port"], "a port between 1 and 65535"),
         (["snapshot", "127.0.0.1:99999"], "a port between 1 and 65535"),
-        (["snapshot", "--hostfile", "nowhere"], "the host file nowhere cannot be read"),
-        (["snapshot", "--hostfile", "/proc/self/exe"], "the host file /proc/self/exe cannot be read"),
+        (
+            ["snapshot", "--hostfile", "nowhere"],
+            "the host file nowhere cannot be read: No such file or directory",
+        ),
+        (
+            ["snapshot", "--hostfile", "/proc/self/exe"],
+            "the host file /proc/self/exe cannot be read: it is not text",
+        ),
         (["snapshot", "127.0.0.1:1", "--owner", "me"], "jaxtop doctor"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -196,6 +203,16 @@ def test_ls_says_when_there_is_nothing_to_list():
     assert "jaxtop run SCRIPT" in jaxtop("ls").stdout
     done = jaxtop("ls", "--json")
     assert (done.returncode, json.loads(done.stdout)) == (0, [])
+
+
+@pytest.mark.parametrize("words", [["ls"], ["ls", "--json"], ["snapshot"]], ids=" ".join)
+def test_where_no_run_can_be_looked_for_the_reason_is_given(words):
+    env = {**os.environ, "HOME": "/proc/nohome"}
+    for name in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME"):
+        env.pop(name, None)
+    done = jaxtop(*words, env=env)
+    assert (done.returncode, done.stdout) == (2, "") and is_one_line(done.stderr)
+    assert "/proc/nohome/.local/state/jaxtop/runs cannot be used: no such file or directory" in done.stderr
 
 
 def test_ls_lists_the_living():

@@ -49,7 +49,8 @@ def main(argv: list[str] | None = None) -> int:
         return 141
     except OSError as error:
         debuglog.warning("command", "ended with an error", error=error)
-        print(f"jaxtop: {error}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"jaxtop: {where}{error.strerror or error}", file=sys.stderr)
         _drop_output()
         return 1
 
@@ -59,7 +60,11 @@ def _run(words: list[str]) -> int:
     if not words:  # `jaxtop` alone is `jaxtop attach`
         name, words = "attach", ["attach"]
     parser = _parser(name)
-    arguments = parser.parse_args(words)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        is_own = arguments.command is None or unknown[0] in words[: words.index(arguments.command)]
+        prog = parser.prog if is_own else f"{parser.prog} {arguments.command}"
+        raise UserError(f"unrecognized arguments: {' '.join(unknown)}; see {prog} --help")
     if arguments.command is None:
         parser.error("no command given")
     return int(_command(arguments.command).main(arguments))

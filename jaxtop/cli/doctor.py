@@ -105,19 +105,10 @@ def _key() -> Iterator[Finding]:
 
 
 def _run_files() -> Iterator[Finding]:
-    folders = runfiles.folders()
-    for folder in folders:
-        try:
-            runfiles.secure(folder)
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            yield Finding("run files", NOTE, f"{folder} cannot be used: {why}")
-        else:
-            break
-    else:
-        help_ = (
-            "set XDG_STATE_HOME to a folder that you own" if folders else "there is no home folder; set HOME"
-        )
+    folder, whys = runfiles.usable()
+    yield from (Finding("run files", NOTE, why) for why in whys)
+    if folder is None:
+        help_ = "set XDG_STATE_HOME to a folder that you own" if whys else "there is no home folder; set HOME"
         yield Finding("run files", BAD, f"`jaxtop ls` finds nothing: {help_}")
         return
     living = [each for each in runfiles.find() if not each.is_stale]

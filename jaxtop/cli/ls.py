@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import runfiles
+from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     runs = live_runs()
+    if not runs and (why := runfiles.why_hidden()):
+        raise UserError(why)
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(runs), indent=2).decode())
     elif runs:

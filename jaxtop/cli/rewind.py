@@ -93,7 +93,9 @@ class RewindBuffer:
         try:
             begun = _File()
         except OSError as error:
-            self._failure = f"no rewind buffer: {error}" if not self._files else self._failure
+            self._failure = (
+                f"no rewind buffer: {error.strerror or error}" if not self._files else self._failure
+            )
             return
         if self._files:
             self._files[-1].recorder.writer.end()

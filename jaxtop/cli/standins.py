@@ -14,7 +14,7 @@ class StandIn(NamedTuple):
 
     @property
     def words(self) -> str:
-        return f"{self.figures} ({self.reader}): tested with {self.tested_with} only, not with a real device"
+        return f"{self.figures} ({self.reader}): not tested on a real device, only with {self.tested_with}"
 
 
 _NVML = "a library with NVML's interface"
@@ -29,5 +29,9 @@ STAND_INS = (
     StandIn("figures of TPUs", "the metric service", "a server that speaks its protocol"),
     StandIn("collectives on GPUs", "JAX's profiler", _TRACES),
     StandIn("collectives on TPUs", "JAX's profiler", _TRACES),
-    StandIn("memory of GPUs and TPUs", "JAX's allocators", "figures with the allocators' names"),
+    StandIn(
+        "memory of GPUs and TPUs",
+        "JAX's allocators",
+        "made-up figures under the names that the allocators use",
+    ),
 )

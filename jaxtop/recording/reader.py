@@ -47,7 +47,8 @@ class Recording:
             self.index: Index = indexes.read(path, self._file)
         except (OSError, ValueError, struct.error) as error:
             self._file.close()
-            raise NotARecording(f"{path} cannot be read: {error}") from None
+            why = getattr(error, "strerror", None) or error
+            raise NotARecording(f"{path} cannot be read: {why}") from None
         except NotARecording:
             self._file.close()
             raise

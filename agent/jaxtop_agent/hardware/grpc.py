@@ -58,7 +58,8 @@ def call(port: int, path: str, requests: Sequence[bytes], seconds: float) -> lis
     except TimeoutError:
         raise Failed("no answer in time") from None
     except (OSError, h2.exceptions.ProtocolError) as error:
-        raise Failed(str(error) or type(error).__name__) from None
+        why = getattr(error, "strerror", None) or str(error)
+        raise Failed(why or type(error).__name__) from None
 
 
 def _connected(port: int, deadline: float) -> socket.socket:
