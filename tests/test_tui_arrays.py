@@ -315,6 +315,21 @@ class TestFilter:
 
         look(act)
 
+    def test_a_mistake_typed_in_one_burst_is_said_and_stays(self):
+        async def act(stage):
+            await stage.press("slash")
+            for key in "bytes>1x":
+                stage.app.simulate_key(key)
+            await stage.pilot.pause()
+            assert self.count(stage) == "✗ 1x is not a number, at 7"
+            stage.table.update_views(list(stage.table._views)[:5], {}, "")
+            await stage.pilot.pause()
+            assert self.count(stage) == "✗ 1x is not a number, at 7"
+            await stage.press("backspace")
+            assert self.count(stage) == "26 of 26"
+
+        look(act)
+
     def test_siblings_stay_sorted_with_a_filter_on(self):
         async def act(stage):
             await self.typed(stage, "name~Dense_0 & !name~.nu")
@@ -374,6 +389,14 @@ class TestPane:
             assert "[512:1024" in stage.text
 
         look(act, size=size)
+
+    def test_arrays_of_one_shape_are_one_shape(self):
+        async def act(stage):
+            await TestFilter().typed(stage, "shape=1024,512 & name~Dense_0")
+            views = stage.table.row.views
+            assert len(views) == 3 and "arrays 3  shapes 1" in pane(stage)
+
+        look(act)
 
     def test_the_devices_of_each_slice_are_named(self):
         async def act(stage):

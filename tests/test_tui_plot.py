@@ -283,6 +283,20 @@ class TestScreen:
 
         play(act, *working(5))
 
+    @pytest.mark.parametrize("key", ["question_mark", "colon"])
+    def test_made_too_small_below_help_it_is_replaced_by_the_notice(self, key):
+        async def act(stage: Stage) -> None:
+            await stage.press("3", "0", key)
+            await stage.pilot.resize_terminal(40, 10)
+            await stage.press("escape")
+            assert "jaxtop needs at least 60×16" in stage.text and "n/a" not in stage.text
+            await stage.press("0", key)
+            await stage.pilot.resize_terminal(60, 16)
+            await stage.press("escape")
+            assert "jaxtop needs" not in stage.text and "a device 0" in stage.text
+
+        play(act, *working(30), size=(60, 16))
+
     def test_before_anything_is_known_it_says_so(self):
         assert "no figures to plot yet" in shown_after(keys="0", size=(80, 24))
         hello = frame(agent_id(0), builders.hello(0))

@@ -205,7 +205,7 @@ class JaxtopApp(RequestApp):
     def on_resize(self, event: events.Resize) -> None:
         """Show a notice instead of cut-off screens when the terminal is too small."""
         small = event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1]
-        self.screen.set_class(small, "small")
+        self.screen_stack[0].set_class(small, "small")  # not on the help above it
         self._bar.set_class(event.size.height < LOW, "low")
         self._paint_lines(self.moment)
 

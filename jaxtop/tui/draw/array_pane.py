@@ -151,9 +151,13 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
 def _sums(node: Node, ink: Ink) -> list[Text]:
     """Return the sums of the arrays of a branch, and the facts that they share."""
     seconds = max((view.grown_s for view in node.views if view.grown_s is not None), default=None)
+    known = {view.shape for view in node.views if view.groups == 1}
+    # The shapes of many small arrays that were summed up are not known.
+    is_bound = any(view.groups > 1 for view in node.views)
+    shapes = text.bound(text.number(max(1, len(known))), at_least=is_bound)
     return [
         Text(node.label, ink.bold),
-        pairs([("arrays", text.number(node.count)), ("shapes", text.number(len(node.views)))], ink),
+        pairs([("arrays", text.number(node.count)), ("shapes", shapes)], ink),
         pairs(
             [("per device", text.size(node.bytes_per_device)), ("global", text.size(node.bytes_global))], ink
         ),

@@ -113,6 +113,8 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._rows: Sequence[Row] = ()
         self._shown: list[Row] = []
         self._stale = False
+        # The error of the text that was typed last; None if it is a valid filter.
+        self._wrong: Wrong | None = None
         self._counted = (0, 0)
         self._cursor = 0
         # The key of the row that the cursor is on, or returns to when the row appears. None: none was chosen.
@@ -161,8 +163,10 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         try:
             self._query.filter_by(text)
         except Wrong as wrong:
+            self._wrong = wrong
             self.post_message(self.Refused(wrong))
             return
+        self._wrong = None
         if self._query.understand is not None:
             self._counted = (-1, -1)  # forces a new Counted: it replaces an error message in the filter line
             self._touch()
@@ -215,7 +219,8 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         was_visible = self._is_visible(self._cursor)
         is_placed = self._place_cursor()
         counted = self._tally()
-        if counted != self._counted:
+        # While the filter line shows an error, the count waits: it would replace the error.
+        if counted != self._counted and self._wrong is None:
             self._counted = counted
             self.post_message(self.Counted(*counted))
         if self.is_attached:
@@ -404,6 +409,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
                 tone=tone,
             )
         if not self._shown and y == min(3, self._height - 1):
-            filtered = self._counted[1] and f"no {self._noun} matches the filter {self.words.strip()!r}"
+            filtered = self._tally()[1] and f"no {self._noun} matches the filter {self.words.strip()!r}"
             return draw.draw_note(filtered or self._empty, width, palette)
         return draw.draw_nothing(width, palette)
