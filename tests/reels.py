@@ -63,11 +63,18 @@ class Recorder:
     def __init__(self) -> None:
         self.is_on = False
         self.status = ""
+        self._ended: list[str] = []
+
+    def ended(self) -> list[str]:
+        ended, self._ended = self._ended, []
+        return ended
 
     def toggle(self) -> str:
         self.is_on = not self.is_on
-        self.status = "1.2 MB, 0:35" if self.is_on else ""
-        return "recording to run.mcap" if self.is_on else "recorded 1.2 MB to run.mcap"
+        self.status = "1.2M, 0:35" if self.is_on else ""
+        if not self.is_on:
+            self._ended.append("recorded 1.2M to run.mcap")
+        return "recording to run.mcap" if self.is_on else "finishing run.mcap"
 
 
 def session(seconds: int = LONG, start: float = NOW) -> list[wire.Frame]:

@@ -7,9 +7,11 @@ import random
 import pytest
 
 from jaxtop import wire
+from jaxtop.cli.app_recorder import AppRecorder
 from jaxtop.model import Cluster, arrays, growers
 from jaxtop.recording import Recording, compact, layout
 from jaxtop.sources.recorder import SessionRecorder
+from jaxtop.tui.text import size
 from jaxtop.wire.times import to_ns
 from tests import builders, made_sessions
 from tests.made_sessions import Made
@@ -160,3 +162,18 @@ def test_playing_on_is_as_jumping_there(tmp_path):
             jumped._at = None
             assert_equal(played.at(at), jumped.at(at), at)
             at += 2.5
+
+
+def test_the_app_reports_the_size_of_the_finished_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorder, cluster, frames = AppRecorder(), Cluster(), builders.well()
+    for each in frames:
+        cluster.feed(each)
+    recorder.take(frames, cluster, builders.NOW)
+    assert recorder.toggle().startswith("recording to ")
+    recorder.take(frames, cluster, builders.NOW)
+    assert recorder.toggle().startswith("finishing ")
+    recorder.close()
+    (path,) = tmp_path.glob("*.mcap")
+    assert recorder.ended() == [f"recorded {size(path.stat().st_size)} to {path}"]
+    assert recorder.ended() == []

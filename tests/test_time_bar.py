@@ -385,11 +385,11 @@ class TestRecording:
     def test_r_records_and_the_header_says_so_until_it_ends(self):
         async def act(stage: Stage) -> None:
             await press(stage, "r")
-            assert "● REC 1.2 MB, 0:35" in stage.line("header")
+            assert "● REC 1.2M, 0:35" in stage.line("header")
             await press(stage, "r")
             assert "REC" not in stage.line("header")
             said = [each.message for each in stage.app._notifications]
-            assert said == ["recording to run.mcap", "recorded 1.2 MB to run.mcap"]
+            assert said == ["recording to run.mcap", "finishing run.mcap", "recorded 1.2M to run.mcap"]
 
         play(act, *TOLD, recorder=Recorder())
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.record import begin, default_name
-from jaxtop.cli.words import length, size
+from jaxtop.cli.words import length
 from jaxtop.sources import SessionRecorder
+from jaxtop.tui.text import size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ class AppRecorder:
         self._begun = 0.0
         self._failure = ""
         self._ending: list[threading.Thread] = []
+        self._ended: list[str] = []
         self._cluster: Cluster | None = None
 
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
@@ -58,6 +60,9 @@ class AppRecorder:
             return self._failure
         return f"{size(self._recorder.writer.size)}, {length(time.monotonic() - self._begun)}"
 
+    def ended(self) -> list[str]:
+        return [self._ended.pop(0) for _ in range(len(self._ended))]  # the ending threads append to it
+
     def toggle(self) -> str:
         """Begin or end a recording; return in words what was done."""
         recorder, cluster = self._recorder, self._cluster
@@ -65,16 +70,23 @@ class AppRecorder:
             return "nothing to record yet"
         if recorder is not None:
             self._recorder = None
-            message = f"recorded {size(recorder.writer.size)} to {recorder.writer.path}"
             # A frozen copy, because the app continues to fold.
-            now = (cluster.frozen(),)
-            ending = threading.Thread(target=recorder.finish, args=now, name="jaxtop recording's end")
+            last = (recorder, cluster.frozen())
+            ending = threading.Thread(target=self._finish, args=last, name="jaxtop recording's end")
             ending.start()
             self._ending.append(ending)
-            return message
+            return f"finishing {recorder.writer.path}"
         try:
             writer = begin(Path(default_name(cluster)).absolute())
         except UserError as error:
             return str(error)
         self._recorder, self._begun, self._failure = SessionRecorder(writer), time.monotonic(), ""
         return f"recording to {writer.path}"
+
+    def _finish(self, recorder: SessionRecorder, cluster: Cluster) -> None:
+        recorder.finish(cluster)
+        writer = recorder.writer
+        if writer.failure is not None:
+            self._ended.append(f"the recording ended early: {writer.failure}; see {writer.path}")
+        else:
+            self._ended.append(f"recorded {size(writer.size)} to {writer.path}")

@@ -50,5 +50,9 @@ class Recorder(Protocol):
     def status(self) -> str:
         """The amount written while it is on; otherwise why it stopped by itself."""
 
+    def ended(self) -> list[str]:
+        """Return a message for each recording that has been finished since the last call."""
+        ...
+
     def toggle(self) -> str:
         """Start or stop recording. Return a message that says which."""

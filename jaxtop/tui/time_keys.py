@@ -152,6 +152,8 @@ class TimedApp(App[str]):
         if recorder is not None and self._was_recording and not recorder.is_on and recorder.status:
             self.notify(recorder.status, title="Recording stopped", severity="error", timeout=NOTE_SECONDS)
         self._was_recording = recorder is not None and recorder.is_on
+        for message in recorder.ended() if recorder is not None else ():
+            self.notify(message)
 
     def _moved(self) -> None:
         """Show the new position at once, or the last one at the end of the rest that follows a seek."""
