@@ -15,6 +15,7 @@ from textual.dom import DOMNode
 import jaxtop.cli
 import jaxtop.tui
 from jaxtop.cli.standins import STAND_INS
+from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, Scope
 from jaxtop.model.figures import figures_of
 
@@ -147,6 +148,11 @@ Some figures have an older name, too: `hosts[].cpu_percent` is `process_cpu_core
 """
 
 
+OTHER_METRICS_ABOUT = """OpenMetrics of one moment (`snapshot`) and over time (`replay --export`) also have
+these metrics, written here with their whole names.
+"""
+
+
 def figures_page() -> str:
     lines = [FIGURES_ABOUT]
     for scope in Scope:
@@ -157,7 +163,15 @@ def figures_page() -> str:
         ]
         lines += [_row(_of_figure(each)) for each in figures_of(scope)]
         lines.append("")
-    lines += ["## Thresholds\n", "| figure | from | word | because |", "|---|---|---|---|"]
+    lines += [
+        "## Other metrics\n",
+        OTHER_METRICS_ABOUT,
+        "| metric | what it is | kind | in |",
+        "|---|---|---|---|",
+    ]
+    of_figures = {each.metric for each in FIGURES.values()}
+    lines += [_row(_of_metric(name)) for name in METRICS if name not in of_figures]
+    lines += ["", "## Thresholds\n", "| figure | from | word | because |", "|---|---|---|---|"]
     for figure in FIGURES.values():
         lines += [_row(_of_threshold(figure, each)) for each in figure.thresholds]
     return GENERATED + "\n".join(lines) + "\n"
@@ -175,6 +189,14 @@ def _of_figure(each: Figure) -> Iterator[str]:
     yield each.source
     yield f"`{each.metric}`" if each.metric else "–"
     yield " ".join(f"`{name}`" for name in each.filters) or "–"
+
+
+def _of_metric(name: str) -> Iterator[str]:
+    metric = METRICS[name]
+    yield f"`jaxtop_{name}{'_total' if metric.kind == 'counter' else ''}`"
+    yield metric.help.removesuffix(".")
+    yield metric.kind
+    yield {SNAPSHOT: "snapshot", SERIES: "over time"}.get(metric.only, "both")
 
 
 def _of_threshold(figure: Figure, each: Threshold) -> tuple[str, ...]:

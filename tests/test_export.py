@@ -11,10 +11,12 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import __version__, wire
 from jaxtop.export import to_csv, to_document, to_json, to_openmetrics
+from jaxtop.export.metrics import METRICS
 from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, Cluster
 from jaxtop.names import legible
 from tests.made_runs import run_of
 from tests.made_windows import Made
+from tests.pages import DOCS
 from tests.stories import ROSTER, census, cluster_of, hello, host_sample, link, pulse, running, tell
 
 HOSTILE = 'quote" back\\slash\nnewline\r\ttab, comma; {brace="x"} # EOF \N{SNOWMAN} \x00\x1b[31m'
@@ -581,6 +583,20 @@ def test_each_figure_is_a_metric_that_ends_in_its_unit():
         name for name in found if name.startswith(("jaxtop_device", "jaxtop_machine", "jaxtop_process"))
     ]
     assert len(of_figures) >= len(DEVICE_FIGURES) + len(HOST_FIGURES)
+
+
+def test_every_exported_metric_is_on_the_page_of_figures():
+    page = (DOCS / "figures.md").read_text()
+    exported = set(metrics(to_openmetrics(everything(), NOW)))
+    names = {name.removeprefix("jaxtop_") for name in exported} | METRICS.keys()
+    assert {"steps_total", "host_state", "device_memory_part_bytes"} <= names
+    metric_of = {name: name.removesuffix("_total") for name in names}
+    missing = {
+        name
+        for name, metric in metric_of.items()
+        if not any(f"`{each}`" in page for each in (metric, f"jaxtop_{metric}", f"jaxtop_{metric}_total"))
+    }
+    assert missing == set()
 
 
 def test_openmetrics_of_a_process_that_is_over_have_its_state_and_no_figures():
