@@ -147,6 +147,22 @@ def test_a_process_that_tells_no_windows_is_not_waited_for_for_long():
     assert (gather.p50_us, gather.wait_us) == (300, 200)
 
 
+def test_a_device_waits_no_longer_than_the_longest_wait_of_its_group():
+    """And the devices of a process that reports no more windows have no waits."""
+    both = wire.ReplicaGroups((4,), ((0, 4, 1),))
+    cluster = two_hosts(groups=(both, MODEL))
+    for number in range(2):
+        tell(cluster, (2, "r1-0", window((number, {"all-reduce.1": (100, 21_800)}))))
+        tell(cluster, (2, "r1-1", window((number, {"all-reduce.1": (500, 600)}))))
+    whole = view(cluster)
+    assert (whole.wait_us, dict(whole.waits_us)) == (21_700, {0: 0, 1: 21_700, 2: 400, 3: 500})
+    for number in range(2, 12):
+        tell(cluster, (3 + number, "r1-1", window((number, {"all-reduce.1": (500, 500 + number)}))))
+    part = view(cluster)
+    assert part.waits_us.keys() == {2, 3}
+    assert part.wait_us == max(part.waits_us.values()) < 100
+
+
 def test_a_process_that_has_exited_waits_for_nobody():
     cluster = run_of(Made(hosts=3, devices=2, late=1), 5)
     assert {device for _, device in waits(cluster, 11)} == set(range(6))

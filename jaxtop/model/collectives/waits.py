@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from jaxtop.model.windows import Grouped, Late, Timing
 
 
+# A group that no launch of this many windows timed has no current waits.
+RECENT_WINDOWS = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Straggler:
     """The participant that came last: one of its devices, its share of the launches, and how late it was."""
@@ -31,12 +35,48 @@ class Straggler:
 def longest_wait(timings: Sequence[Timing]) -> int | None:
     """Return the largest, over all groups, of the median of the group's longest waits."""
     most = None
-    for of_group in zip(*(each.waits for each in timings if each.grouped is not None), strict=True):
+    if _some_missing(timings):
+        columns = [[max(row) for row in zip(*of_group.values(), strict=True)] for of_group in _alike(timings)]
+    else:
+        columns = [
+            list(waits) for waits in zip(*(each.waits for each in timings if each.grouped), strict=True)
+        ]
+    for of_group in columns:
         known = [wait for wait in of_group if wait != MISSING]
         if known:
             wait = median(known)
             most = wait if most is None or wait > most else most
     return None if most is None else round(most)
+
+
+def _some_missing(timings: Sequence[Timing]) -> bool:
+    return any(each.by_device is not None and MISSING in each.by_device for each in timings)
+
+
+def _alike(timings: Sequence[Timing]) -> Iterator[dict[int, list[int]]]:
+    """Yield the waits by device of each group, over the launches that the same members reported as last.
+
+    If a process reports no more windows, its devices have no waits, and the other waits are of launches
+    without it. Otherwise the median wait of a device could exceed that of its group's longest wait.
+    """
+    grouped = timings[-1].grouped
+    kept = [each for each in timings if each.by_device is not None]
+    recent = timings[-1].window - RECENT_WINDOWS
+    start = 0
+    for ids in grouped.device_ids if grouped else ():
+        rows = [(each.window, (each.by_device or ())[start : start + len(ids)]) for each in kept]
+        start += len(ids)
+        known = [(window, row) for window, row in rows if min(row) != MISSING]
+        if not known or known[-1][0] <= recent:
+            continue
+        members = [place for place, wait in enumerate(known[-1][1]) if wait != MISSING]
+        alike = [
+            row
+            for _, row in known
+            if len(row) - row.count(MISSING) == len(members)
+            and all(row[place] != MISSING for place in members)
+        ]
+        yield {ids[place]: [row[place] for row in alike] for place in members}
 
 
 class Waits(Mapping[int, int]):
@@ -69,14 +109,19 @@ def waits_of(timings: Sequence[Timing]) -> dict[int, int]:
     if grouped is None:
         return {}
     columns = [each.by_device for each in timings if each.by_device is not None]
-    found = {}
-    for device_id, waits in zip(
-        chain.from_iterable(grouped.device_ids), zip(*columns, strict=True), strict=True
-    ):
-        known = sorted(wait for wait in waits if wait != MISSING)
-        if known:
-            found[device_id] = known[(len(known) - 1) // 2]
-    return found
+    if not _some_missing(timings):
+        ids = chain.from_iterable(grouped.device_ids)
+        of_devices = zip(ids, zip(*columns, strict=True), strict=True)
+        return {device_id: _lower_median(waits) for device_id, waits in of_devices if waits}
+    return {
+        device_id: _lower_median(waits)
+        for of_group in _alike(timings)
+        for device_id, waits in of_group.items()
+    }
+
+
+def _lower_median(waits: Sequence[int]) -> int:
+    return sorted(waits)[(len(waits) - 1) // 2]
 
 
 def straggler_of(
