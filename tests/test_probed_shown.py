@@ -73,7 +73,7 @@ def running():
 
 def test_a_device_shows_what_it_can_do_and_what_of_that_its_step_computes():
     told = shown(probe(devices=[of_device()]), *running())
-    assert "probed 2.0Tflop/s  does 50%" in told
+    assert "probed 2.0TF/s  does 50%" in told
     assert "probed memory 1.0T/s" in told
 
 

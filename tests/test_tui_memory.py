@@ -126,7 +126,7 @@ def test_enter_leads_to_the_device_in_the_mesh_and_back():
 
 def test_a_device_that_is_gone_holds_nothing():
     shown = seen(*staged.held(), builders.trouble(1, "closed"), keys=("5",))
-    assert "4 devices hold" in shown and "n/a" in line(" 7  node01", shown)
+    assert "4 devices hold" in shown and "n/a" in line(" 7×  node01", shown)
 
 
 def test_where_there_is_little_room_the_devices_have_it():
@@ -156,3 +156,9 @@ def test_devices_are_filtered_by_what_holds_their_memory(typed, ids):
     rows = (row.lstrip("▌").split() for row in shown.splitlines())
     assert [int(row[0]) for row in rows if row[1:2] in (["node00"], ["node01"])] == ids
     assert f"{len(ids)} of 8" in shown
+
+
+@pytest.mark.parametrize("screen", ["3", "5"])
+def test_devices_of_a_stopped_process_have_its_sign(screen):
+    shown = seen(*staged.held(), builders.trouble(1, "silent"), keys=(screen,), size=(60, 24))
+    assert " 0  node00" in shown and " 4z  node01" in shown

@@ -301,3 +301,10 @@ class TestTheLastLine:
 
 def test_the_app_asks_nobody_unless_it_is_given_a_way():
     assert JaxtopApp(staging.Feed())._requests._ask is None
+
+
+def test_stacks_of_a_stopped_process_are_of_the_past():
+    shown = seen(*staged.standing(), builders.trouble(0, "silent"), keys=("9", "enter"))
+    assert "stacks of 3 of 3 live processes; last stacks of 1 stopped process; press p" in shown
+    assert "waited" in line("▾ process 0 on node00", shown)
+    assert "waits" in line("process 1 on node01", shown)

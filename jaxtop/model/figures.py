@@ -158,7 +158,7 @@ _TABLE: tuple[Figure, ...] = (
     ),
     _host(
         "machine_cpu", "machine's CPU", Unit.SHARE, "machine_cpu_permille", "machine_cpu_ratio", _KERNEL,
-        "CPU of the machine, of all its cores.", short_title="machine", rank=3, pane=(1, "all"),
+        "CPU of the machine, of all its cores.", short_title="machine", rank=3, pane=(1, "machine"),
     ),
     _host(
         "rss_bytes", "resident memory", Unit.BYTES, "rss_bytes", "process_resident_bytes", _KERNEL,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Link states that mean trouble: severity, event kind and text. A return from one of them is an event, too.
 _TROUBLE = {
-    "closed": ("critical", "died", "is gone: its process ended without notice"),
+    "closed": ("critical", "died", "has died: its process ended without notice"),
     "dead": ("critical", "died", "has died"),
     "silent": ("critical", "stopped", "is stopped: the process exists but does not run"),
     "deaf": ("critical", "blocked", "is blocked: the process runs, but its Python does not answer"),

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from jaxtop.model import memory_history
+from jaxtop.model import State, memory_history
+from jaxtop.tui import text
+from jaxtop.tui.draw.table import Column
 from jaxtop.tui.moment import Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.table import Table
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
     from jaxtop.model import DeviceView
-    from jaxtop.tui.draw.table import Column
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
@@ -56,6 +57,22 @@ class DeviceRow:
 
 
 AnyRow = TypeVar("AnyRow", bound=DeviceRow)
+WIDEST_ID = 5
+
+
+def id_column() -> Column[AnyRow]:
+    """Return the column of ids, with the sign of a state other than live if there is room, as on the mesh."""
+
+    def write(row: AnyRow) -> str:
+        state, shown = row.device.state, str(row.device.id)
+        is_marked = state is not State.LIVE and len(shown) < WIDEST_ID
+        return f"{shown}{text.STATE_SIGNS[state]}" if is_marked else shown
+
+    def style(row: AnyRow, palette: Palette) -> str | None:
+        state = row.device.state
+        return None if state is State.LIVE else palette.of_state(state)
+
+    return Column("id", "id", WIDEST_ID, "right", lambda row: row.place, write, style)
 
 
 def empty(moment: Moment) -> str:

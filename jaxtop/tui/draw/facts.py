@@ -9,6 +9,7 @@ from rich.text import Text
 
 from jaxtop.tui import text
 from jaxtop.tui.draw.legend import printable
+from jaxtop.tui.figures import operations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +67,7 @@ def probed_lines(
     if rate:
         share = None if flops_per_second is None else text.share(flops_per_second / rate)
         does = [] if share is None else [("does", text.bound(share, at_least=at_least))]
-        lines.append(pairs([("probed", f"{text.amount(rate)}flop/s"), *does], ink))
+        lines.append(pairs([("probed", operations(rate)), *does], ink))
     if memory is not None:
         lines.append(pairs([("probed memory", text.bandwidth(memory))], ink))
     return lines

@@ -12,7 +12,7 @@ from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import pairs
 from jaxtop.tui.draw.sparkline import sparkline
-from jaxtop.tui.figures import joules, writer
+from jaxtop.tui.figures import joules, operations, writer
 from jaxtop.tui.palette import SIGN
 
 if TYPE_CHECKING:
@@ -175,7 +175,10 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
 
     lines = [
         pairs([("p50", took(step.p50_s)), ("p90", took(step.p90_s)), ("p99", took(step.p99_s))], ink),
-        pairs([("mean", took(step.mean_s)), ("", text.rate(step.per_second))], ink),
+        pairs(
+            [("mean", took(step.mean_s)), ("" if step.per_second else "rate", text.rate(step.per_second))],
+            ink,
+        ),
     ]
     if step.jitter is not None:
         lines[-1].append_text(pairs([("  jitter", text.share(step.jitter))], ink))
@@ -189,7 +192,7 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
         lines.append(line)
     if step.flops_per_second is not None:
         sign = "≥" if step.flops_at_least else ""
-        line = pairs([("computes", f"{sign}{text.amount(step.flops_per_second)}flop/s")], ink)
+        line = pairs([("computes", f"{sign}{operations(step.flops_per_second)}")], ink)
         if step.utilization is not None:
             line.append_text(pairs([("  of peak", f"{sign or '~'}{text.share(step.utilization)}")], ink))
         lines.append(line)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from jaxtop.model import DEVICE_FIGURES, FIGURES
 from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui import text
-from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty
+from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty, id_column
 from jaxtop.tui.columns.figures import HISTORY_KEY, Reported, by_rank, measured, past
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
@@ -199,7 +199,7 @@ def columns_for(
         _gauge("of limit" if scene.has_limits else "of most"),
     ]
     return (
-        Column("id", "id", 5, "right", lambda row: row.place, lambda row: str(row.device.id)),
+        id_column(),
         words("host", "host", 12, lambda row: row.device.hostname, flexible=True),
         *((words("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
         ordinal("process", "proc", 4, lambda row: row.device.process_index),

@@ -11,7 +11,7 @@ from textual.containers import Horizontal
 
 from jaxtop.model import PARTS, MemoryView, Part, growers, memory, memory_total
 from jaxtop.tui import text
-from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty
+from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty, id_column
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.draw.stacked import bar, legend, stacked
@@ -111,7 +111,7 @@ def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
     )
     parts = PARTS if scene.has_limits else PARTS[: PARTS.index(Part.TEMPORARIES)]
     return (
-        Column("id", "id", 5, "right", lambda row: row.place, lambda row: str(row.device.id)),
+        id_column(),
         words("host", "host", 8, lambda row: row.device.hostname),
         *((words("run", "run", 12, lambda row: row.run),) if len(scene.moment.runs) > 1 else ()),
         figure("used", "used", 6, lambda row: row.device.used_bytes, text.size),

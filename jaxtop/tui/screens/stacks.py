@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -57,17 +58,6 @@ FIELDS: dict[str, Field[Host]] = {
 def understand(typed: str) -> Callable[[Host], bool]:
     """Return a test of hosts with stacks from a typed filter. Raise expressions.Wrong if it is invalid."""
     return expressions.understand(typed, FIELDS, search_text)
-
-
-def _does(node: StackNode) -> str:
-    """Return what the main thread does, as its stack shows; empty for other rows."""
-    if node.thread is not None:
-        return ""
-    return "compiles" if node.group.is_making else "waits" if node.group.is_waiting else ELSEWHERE
-
-
-def _does_colour(node: StackNode, palette: Palette) -> str | None:
-    return palette.warning if _does(node) == ELSEWHERE else palette.muted
 
 
 def _at(node: StackNode) -> str:
@@ -141,7 +131,7 @@ class StacksView(View):
         return (
             Column("where", "who", 24, "left", lambda node: node.label, name, flexible=True),
             Column("hosts", "hosts", 5, "right", lambda node: len(node.hosts), _count, largest_first=True),
-            Column("does", "does", 8, "left", _does, _does, _does_colour),
+            Column("does", "does", 8, "left", self._does, self._does, self._does_colour),
             Column("script", "in the script", 24, "left", _script, _script),
             Column("at", "is at", 34, "left", _at, _at),
             Column("age", "ago", 6, "right", self._age, self._ago),
@@ -155,6 +145,24 @@ class StacksView(View):
         super().show(moment)
         self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has reported")
         self._diagnosis.read(self._summary())
+
+    def _does(self, node: StackNode) -> str:
+        """Return what the main thread does, as its stack shows, or did; empty for other rows."""
+        if node.thread is not None:
+            return ""
+        if node.group.is_making:
+            return "compiled" if self._is_past(node) else "compiles"
+        if node.group.is_waiting:
+            return "waited" if self._is_past(node) else "waits"
+        return ELSEWHERE
+
+    def _does_colour(self, node: StackNode, palette: Palette) -> str | None:
+        return palette.warning if self._does(node) == ELSEWHERE and not self._is_past(node) else palette.muted
+
+    def _is_past(self, node: StackNode) -> bool:
+        """Whether all its processes have exited or report nothing."""
+        states = self.moment.states
+        return all(host.agent in states and states[host.agent].is_silent for host in node.hosts)
 
     def _age(self, node: StackNode) -> float | None:
         if node.thread is not None:
@@ -174,13 +182,16 @@ class StacksView(View):
                 name = f"{run.name or run.id}: " if len(moment.runs) > 1 else ""
                 colour = getattr(palette, _COLOURS.get(found.severity, "warning"))
                 lines.append(Text(text.printable(f"! {name}{found.text}"), colour))
-        present = [view.host for view in moment.hosts if not view.state.is_silent]
-        reported = [view.host for view in moment.hosts if view.host.stacks.threads]
+        present = [view for view in moment.hosts if not view.state.is_silent]
+        reported = [view for view in moment.hosts if view.host.stacks.threads]
         if reported:
-            here = sum(bool(host.stacks.threads) for host in present)
-            lost = len(reported) - here
-            summary = f"stacks of {here:,} of {len(present):,} processes"
-            summary += f", and the last stacks of {lost:,} lost" if lost else ""
+            here = sum(bool(view.host.stacks.threads) for view in present)
+            past = Counter(view.state for view in reported if view.state.is_silent)
+            live = "live processes" if past else "processes"
+            summary = f"stacks of {here:,} of {len(present):,} {live}"
+            if past:
+                silent = ", ".join(f"{count:,} {state.value}" for state, count in past.items())
+                summary += f"; last stacks of {silent} process{'es' if past.total() > 1 else ''}"
             lines.append(Text(f"{summary}; press p to ask again", palette.muted))
         return Text("\n").join(lines)
 
