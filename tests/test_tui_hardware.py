@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 INK = ink_of(DARK, plain=True)
 QUIET = wire.Pulse(0)
+KEYS = {"&": "ampersand", ">": "greater_than_sign", "=": "equals_sign", "|": "vertical_line", " ": "space"}
 
 
 def plain(lines: list[Text]) -> str:
@@ -116,6 +117,25 @@ class TestFilters:
             assert "parsecs is not a unit here, try w, kw, at 7" in stage.text
 
         play(act, *working(4), size=(200, 50))
+
+    def test_the_rows_stay_while_a_condition_is_typed(self):
+        async def act(stage: Stage) -> None:
+            await stage.press("2", "slash")
+            for typed in ("cp", "u>80 & foo", ">3"):
+                for key in typed:
+                    await stage.press(KEYS.get(key, key))
+                    assert len(stage.view_shown.table.shown) == 2, typed
+                assert ("no match yet" in stage.text) is (typed != ">3")
+            assert "✗ no field foo, at 10" in stage.text
+            await stage.press("escape", "slash", *"foo")
+            assert len(stage.view_shown.table.shown) == 2
+            await stage.press("enter")
+            assert not stage.view_shown.table.shown
+            assert "no host matches the filter 'foo'" in stage.text and "0 of 2" in stage.text
+            await stage.press("slash", "o", "tab")
+            assert "no host matches the filter 'fooo'" in stage.text
+
+        play(act, *working(4))
 
     def test_every_figure_has_a_name_to_ask_for_it(self):
         for figures, fields in ((HOST_FIGURES, OF_HOSTS), (DEVICE_FIGURES, OF_DEVICES)):

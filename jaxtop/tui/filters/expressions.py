@@ -36,6 +36,7 @@ _TOKEN = re.compile(
 )
 # A value may contain operators, as in `key<fry>`, and may start with a bracket, as in `(8, 128)`.
 _VALUE = re.compile(r"""\s*(?P<word>(?!["'])(?:[^\s&|()]|\([^()&|]*\))+)""")
+_LAST_WORD = re.compile(r"[^\s&|<>=~!()]+\s*$")
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([KMGTP]?)(?:i?B)?", re.IGNORECASE)
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(\D*)")
 _POWERS = {unit: 1024**power for power, unit in enumerate(("", "K", "M", "G", "T", "P"))}
@@ -131,6 +132,12 @@ def sizes(operator: str, value: str) -> Callable[[Any], bool]:
 def has_conditions(text: str) -> bool:
     """Return whether the text contains any operator."""
     return _OPERATOR.search(text) is not None
+
+
+def ends_in_word(text: str) -> bool:
+    """Return whether the text ends in a word, which may become the field of a condition."""
+    word = _LAST_WORD.search(text)
+    return word is not None and not text[: word.start()].rstrip().endswith(("<", ">", "=", "~"))
 
 
 def understand(text: str, fields: Mapping[str, Field[T]], text_of: Callable[[T], str]) -> Callable[[T], bool]:

@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from jaxtop.tui.draw.table import Row
+from jaxtop.tui.filters.expressions import ends_in_word
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class FilteredTable(Vertical, Generic[Row]):
         self.table = table
         self._input = FilterInput(placeholder=placeholder, compact=True, select_on_focus=False)
         self._count = Static(id="count")
+        # Whether the line ends in a word that no row contains: until the user stops typing, the rows stay.
+        self._is_unfinished = False
 
     def compose(self) -> ComposeResult:
         yield self.table
@@ -103,18 +106,33 @@ class FilteredTable(Vertical, Generic[Row]):
     def on_input_changed(self, message: Input.Changed) -> None:
         """Filter while the user types."""
         message.stop()
-        self.table.words = message.value
+        text, before = message.value, self.table.words
+        self.table.words = text
+        self._is_unfinished = self._input.has_focus and ends_in_word(text) and not self.table.shown
+        if self._is_unfinished:
+            self.table.words = before
+            self._count.update("no match yet")
+            self._count.remove_class("wrong")
+
+    def _finish(self) -> None:
+        """Filter by what was typed, also if no row matches."""
+        if self._is_unfinished:
+            self._is_unfinished = False
+            self.table.words = self._input.value
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Keep the filter, and select the row under the cursor."""
         message.stop()
+        self._finish()
         self.table.focus()
         if self.table.words.strip():
             # The table must post it: a message posted in this handler would not bubble past this widget.
             self.table.call_later(self.table.action_move, 0)
 
     def on_descendant_blur(self) -> None:
-        """Hide an empty filter line when it loses the focus."""
+        """Apply the filter when its line loses the focus; hide the line if it is empty."""
+        if not self._input.has_focus:
+            self._finish()
         if not self._input.has_focus and not self._input.value.strip():
             self.remove_class("filtering")
             self.refresh_bindings()
@@ -122,6 +140,8 @@ class FilteredTable(Vertical, Generic[Row]):
     def on_table_counted(self, message: Table.Counted) -> None:
         """Show how many rows match."""
         message.stop()
+        if self._is_unfinished:
+            return
         self._count.update(f"{message.shown:,} of {message.total:,}")
         self._count.remove_class("wrong")
 
