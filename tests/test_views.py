@@ -145,9 +145,15 @@ def test_the_step_of_a_host_on_which_nothing_happens_is_of_the_past():
     rhythm = wire.Rhythm(1, ("step",), mean_us=4_000, p50_us=4_180, p99_us=9_000, milli_per_s=900)
     cluster = cluster_of(*running(0))
     lull = wire.Lull("step", 42_000)
+    launches = tuple(wire.Launch(0, i, at, 500) for i, at in enumerate((0, 1000, 2000)))
+    tell(cluster, (50, "r1-0", pulse(at_ms=40_000, rhythm=rhythm)))
+    tell(cluster, (51, "r1-0", wire.Window(40_000, 9000, programs=(("p", None),), launches=launches)))
+    (host,) = to_document(cluster, 52)["hosts"]
+    assert host["step"]["idle"] == pytest.approx(0.4)
     tell(cluster, (110, "r1-0", pulse(at_ms=100_000, rhythm=rhythm, lull=lull)))
     (host,) = to_document(cluster, 110)["hosts"]
     step = host["step"]
+    assert step["idle"] is None  # the window shows the time before
     assert (step["p50_ms"], step["past_s"], step["per_second"], step["flops_per_second"]) == (
         4.18,
         58,

@@ -188,6 +188,7 @@ def _standstill(run: str, stall: RunStall) -> wire.PastStandstill:
         reported.odd,
         reported.waiting,
         int(reported.certainty),
+        reported.began,
     )
 
 
@@ -200,7 +201,14 @@ def stall_of(past: wire.PastStandstill) -> RunStall:
         except ValueError as error:
             raise wire.Unreadable(str(error)) from None
         reported = Diagnosis(
-            past.run, past.at_ms, past.severity, past.text, past.odd, past.waiting, certainty
+            past.run,
+            past.at_ms,
+            past.severity,
+            past.text,
+            past.odd,
+            past.waiting,
+            certainty,
+            past.since if past.began is None else past.began,
         )
     return RunStall(past.since, past.looked_at, reported, past.told_at)
 

@@ -66,7 +66,10 @@ class Certainty(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a run is stalled. `odd` are the agents considered to be the cause, `waiting` those that wait."""
+    """Why a run is stalled. `odd` are the agents considered to be the cause, `waiting` those that wait.
+
+    `began` is the time of the last launch before the stall.
+    """
 
     run: str
     at_ms: int
@@ -75,6 +78,7 @@ class Diagnosis:
     odd: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     certainty: Certainty = Certainty.STANDS
+    began: float = 0.0
 
     @property
     def about(self) -> str:

@@ -54,7 +54,7 @@ class StepView:
     # Whether the operations, and the figures derived from them, are lower bounds.
     flops_at_least: bool = False
     # For how long no step has ended, if that is far longer than a step takes. The times are then those of the
-    # past, and there is no pace.
+    # past, and there is no pace and no idle share.
     past_s: float | None = None
 
     @property
@@ -119,7 +119,7 @@ def step_of(host: Host) -> StepView | None:
     rhythm, hello = host.pulse.rhythm, host.hello
     if rhythm is None or hello is None:
         return None
-    per_second = pace_of(host)
+    per_second, past = pace_of(host), past_of(host)
     flops = None if rhythm.flops is None else rhythm.flops * len(hello.devices)
     achieved = None if flops is None or per_second is None else flops * per_second
     peaks = [peak_of(hello, device) for device in hello.devices]
@@ -136,7 +136,8 @@ def step_of(host: Host) -> StepView | None:
         p90_s=scaled(rhythm.p90_us, 1_000_000),
         p99_s=scaled(rhythm.p99_us, 1_000_000),
         per_second=per_second,
-        idle=_idle(host.window.launches) if host.window is not NO_WINDOW else None,
+        # The last window shows the time before a stall.
+        idle=_idle(host.window.launches) if host.window is not NO_WINDOW and past is None else None,
         flops=flops,
         flops_per_second=achieved,
         utilization=_per(achieved, peak),
@@ -144,7 +145,7 @@ def step_of(host: Host) -> StepView | None:
         watts=_watts(host),
         tokens_per_second=None if tokens is None or per_second is None else tokens * per_second,
         flops_at_least=rhythm.flops_at_least,
-        past_s=past_of(host),
+        past_s=past,
     )
 
 

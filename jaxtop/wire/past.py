@@ -86,6 +86,7 @@ class PastStandstill(Struct, frozen=True, array_like=True):
     odd: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     certainty: int = 0
+    began: TimeS | None = None  # the last launch before it; absent in older recordings
 
 
 class PastDropped(Struct, frozen=True, array_like=True):

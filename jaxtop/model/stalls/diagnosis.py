@@ -90,7 +90,7 @@ class _Case:
         is_grave = self.has_rhythm and len(waiting) > 1 and not self._compilers
         severity = "critical" if is_grave else "warning"
         agents = tuple(host.agent for host in odd)
-        return Diagnosis(run, int(self.at * 1000), severity, text, agents, waiting, certainty)
+        return Diagnosis(run, int(self.at * 1000), severity, text, agents, waiting, certainty, self._began)
 
     def _cause(self) -> tuple[list[Host], Certainty, str]:
         if missed := self._missed():
@@ -149,12 +149,11 @@ class _Case:
     # The cause
 
     def _missed(self) -> list[Host]:
-        began = min(self.at - self._seconds(host) for host in self.stalled)
         # A process may have run for one more interval after its last pulse.
         return [
             host
             for host in self.lost
-            if max(host.link_at, (host.pulse_at or 0.0) + interval_of(host)) >= began - MISSED_WITHIN
+            if max(host.link_at, (host.pulse_at or 0.0) + interval_of(host)) >= self._began - MISSED_WITHIN
         ]
 
     @cached_property
@@ -187,6 +186,10 @@ class _Case:
         return self._hosts(agent for group in busy for agent in group.agents)
 
     # Facts
+
+    @cached_property
+    def _began(self) -> float:
+        return min(self.at - self._seconds(host) for host in self.stalled)
 
     @cached_property
     def function(self) -> str:

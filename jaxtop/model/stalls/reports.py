@@ -50,7 +50,7 @@ def observe(state: ClusterState, agent: str, _message: wire.Message, at: float) 
     if stall is not None and has_resumed(state, run, at):
         del state.stalls[run]
         if stall.reported is not None:
-            text = f"launches resumed {at - stall.since:.0f} s after the stall was detected"
+            text = f"launches resumed after {at - stall.reported.began:.0f} s without a launch"
             return [LoggedEvent(at, "info", "goes on", agent, text)]
     return []
 
