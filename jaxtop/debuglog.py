@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jaxtop.forks import LONGEST_WAIT, ForkLock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -29,8 +31,6 @@ AT_FIRST, INTERVAL_S, MOST_TEXTS = 3, 60.0, 500
 MOST_WAITING, MOST_CHARACTERS = 500, 8000
 # A process writes no more than this to the file.
 MOST_BYTES = 64 << 20
-# A fork, or a second thread that writes, waits no longer for the one that writes.
-LONGEST_WAIT = 1.0
 STANDARD_ERROR = 2
 _IMPORTED = time.time()
 
@@ -63,8 +63,8 @@ class DebugLog:
         self._counts: dict[tuple[str, str], _Count] = {}
         self._bytes = 0
         self._dropped = 0
-        self._writing = threading.Lock()
-        self._is_held = False
+        # Held while a thread writes; a fork waits for it.
+        self.writing = ForkLock()
         # Called after each new line: `write`, or what wakes the thread that calls `write`.
         self.deliver: Callable[[], None] = self.write
 
@@ -103,7 +103,7 @@ class DebugLog:
 
     def write(self) -> None:
         """Write the lines that wait, unless another thread does so."""
-        if not self._writing.acquire(timeout=LONGEST_WAIT):
+        if not self.writing.lock.acquire(timeout=LONGEST_WAIT):
             return
         try:
             while self._waiting:
@@ -117,7 +117,7 @@ class DebugLog:
                     with suppress(Exception):  # a handler of the script
                         _to_logger(line)
         finally:
-            self._writing.release()
+            self.writing.lock.release()
 
     def _to_file(self, lines: list[_Line]) -> None:
         if self._path is None:
@@ -145,16 +145,6 @@ class DebugLog:
         with suppress(OSError):
             os.write(STANDARD_ERROR, f"jaxtop: {VARIABLE}={path} cannot be written: {why}\n".encode())
 
-    def hold(self) -> None:
-        """Before a fork, on the thread that forks: wait until no thread writes."""
-        self._is_held = self._writing.acquire(timeout=LONGEST_WAIT)
-
-    def go_on(self) -> None:
-        """After a fork, in the parent: let threads write again."""
-        if self._is_held:
-            self._is_held = False
-            self._writing.release()
-
     def forked(self, text: str) -> None:
         """After a fork, in the child: leave the lines that wait to the parent, and write one of the child's.
 
@@ -162,7 +152,7 @@ class DebugLog:
         """
         with suppress(Exception):
             self._waiting.clear()
-            self._writing, self._is_held = threading.Lock(), False
+            self.writing = ForkLock()
             self.deliver = self.write
             self._to_file([_Line(time.time(), INFO, "fork", text)])
 

@@ -7,10 +7,11 @@ fork.
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from jaxtop.forks import ForkLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +40,6 @@ MODULES = (
     "jaxtop_agent.profiler.worker",
     "jaxtop_agent.core.publisher",
 )
-# A fork waits no longer: the import may itself be waiting for the thread that forks.
-LONGEST_WAIT = 1.0
 
 
 class Stopped(Exception):
@@ -51,14 +50,14 @@ class Loading:
     """Runs work that a fork must not interrupt."""
 
     def __init__(self) -> None:
-        self._busy = threading.Lock()
-        self._is_held = False
+        # Held during a block of work; a fork waits for it.
+        self.busy = ForkLock()
         self.is_stopped = False
 
     @contextmanager
     def undivided(self) -> Iterator[None]:
         """Keep this process from forking during the block; raise `Stopped` if the agent was stopped."""
-        with self._busy:
+        with self.busy.lock:
             if self.is_stopped:
                 raise Stopped
             yield
@@ -68,13 +67,3 @@ class Loading:
         for name in MODULES:
             with self.undivided():
                 import_module(name)
-
-    def hold(self) -> None:
-        """Before a fork, on the thread that forks: wait until the current block has ended."""
-        self._is_held = self._busy.acquire(timeout=LONGEST_WAIT)
-
-    def go_on(self) -> None:
-        """After a fork, in the parent: let the next block begin."""
-        if self._is_held:
-            self._is_held = False
-            self._busy.release()

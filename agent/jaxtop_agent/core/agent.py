@@ -267,13 +267,13 @@ class Agent:
 
     def hold(self) -> None:
         """Before a fork: wait until no import is under way and no thread writes the debug log."""
-        self.loading.hold()
-        LOG.hold()
+        self.loading.busy.hold()
+        LOG.writing.hold()
 
     def go_on(self) -> None:
         """After a fork, in the parent."""
-        LOG.go_on()
-        self.loading.go_on()
+        LOG.writing.go_on()
+        self.loading.busy.go_on()
 
     def forsake(self) -> None:
         """In a forked child, drop the agent: it stays with the parent, and the child keeps no connection."""
