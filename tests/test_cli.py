@@ -132,6 +132,9 @@ def test_the_installed_command_and_the_module_are_the_same():
         (["demo", "--hosts", "0"], "0 is not a number from 1 to 64"),
         (["demo", "--devices", "many"], "many is not a number from 1 to 64"),
         (["run"], "nothing to run; usage: jaxtop run"),
+        (["run", "--interval", "0", "x.py"], "0 is not a number of seconds from 0.1 to 60"),
+        (["run", "--interval", "nan", "x.py"], "nan is not a number of seconds from 0.1 to 60"),
+        (["run", "--interval", "soon", "x.py"], "soon is not a number of seconds from 0.1 to 60"),
         (["run", "-m"], "nothing to run; usage: jaxtop run"),
         (["run", "--", "nowhere.py"], "no script nowhere.py"),
         (["run", "nowhere.py", "--help"], "no script nowhere.py"),
@@ -162,6 +165,20 @@ def test_what_cannot_be_done_is_said_in_one_line_with_the_mend_in_it(
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert out == "" and is_one_line(err) and mend in err
+
+
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (("--bind", "192.0.2.1"), "--bind 192.0.2.1 cannot be served on"),
+        (("--record", "/proc/nowhere"), "--record /proc/nowhere cannot be created"),
+        (("--record", "/proc/self/exe"), "--record /proc/self/exe is no folder"),
+    ],
+)
+def test_what_only_this_machine_cannot_do_is_a_warning_and_the_script_runs(words, warning):
+    done = jaxtop("run", *words, "-c", "print('trained')")
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert is_one_line(done.stderr) and warning in done.stderr
 
 
 def test_without_a_terminal_the_app_names_the_command_for_text():

@@ -5,10 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from jaxtop import private
 from jaxtop.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 USAGE = (
     "jaxtop run [--name N] [--record DIR] [--bind A] [--interval S] (SCRIPT | -m MODULE | -c CODE) [ARGS ...]"
@@ -22,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--record", metavar="DIR", help="write a black box to this folder, for `jaxtop replay`"
     )
     parser.add_argument("--bind", metavar="ADDRESS", help="address to serve on (default: detected)")
-    parser.add_argument("--interval", type=float, metavar="S", help="seconds between two pulses (default: 1)")
+    parser.add_argument(
+        "--interval", type=_interval, metavar="S", help="seconds between two pulses, 0.1 to 60 (default: 1)"
+    )
     everything = argparse.REMAINDER
     parser.add_argument("-m", dest="module", nargs=everything, metavar="MODULE", help="run a module")
     parser.add_argument("-c", dest="code", nargs=everything, metavar="CODE", help="run this code")
@@ -36,7 +44,10 @@ def main(arguments: argparse.Namespace) -> int:
     if sys.flags.ignore_environment:
         # The environment starts the agent. Python would ignore it and leave its variables to the script.
         raise UserError("with -E or -I Python reads no environment; run it without, or call agent.start()")
+    for warning in _warnings(arguments):
+        print(f"jaxtop: {warning}; the script runs all the same", file=sys.stderr)
     sys.stdout.flush()
+    sys.stderr.flush()
     os.execve(  # noqa: S606 - the same process, so that signals and exit status are the script's
         sys.executable,
         [sys.executable, *interpreter_flags(sys.orig_argv), *program],
@@ -50,6 +61,36 @@ def main(arguments: argparse.Namespace) -> int:
             },
         ),
     )
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 60:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from 0.1 to 60")
+    return seconds
+
+
+def _warnings(arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield what the agent will not be able to do on this machine: no reason to refuse the script."""
+    if arguments.bind and arguments.bind != "auto":
+        try:
+            with socket.socket() as trial:
+                trial.bind((socket.gethostbyname(arguments.bind), 0))
+        except OSError as error:
+            yield f"--bind {arguments.bind} cannot be served on ({error.strerror}): no viewer can connect"
+    if arguments.record:
+        asked = Path(arguments.record).expanduser()
+        folder = asked.parent if asked.suffix == ".mcap" else asked
+        try:
+            private.make(folder)
+        except OSError as error:
+            yield f"--record {arguments.record} cannot be created ({error.strerror}): nothing is recorded"
+            return
+        if not (folder.is_dir() and os.access(folder, os.W_OK)):
+            yield f"--record {arguments.record} is no folder that you can write to: nothing is recorded"
 
 
 def _program(arguments: argparse.Namespace) -> list[str]:
