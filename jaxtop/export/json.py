@@ -9,26 +9,16 @@ import msgspec
 
 from jaxtop import __version__
 from jaxtop.export.readings import OF_DEVICES, of_device, of_host, of_step, percent, readings, slowed
-from jaxtop.model import (
-    EMPTY_HOST,
-    Part,
-    arrays,
-    meshes,
-    programs,
-    runs,
-    scaled,
-    step_of,
-    steps_of,
-)
+from jaxtop.model import EMPTY_HOST, Part, arrays, meshes, programs, runs, scaled, step_of, steps_of
 from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares
 from jaxtop.model.stalls.lulls import running_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from jaxtop.export.readings import HostReading
     from jaxtop.model import ArrayView, Cluster, Host, HostView, MemoryView, MeshView, ProgramView
-    from jaxtop.model.collectives import AxisTraffic, CollectiveView, Lateness, StepShare
+    from jaxtop.model.collectives import AxisTraffic, CollectiveView, StepShare
 
 SCHEMA = 1
 
@@ -43,17 +33,15 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     all_meshes = meshes(cluster)
     all_collectives = collectives(cluster, now)
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
-    late = {each.agent: each for each in lateness_of_hosts(cluster)}
+    lateness = ("last", "instances", "late_us")
+    late = {each.agent: _fields(each, lateness) for each in lateness_of_hosts(cluster)}
     return {
         "schema": SCHEMA,
         "jaxtop": __version__,
         "at": timestamp(now),
-        "runs": [
-            {"id": run.id, "name": run.name, "process_count": run.process_count} for run in runs(cluster, now)
-        ],
+        "runs": [_fields(run, ("id", "name", "process_count")) for run in runs(cluster, now)],
         "hosts": [
-            {**_host(each, now), "late": _late(late.get(each.view.last.agent))}
-            for each in readings(cluster, now)
+            {**_host(each, now), "late": late.get(each.view.last.agent)} for each in readings(cluster, now)
         ],
         "unmet": [
             {"address": unmet.endpoint, "state": unmet.link.state, "text": unmet.why}
@@ -67,8 +55,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         "events": [
             {
                 "at": timestamp(event.at),
-                "severity": event.severity,
-                "kind": event.kind,
+                **_fields(event, ("severity", "kind")),
                 "process_index": _process_of(cluster, event.agent),
                 "text": event.text,
             }
@@ -77,6 +64,11 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         "rejected": dict(cluster.rejected),
         "dropped_processes": cluster.dropped.count,
     }
+
+
+def _fields(value: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return the fields that have the same name in the document."""
+    return {name: getattr(value, name) for name in names}
 
 
 def _process_of(cluster: Cluster, agent: str) -> int | None:
@@ -179,6 +171,13 @@ def _in_ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 6)
 
 
+_OF_ARRAY = ("run", "name", "function", "role", "created", "groups", "shape", "dtype", "sharding")
+_OF_ARRAY_ON_DEVICES = (
+    "device_ids", "memory_kind", "count", "bytes_global", "bytes_per_device", "replication",
+)  # fmt: skip
+_SIZES_OF_PROGRAM = (
+    "accessed_bytes", "argument_bytes", "output_bytes", "alias_bytes", "temp_bytes", "code_bytes",
+)  # fmt: skip
 # The figures that stand in a device itself; the others stand in its memory only.
 _OF_DEVICE = tuple(each.name for each in OF_DEVICES if not each.json)
 
@@ -187,15 +186,9 @@ def _device(view: MemoryView) -> dict[str, Any]:
     device, reasons = view.device, slowed(view.device)
     figures = of_device(device)
     return {
-        "id": device.id,
-        "local_id": device.local_id,
-        "platform": device.platform,
-        "kind": device.kind,
-        "coords": device.coords,
+        **_fields(device, ("id", "local_id", "platform", "kind", "coords")),
         "memory": {
-            "used_bytes": device.used_bytes,
-            "peak_bytes": device.peak_bytes,
-            "limit_bytes": device.limit_bytes,
+            **_fields(device, ("used_bytes", "peak_bytes", "limit_bytes")),
             "source": device.memory_source,
             "largest_free_bytes": view.largest_free_bytes,
             "parts": {part.replace(" ", "_"): view.of(part) for part in Part},
@@ -214,24 +207,8 @@ def _mesh(mesh: MeshView) -> dict[str, Any]:
 
 
 def _array(view: ArrayView, all_meshes: list[MeshView]) -> dict[str, Any]:
-    return {
-        "run": view.run,
-        "name": view.name,
-        "function": view.function,
-        "role": view.role,
-        "created": view.created,
-        "groups": view.groups,
-        "shape": view.shape,
-        "dtype": view.dtype,
-        "sharding": view.sharding,
-        "mesh": all_meshes.index(view.mesh) if view.mesh in all_meshes else None,
-        "device_ids": view.device_ids,
-        "memory_kind": view.memory_kind,
-        "count": view.count,
-        "bytes_global": view.bytes_global,
-        "bytes_per_device": view.bytes_per_device,
-        "replication": view.replication,
-    }
+    mesh = all_meshes.index(view.mesh) if view.mesh in all_meshes else None
+    return {**_fields(view, _OF_ARRAY), "mesh": mesh, **_fields(view, _OF_ARRAY_ON_DEVICES)}
 
 
 def _program(
@@ -250,19 +227,10 @@ def _program(
         "fingerprint": program.fingerprint,
         "flops": program.flops,
         "flops_at_least": None if program.flops is None else program.flops_at_least,
-        "accessed_bytes": program.accessed_bytes,
-        "argument_bytes": program.argument_bytes,
-        "output_bytes": program.output_bytes,
-        "alias_bytes": program.alias_bytes,
-        "temp_bytes": program.temp_bytes,
-        "code_bytes": program.code_bytes,
-        "headroom_bytes": view.headroom_bytes,
-        "launches": view.launches,
-        "launches_per_second": view.launches_per_second,
+        **_fields(program, _SIZES_OF_PROGRAM),
+        **_fields(view, ("headroom_bytes", "launches", "launches_per_second")),
         "function_launches_per_second": view.function_per_second,
-        "variants": view.variants,
-        "compiles": view.compiles,
-        "compile_ms": view.compile_ms,
+        **_fields(view, ("variants", "compiles", "compile_ms")),
         "recompiling": view.is_recompiling,
         "created": program.created,
         "devices": program.devices,
@@ -279,52 +247,23 @@ def _program(
 def _collective(view: CollectiveView) -> dict[str, Any]:
     late = view.straggler
     return {
-        "run": view.run,
-        "program": view.program,
-        "fingerprint": view.fingerprint,
-        "op": view.op,
-        "kind": view.kind,
+        **_fields(view, ("run", "program", "fingerprint", "op", "kind")),
         "source": view.source or None,
         "shape": view.shape or None,
         "axes": view.axes,
         "whole_axes": None if view.axes is None else view.is_whole_axes,
         "groups": len(view.groups) or None,
-        "group_size": view.group_size,
-        "crosses_hosts": view.crosses_hosts,
-        "bytes": view.bytes,
-        "times": view.times,
-        "per_second": view.per_second,
-        "samples": view.samples,
+        **_fields(view, ("group_size", "crosses_hosts", "bytes", "times", "per_second", "samples")),
         "enough": view.is_enough,
-        "p50_us": view.p50_us,
-        "p99_us": view.p99_us,
-        "transfer_us": view.transfer_us,
-        "wait_us": view.wait_us,
+        **_fields(view, ("p50_us", "p99_us", "transfer_us", "wait_us")),
         "busbw_gbps": scaled(view.busbw_bytes_per_s, 10**9),  # gigabytes a second, despite the name
         "busbw_bytes_per_s": view.busbw_bytes_per_s,
-        "straggler": late
-        and {
-            "process_index": late.process_index,
-            "device_id": late.device_id,
-            "share": late.share,
-            "late_us": late.late_us,
-        },
+        "straggler": late and _fields(late, ("process_index", "device_id", "share", "late_us")),
     }
 
 
 def _traffic(each: AxisTraffic) -> dict[str, Any]:
     return {
-        "run": each.run,
-        "axes": each.axes,
-        "crosses_hosts": each.crosses_hosts,
-        "collectives": each.collectives,
-        "bytes_per_second": each.bytes_per_second,
-        "at_least": each.at_least,
+        **_fields(each, ("run", "axes", "crosses_hosts", "collectives", "bytes_per_second", "at_least")),
         "seconds_per_second": None if each.us_per_second is None else each.us_per_second / 10**6,
     }
-
-
-def _late(each: Lateness | None) -> dict[str, Any] | None:
-    if each is None:
-        return None
-    return {"last": each.last, "instances": each.instances, "late_us": each.late_us}

@@ -15,10 +15,10 @@ from jaxtop.model.arrays.memory import (
     memory_total,
 )
 from jaxtop.model.cluster import Cluster
-from jaxtop.model.devices import DeviceView, devices, figure, launch_rate, memory_history, scaled
+from jaxtop.model.devices import DeviceView, devices, launch_rate, memory_history, scaled
 from jaxtop.model.figure_type import Figure, Scope, Unit
 from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, STEP_FIGURES, STEP_TIME
-from jaxtop.model.host import EMPTY_HOST, Host, Unmet, run_of
+from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.hosts import HostView, Run, host_views, hosts, runs
 from jaxtop.model.liveness import State, state_of
 from jaxtop.model.loaded_programs import Difference, differences
@@ -26,70 +26,17 @@ from jaxtop.model.meshes import MeshView, meshes
 from jaxtop.model.programs import ProgramView, programs
 from jaxtop.model.series import recent, reported, series
 from jaxtop.model.stalls.diagnosis import diagnose
-from jaxtop.model.stalls.stacks import StackGroup, stack_groups
-from jaxtop.model.state import Diagnosis, LoggedEvent
-from jaxtop.model.steps import RunStep, StepView, pace_of, step_of, step_of_run, steps_of
+from jaxtop.model.stalls.stacks import stack_groups
+from jaxtop.model.state import LoggedEvent
+from jaxtop.model.steps import pace_of, step_of, step_of_run, steps_of
 from jaxtop.wire import BusyThread, Pulse
 
 __all__ = [
-    "DEVICE_FIGURES",
-    "EMPTY_HOST",
-    "FIGURES",
-    "HOST_FIGURES",
-    "PARTS",
-    "STEP_FIGURES",
-    "STEP_TIME",
-    "ArrayView",
-    "BusyThread",
-    "Cluster",
-    "DeviceView",
-    "Diagnosis",
-    "Difference",
-    "Figure",
-    "Grower",
-    "Host",
-    "HostView",
-    "LoggedEvent",
-    "MemoryView",
-    "MeshView",
-    "Part",
-    "ProgramView",
-    "Pulse",
-    "Run",
-    "RunStep",
-    "Scope",
-    "Span",
-    "StackGroup",
-    "State",
-    "StepView",
-    "Unit",
-    "Unmet",
-    "arrays",
-    "devices",
-    "diagnose",
-    "differences",
-    "distinct",
-    "figure",
-    "growers",
-    "host_views",
-    "hosts",
-    "launch_rate",
-    "memory",
-    "memory_history",
-    "memory_total",
-    "meshes",
-    "pace_of",
-    "programs",
-    "recent",
-    "reported",
-    "run_of",
-    "runs",
-    "scaled",
-    "series",
-    "slices",
-    "stack_groups",
-    "state_of",
-    "step_of",
-    "step_of_run",
-    "steps_of",
-]
+    "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOST_FIGURES", "PARTS", "STEP_FIGURES", "STEP_TIME",
+    "ArrayView", "BusyThread", "Cluster", "DeviceView", "Difference", "Figure", "Grower", "Host",
+    "HostView", "LoggedEvent", "MemoryView", "MeshView", "Part", "ProgramView", "Pulse", "Run", "Scope",
+    "Span", "State", "Unit", "arrays", "devices", "diagnose", "differences", "distinct", "growers",
+    "host_views", "hosts", "launch_rate", "memory", "memory_history", "memory_total", "meshes", "pace_of",
+    "programs", "recent", "reported", "run_of", "runs", "scaled", "series", "slices", "stack_groups",
+    "state_of", "step_of", "step_of_run", "steps_of",
+]  # fmt: skip

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host, Unmet
 
 MOST_EVENTS = 1000
+# The severities of events, the least severe first. Others, of newer agents, count as the first.
+SEVERITIES = ("info", "warning", "critical")
 
 
 class LoggedEvent(NamedTuple):
@@ -25,6 +27,11 @@ class LoggedEvent(NamedTuple):
     kind: str
     agent: str
     text: str
+
+    @property
+    def rank(self) -> int:
+        """The rank of its severity: the larger, the worse."""
+        return SEVERITIES.index(self.severity) if self.severity in SEVERITIES else 0
 
 
 class Sample(NamedTuple):

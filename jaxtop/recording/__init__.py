@@ -15,14 +15,6 @@ from jaxtop.recording.thread import Limits, RecordingWriter, reason
 from jaxtop.recording.writer import Keyframe, Writer
 
 __all__ = [
-    "Keyframe",
-    "KeyframeAt",
-    "Limits",
-    "NotARecording",
-    "Recording",
-    "RecordingWriter",
-    "Writer",
-    "compact",
-    "plain",
-    "reason",
-]
+    "Keyframe", "KeyframeAt", "Limits", "NotARecording", "Recording", "RecordingWriter", "Writer",
+    "compact", "plain", "reason",
+]  # fmt: skip

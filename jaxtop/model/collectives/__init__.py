@@ -2,7 +2,6 @@
 
 from jaxtop.model.collectives.sums import (
     AxisTraffic,
-    Latecomer,
     Lateness,
     StepShare,
     axis_traffic,
@@ -15,16 +14,6 @@ from jaxtop.model.collectives.views import CollectiveView, collectives
 from jaxtop.model.collectives.waits import Straggler
 
 __all__ = [
-    "AxisTraffic",
-    "CollectiveView",
-    "Latecomer",
-    "Lateness",
-    "StepShare",
-    "Straggler",
-    "axis_traffic",
-    "collectives",
-    "latecomers",
-    "lateness_of_hosts",
-    "step_shares",
-    "waits",
-]
+    "AxisTraffic", "CollectiveView", "Lateness", "StepShare", "Straggler", "axis_traffic", "collectives",
+    "latecomers", "lateness_of_hosts", "step_shares", "waits",
+]  # fmt: skip

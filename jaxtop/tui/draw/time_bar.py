@@ -10,6 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from jaxtop.model.session.summary import SessionSummary
+from jaxtop.model.state import SEVERITIES
 from jaxtop.tui import text
 from jaxtop.tui.draw.sparkline import sparkline
 from jaxtop.tui.playback import Mode
@@ -25,8 +26,7 @@ CURSOR_ABOVE, CURSOR_BELOW, MARK = "┃", "▲", "v"
 UNKNOWN = "─"
 # The marks of events by severity; each place shows the most severe one.
 _SIGNS = {"info": "·", "warning": "!", "critical": "×"}
-_RANKS = {severity: rank for rank, severity in enumerate(_SIGNS, 1)}
-_SIGN_OF = ("", *_SIGNS.values())
+_SIGN_OF = ("", *(_SIGNS[severity] for severity in SEVERITIES))
 # The most events that the tooltip of a place lists.
 MOST_LISTED = 3
 
@@ -188,7 +188,7 @@ def glance(state: TimeBarState, width: int) -> Glance:
     for event in state.overview.events:
         if state.span[0] <= event.at <= state.span[1]:
             x = state.column(event.at, width)
-            ranks[x] = max(ranks[x], _RANKS.get(event.severity, 1))
+            ranks[x] = max(ranks[x], event.rank + 1)
     return Glance(tuple(used), tuple(ranks), tuple(missing))
 
 
@@ -249,7 +249,7 @@ def events_at(state: TimeBarState, column: int, width: int) -> list[LoggedEvent]
         for event in state.overview.events
         if state.span[0] <= event.at <= state.span[1] and state.column(event.at, width) == column
     ]
-    return sorted(found, key=lambda event: (-_RANKS.get(event.severity, 1), -event.at))
+    return sorted(found, key=lambda event: (-event.rank, -event.at))
 
 
 def tip(state: TimeBarState, column: int, width: int) -> str:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from jaxtop.model.state import LoggedEvent
     from jaxtop.tui.palette import Palette
 
-_RANKS = {"info": 0, "warning": 1, "critical": 2}
 # Kinds that have another name on screen. JSON keeps the old ones.
 _KINDS = {"goes on": "resumed", "back": "live again"}
 _SIGNS = {"info": " ·", "warning": " !", "critical": "!!"}
@@ -84,7 +83,7 @@ def _time_colour(_row: EventRow, palette: Palette) -> str:
 
 
 def _rank(row: EventRow) -> int:
-    return _RANKS.get(row.event.severity, 0)
+    return row.event.rank
 
 
 def _severity(row: EventRow) -> str:
