@@ -11,3 +11,8 @@ _AHEAD = time.time() - time.clock_gettime(_CLOCK)
 def steady() -> float:
     """Return seconds since the epoch: the wall time at program start, plus a clock that nobody sets."""
     return _AHEAD + time.clock_gettime(_CLOCK)
+
+
+def now_ms() -> int:
+    """Return the same time in milliseconds, as messages carry it."""
+    return int(steady() * 1000)

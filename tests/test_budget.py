@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.collectors import memory
 from jaxtop_agent.core import budget, settings
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.budget import WARM_UP_PAUSE, WARM_UP_TURNS, CpuShare, Throttle
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.identity import identify
 from jaxtop_agent.core.sampler import Sampler
 

@@ -71,7 +71,6 @@ class BlackBox:
         return self._writer.wants_keyframe and not self._writer.is_over
 
     def take(self, kind: str, sequence: int, payload: bytes) -> None:
-        """Record a message that is being sent."""
         board, writer = self._board, self._writer
         if writer.is_over:
             if board.is_recording:
@@ -106,5 +105,4 @@ class BlackBox:
         self._writer.end()
 
     def forsake(self) -> None:
-        """In a forked child, leave the files to the parent."""
         self._writer.forsake()

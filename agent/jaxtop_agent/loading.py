@@ -63,7 +63,6 @@ class Loading:
             yield
 
     def load(self) -> None:
-        """Import the agent's modules."""
         for name in MODULES:
             with self.undivided():
                 import_module(name)

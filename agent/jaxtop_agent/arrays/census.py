@@ -83,7 +83,6 @@ class Census:
         return self._made > MOST_MADE
 
     def begin(self) -> None:
-        """Begin a new census."""
         self._number += 1
         self._present = []
         self._makers_before, self._makers = self._makers, set()

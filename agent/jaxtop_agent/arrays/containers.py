@@ -114,35 +114,23 @@ def _entries(value: Any, start: int, stop: int) -> Part:
     return list(islice(dict.keys(value), start, stop)), list(islice(dict.values(value), start, stop))
 
 
-def _items(value: Any, start: int, stop: int) -> Part:
-    return range(start, stop), tuple.__getitem__(value, slice(start, stop))
+def _sequence(kind: Any) -> Container:
+    """Return how to read a tuple, a list or a deque, which supports no slices."""
 
+    def part(value: Any, start: int, stop: int) -> Part:
+        if kind is deque:
+            return range(start, stop), list(islice(deque.__iter__(value), start, stop))
+        return range(start, stop), kind.__getitem__(value, slice(start, stop))
 
-def _item(value: Any, at: Any) -> Any:
-    return tuple.__getitem__(value, at) if at < tuple.__len__(value) else None
+    def child(value: Any, at: Any) -> Any:
+        return kind.__getitem__(value, at) if at < kind.__len__(value) else None
 
-
-def _elements(value: Any, start: int, stop: int) -> Part:
-    return range(start, stop), list.__getitem__(value, slice(start, stop))
-
-
-def _element(value: Any, at: Any) -> Any:
-    return list.__getitem__(value, at) if at < list.__len__(value) else None
-
-
-def _queued(value: Any, start: int, stop: int) -> Part:
-    return range(start, stop), list(islice(deque.__iter__(value), start, stop))
-
-
-def _in_queue(value: Any, at: Any) -> Any:
-    return deque.__getitem__(value, at) if at < deque.__len__(value) else None
+    return Container(INDEX, kind.__len__, part, child)
 
 
 _BUILT_IN: dict[type, Container] = {
     dict: Container(KEY, dict.__len__, _entries, dict.get),
-    tuple: Container(INDEX, tuple.__len__, _items, _item),
-    list: Container(INDEX, list.__len__, _elements, _element),
-    deque: Container(INDEX, deque.__len__, _queued, _in_queue),
+    **{kind: _sequence(kind) for kind in (tuple, list, deque)},
     **{
         kind: Container(ATTRIBUTE, _one, variables, partial(_by_key, variables))
         for kind, variables in ((kind, partial(_variables, frame)) for kind, frame in _SUSPENDED.items())
@@ -157,9 +145,11 @@ def _named_tuple(names: tuple[str, ...], role: str | None) -> Container:
     def part(value: Any, start: int, stop: int) -> Part:
         return names[start:stop], tuple.__getitem__(value, slice(start, stop))
 
-    return Container(
-        ATTRIBUTE, tuple.__len__, part, lambda value, name: _item(value, names.index(name)), role
-    )
+    def child(value: Any, name: Any) -> Any:
+        at = names.index(name)
+        return tuple.__getitem__(value, at) if at < tuple.__len__(value) else None
+
+    return Container(ATTRIBUTE, tuple.__len__, part, child, role)
 
 
 def _object(kind: type) -> Container | None:

@@ -79,7 +79,6 @@ class Path(msgspec.Struct, gc=False, eq=False):
 
 
 def root(name: str, function: str) -> Path:
-    """Create the place of a variable."""
     return Path(name, None, name, function, role_of(name))
 
 

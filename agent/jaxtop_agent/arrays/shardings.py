@@ -39,7 +39,6 @@ class Shardings:
         return len(self.described) > MOST
 
     def number(self, sharding: Any) -> int:
-        """Return the number of a sharding."""
         number = self.by_id.get(id(sharding))
         if number is None:
             device = _only_device(sharding)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop_agent.core.clock import now_ms
+from jaxtop.clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,6 @@ class Table:
         )
 
     def _list(self, group: Group) -> None:
-        """Add a group as an entry."""
         self._size += _length(group)
         self._listed.append(group)
         group.place = self._add(_entry(group))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from jaxtop_agent.arrays.watched import Watched
-    from jaxtop_agent.collectors.steps import Launched
+    from jaxtop_agent.collectors.launches import Launches
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.core.budget import CpuShare
     from jaxtop_agent.steps.progress import Progress
@@ -37,7 +37,7 @@ class Collector(Protocol):
 
 def sampled(
     watched: Watched,
-    launched: Launched | None,
+    launched: Launches | None,
     progress: Progress,
     own_threads: Callable[[], Collection[int]],
 ) -> tuple[Collector, ...]:

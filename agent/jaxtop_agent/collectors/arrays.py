@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
+from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import frames
 from jaxtop_agent.arrays.census import Census
@@ -18,7 +19,6 @@ from jaxtop_agent.arrays.shardings import Shardings
 from jaxtop_agent.arrays.table import Table
 from jaxtop_agent.arrays.walk import Walk
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.waiting import Slices
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.clock import now_ms
 from jaxtop.names import program_of, unwrapped
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.programs.compilations import Compiled, steady_ms
 
 if TYPE_CHECKING:

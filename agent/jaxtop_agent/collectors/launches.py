@@ -8,9 +8,9 @@ from itertools import count, takewhile
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from jaxtop.clock import now_ms
 from jaxtop.names import unwrapped
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.steps.pattern import Launch
 
 if TYPE_CHECKING:
@@ -166,7 +166,6 @@ class Launches:
         return found
 
     def names(self) -> dict[int, str]:
-        """Return the names of the functions by number."""
         return {number: name.partition(MANY)[0] for name, number in self._named.copy().items()}
 
     def of_the_script(self) -> frozenset[int]:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
+from jaxtop.clock import now_ms
 from jaxtop.names import program_of, shorten
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import origins
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.waiting import breathe
 from jaxtop_agent.programs.inventories import Inventories
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from jaxtop_agent.collectors.steps import Launched
+    from jaxtop_agent.collectors.launches import Launches
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.compilations import Compiled
     from jaxtop_agent.programs.inventories import Known
@@ -89,7 +89,7 @@ class LoadedPrograms:
     share = budget.PROGRAMS
     also_unwatched = False
 
-    def __init__(self, launched: Launched | None = None) -> None:
+    def __init__(self, launched: Launches | None = None) -> None:
         self._launched = launched
         self._keys: list[Key] = []  # the newest first, as JAX lists them
         self._read: dict[Key, _Read] = {}

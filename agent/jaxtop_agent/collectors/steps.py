@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from statistics import median
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jaxtop.names import program_of
 from jaxtop.wire import Rhythm
@@ -18,6 +18,7 @@ from jaxtop_agent.steps.finder import Facts, Steps
 
 if TYPE_CHECKING:
     from jaxtop.wire import Programs, Window
+    from jaxtop_agent.collectors.launches import Launches
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.steps.finder import StepFigures
     from jaxtop_agent.steps.pattern import Launch
@@ -29,17 +30,6 @@ MOST_FUNCTIONS = 8
 PATIENCE = 10
 
 
-class Launched(Protocol):
-    """The launch hook, as far as this collector reads it."""
-
-    def names(self) -> dict[int, str]: ...
-    def of_the_script(self) -> frozenset[int]: ...
-    def totals(self) -> dict[str, int]: ...
-    def since(self, at: int) -> list[Launch]: ...
-    def reaches_back(self, at: int) -> bool: ...
-    def counts(self) -> dict[int, int]: ...
-
-
 class StepRhythm:
     """The step figures, computed only while there are viewers; launches are always counted."""
 
@@ -47,7 +37,7 @@ class StepRhythm:
     share = budget.COLLECTOR
     also_unwatched = False
 
-    def __init__(self, launched: Launched | None, progress: Progress) -> None:
+    def __init__(self, launched: Launches | None, progress: Progress) -> None:
         self._launched = launched
         self._progress = progress
         self._recent: deque[Launch] = deque(maxlen=REMEMBERED)

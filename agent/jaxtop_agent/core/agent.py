@@ -133,9 +133,9 @@ class Agent:
 
         runfiles.explain_no_more()
         hardware.prepare()
-        identity = identify(self._settings.name)
+        settings = self._settings
         board = self._board = Board(
-            identity, interval=self._settings.interval, peak_flops=self._settings.peak_flops
+            identify(settings.name), interval=settings.interval, peak_flops=settings.peak_flops
         )
         hooks = self._hooks
         assert hooks is not None
@@ -147,14 +147,14 @@ class Agent:
             Messages(board, hooks, self.progress, self._own_threads, stalls),
             stalls,
             self._own_threads,
-            bind=self._settings.bind,
+            bind=settings.bind,
             read_only=os.environ.get("JAXTOP_READONLY", "") not in {"", "0"},
             black_box=black_box,
         )
         sampled = collectors.sampled(self.watched, hooks.launched, self.progress, self._own_threads)
         sampler = Sampler(board, sampled, hooks.restore, self.progress.gather, Storms(board).look)
-        registrar = Registrar(board, identity.agent, identity.name, ClockOffset())
-        windows = self._windows = Windows(board, hooks.launches, self._settings.collectives)
+        registrar = Registrar(board, ClockOffset())
+        windows = self._windows = Windows(board, hooks.launches, settings.collectives)
         self._workers = [
             Worker(name, each.run, self._failure(name))
             for name, each in (
@@ -201,9 +201,7 @@ class Agent:
             if name == "publisher":  # no viewer can connect any more: stop everything
                 self._explain(error)
                 self.progress.close()
-                board.stopping = True
-                for bell in board.bells():
-                    bell.ring()
+                board.stop()
 
         return note
 
@@ -244,9 +242,7 @@ class Agent:
         if board is not None:
             if self._publisher is not None:
                 self._publisher.set_farewell(reason)
-            board.stopping = True
-            for bell in board.bells():
-                bell.ring()
+            board.stop()
             if self._deadline is None:
                 self._deadline = time.monotonic() + PATIENCE
             ended = [worker.join(self._deadline - time.monotonic()) for worker in self._workers]

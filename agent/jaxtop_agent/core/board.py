@@ -129,18 +129,17 @@ class Board:
         return self.viewers > 0 or self.is_recording
 
     def send(self, message: Message) -> None:
-        """Queue a message for the publisher to send."""
         self.outbox.put(message)
         self.publisher_bell.ring()
 
-    def bells(self) -> tuple[Wake, ...]:
-        return (
-            self.publisher_bell,
-            self.sampler_bell,
-            self.registrar_bell,
-            self.windows_bell,
-            self.hardware_bell,
-        )
+    def stop(self) -> None:
+        """Make all threads of the agent end."""
+        self.stopping = True
+        for bell in self.bells():
+            bell.ring()
+
+    def bells(self) -> list[Wake]:
+        return [value for name, value in vars(self).items() if name.endswith("_bell")]
 
 
 def reason(error: BaseException) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jaxtop import processes
+from jaxtop.clock import now_ms
 from jaxtop.wire import Peer
-from jaxtop_agent.core.clock import now_ms
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,6 @@ class Identity:
     python: str
 
     def peer(self, process_index: int | None, telemetry: str, requests: str) -> Peer:
-        """Return this agent's entry in the roster."""
         return Peer(
             agent=self.agent,
             process_index=process_index,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop import wire
 from jaxtop._version import __version__
+from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
 from jaxtop_agent.hardware import shown
 
@@ -114,7 +114,6 @@ class Messages:
         return self._ppm
 
     def roster(self) -> wire.Roster:
-        """Return the known processes of the run."""
         board = self._board
         if board.roster is not None:
             return board.roster

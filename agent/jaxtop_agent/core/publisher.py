@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop import debuglog, keys, runfiles, transport, wire
+from jaxtop.clock import now_ms
 from jaxtop_agent.core import addresses
 from jaxtop_agent.core.board import reason
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.logthread import Changes
 from jaxtop_agent.core.messages import costs
 from jaxtop_agent.core.settings import bounded
@@ -89,7 +89,6 @@ class Publisher:
             self.server = None
 
     def set_farewell(self, reason: str) -> None:
-        """Set the reason that the last message gives."""
         self._farewell = reason
 
     def _open(self, server: transport.Server, host: str) -> None:

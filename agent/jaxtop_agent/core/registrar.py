@@ -31,10 +31,9 @@ LONGEST_PAUSE = 30.0
 class Registrar:
     """Keeps the roster on the board up to date until `board.stopping`."""
 
-    def __init__(self, board: Board, agent: str, name: str | None, clock: ClockOffset) -> None:
+    def __init__(self, board: Board, clock: ClockOffset) -> None:
         self._board = board
-        self._agent = agent
-        self._name = name
+        self._agent = board.identity.agent
         self._registered: Peer | None = None
         self._clock = clock
 
@@ -89,7 +88,7 @@ class Registrar:
         return self._agent
 
     def _publish(self, peers: tuple[Peer, ...], run: str, process_count: int) -> None:
-        self._board.roster = Roster(self._agent, peers, run, self._name, process_count)
+        self._board.roster = Roster(self._agent, peers, run, self._board.identity.name, process_count)
         self._board.sources["roster"] = "on"
         self._board.publisher_bell.ring()
 

@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import debuglog, wire
+from jaxtop.clock import now_ms
 from jaxtop_agent import collectors, jaxprivate
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import Board, reason
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.waiting import wait
 
 if TYPE_CHECKING:

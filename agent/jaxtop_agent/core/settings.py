@@ -49,7 +49,6 @@ def read(
 
 
 def bounded(interval: float) -> float:
-    """Return the nearest allowed interval."""
     finite = float(interval) if math.isfinite(interval) else USUAL_INTERVAL
     return min(max(finite, SHORTEST_INTERVAL), LONGEST_INTERVAL)
 

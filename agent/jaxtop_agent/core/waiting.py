@@ -61,7 +61,6 @@ class Slices:
         self._end = 0.0
 
     def pause(self) -> None:
-        """Rest if this slice is over."""
         if self.is_over:
             self.rest()
 

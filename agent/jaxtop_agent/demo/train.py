@@ -27,7 +27,6 @@ STAY = 60.0  # seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train until the given steps or seconds have passed."""
     args = _parse(argv)
     _prepare_environment(args.devices)
     joined, leaving = threading.Event(), threading.Event()

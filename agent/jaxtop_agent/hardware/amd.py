@@ -13,8 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.hardware.reader import Off, listed
-from jaxtop_agent.hardware.visible import visible
+from jaxtop_agent.hardware.reader import Off, listed, visible
 from jaxtop_agent.machine.files import number, numbers, text
 
 if TYPE_CHECKING:

@@ -59,7 +59,6 @@ class Gpm:
             self._nvml.nvmlGpmMigSampleGet(self._handle, self._instance, into)
 
     def read(self) -> Figures:
-        """Return the figures since the previous call."""
         before, after = self._samples
         self._sample(after)
         self._samples = [after, before]

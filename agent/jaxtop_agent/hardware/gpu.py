@@ -145,7 +145,6 @@ class Gpu:
 
     @property
     def whole(self) -> Any:
-        """The handle of the whole GPU."""
         return self.handle if self.parent is None else self.parent
 
     def read(self) -> Figures:

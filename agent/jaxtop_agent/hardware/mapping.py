@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxtop_agent.hardware.visible import has_index, visible
+from jaxtop_agent.hardware.reader import has_index, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -32,7 +32,6 @@ class Message(NamedTuple):
         return next(iter(self.numbers(field)[-1:]), None)
 
     def doubles(self, field: int) -> list[float]:
-        """Return the doubles of a field, packed or not."""
         raw = b"".join(value for value in self._values(field) if isinstance(value, bytes))
         return [each for (each,) in struct.iter_unpack("<d", raw[: len(raw) // 8 * 8])]
 

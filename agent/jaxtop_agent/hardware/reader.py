@@ -1,4 +1,7 @@
-"""The interface of a hardware reader: opened for the devices of a topology, read periodically, closed."""
+"""The interface of a hardware reader: opened for the devices of a topology, read periodically, closed.
+
+Also what readers share: columns, and lists of visible devices.
+"""
 
 from __future__ import annotations
 
@@ -68,3 +71,34 @@ def columns(figures: Sequence[Figures]) -> Mapping[str, Column]:
 def listed(names: Iterable[str]) -> str:
     """Return column names for display, without units and directions."""
     return ", ".join(sorted({_UNIT.sub("", name).replace("_", " ") for name in names}))
+
+
+def visible(text: str | None, names: Sequence[str], numbered: int) -> list[int] | None:
+    """Return the positions of the devices that a list selects, in its order; None if a device occurs twice.
+
+    An entry is an index below `numbered`, or the prefix of exactly one name. The first entry that is neither
+    ends the list.
+    """
+    if text is None:
+        return list(range(numbered))
+    found: list[int] = []
+    for entry in text.split(","):
+        place = _place(entry.strip(), names, numbered)
+        if place is None:
+            break
+        found.append(place)
+    return found if len(set(found)) == len(found) else None
+
+
+def has_index(text: str | None) -> bool:
+    """Return whether the list selects devices by index, not only by name."""
+    return text is None or any(entry.strip().isdecimal() for entry in text.split(","))
+
+
+def _place(entry: str, names: Sequence[str], numbered: int) -> int | None:
+    if entry.isdecimal():
+        return int(entry) if int(entry) < numbered else None
+    if "-" not in entry[1:]:  # also -1, which selects no device
+        return None
+    fitting = [place for place, name in enumerate(names) if name.lower().startswith(entry.lower())]
+    return fitting[0] if len(fitting) == 1 else None

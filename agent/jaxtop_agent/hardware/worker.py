@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import debuglog, wire
+from jaxtop.clock import now_ms
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import reason
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.sampler import STRIKES
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.hardware.reader import NOTHING, Off, Readings, columns

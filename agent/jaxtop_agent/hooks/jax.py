@@ -77,9 +77,7 @@ class Hooks:
         return self.launched.last() if self.launched else (0.0, "")
 
     def compiling(self) -> tuple[Compiling, ...]:
-        """Return the compilations that are running now."""
         return self._compiles.running() if self._compiles else ()
 
     def compiled_at(self) -> float:
-        """Return when a compilation last ended, on the monotonic clock."""
         return self._compiles.last_ended if self._compiles else 0.0

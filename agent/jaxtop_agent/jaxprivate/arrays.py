@@ -28,7 +28,6 @@ def live_arrays() -> list[Any]:
 
 
 def array_type() -> type:
-    """Return the type of JAX's arrays."""
     found: type = find(imported("jax._src.array"), "ArrayImpl")
     return found
 

@@ -24,7 +24,6 @@ def default_client() -> Any | None:
 
 
 def clients() -> tuple[Any, ...]:
-    """Return the clients of all backends that are up."""
     return tuple(imported("jax._src.xla_bridge")._backends.values())
 
 
@@ -34,12 +33,10 @@ def local_devices(owner: Any) -> list[Any]:
 
 
 def process_index(client: Any) -> int:
-    """Return the index of this process in its run."""
     return int(find(client, "process_index")())
 
 
 def process_count(client: Any) -> int:
-    """Return the number of processes in the run."""
     return len({device.process_index for device in find(client, "devices")()})
 
 

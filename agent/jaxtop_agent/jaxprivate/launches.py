@@ -44,11 +44,9 @@ class LaunchHook:
         self._set = lambda hook: setattr(state, "post_hook", hook)
 
     def get(self) -> Any:
-        """Return the content of the slot."""
         return self._get()
 
     def set(self, hook: Any) -> None:
-        """Set the content of the slot."""
         self._set(hook)
 
 
@@ -109,7 +107,6 @@ class SlowLaunches:
         self._put = _ReportedMethod(self._original, on_launch)
 
     def install(self) -> None:
-        """Replace JAX's method with the descriptor."""
         self._owner.__call__ = self._put
 
     def uninstall(self) -> None:

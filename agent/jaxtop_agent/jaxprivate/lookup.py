@@ -28,11 +28,9 @@ def find(owner: Any, *names: str) -> Any:
 
 
 def versions() -> tuple[str | None, str | None]:
-    """Return the versions of jax and jaxlib."""
     jax, jaxlib = sys.modules.get("jax"), sys.modules.get("jaxlib")
     return getattr(jax, "__version__", None), getattr(jaxlib, "__version__", None)
 
 
 def jax_folder() -> str:
-    """Return the folder that holds JAX's own files."""
     return str(imported("jax").__file__).rpartition("__init__")[0]

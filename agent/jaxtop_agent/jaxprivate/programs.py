@@ -28,7 +28,6 @@ def fingerprint(executable: Any) -> Any | None:
 
 
 def module_name(executable: Any) -> str:
-    """Return the name of a program: its function's name with a prefix."""
     return str(find(executable, "hlo_modules")()[0].name)
 
 
@@ -96,7 +95,6 @@ def module_text(module: Any, *, brief: bool) -> str:
 
 
 def platform(executable: Any) -> str:
-    """Return the platform of a program's client."""
     return str(find(executable, "client").platform)
 
 
@@ -117,7 +115,6 @@ def compiled_memory(executable: Any) -> Any:
 
 
 def program_traceback(executable: Any) -> Any | None:
-    """Return the traceback of the place where a program was compiled."""
     return getattr(executable, "traceback", None)
 
 

@@ -89,7 +89,6 @@ class Groups:
         )
 
     def read(self) -> Limits:
-        """Return the limits and the current usage."""
         bounds = self._bounds
         periods, held_periods, held_s = self._held(bounds.of_quota)
         memory = self._of("memory")

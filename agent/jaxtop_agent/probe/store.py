@@ -50,7 +50,6 @@ class Store:
         return msgspec.json.decode(text, type=kind)
 
     def meet(self, place: str) -> None:
-        """Wait until all processes are here."""
         if self._shared is None:
             return
         try:

@@ -40,8 +40,8 @@ class _Launched(NamedTuple):
     run: int
     start: int
     duration: int
-    collective: int | None
-    exposed: int | None
+    collective: int
+    exposed: int
     rows: list[_Row]
 
 
@@ -75,8 +75,8 @@ def message(
                 run_id=each.run,
                 start_us=_us(each.start),
                 duration_us=_us(each.duration),
-                collective_us=None if each.collective is None else _us(each.collective),
-                exposed_us=None if each.exposed is None else _us(each.exposed),
+                collective_us=_us(each.collective),
+                exposed_us=_us(each.exposed),
             )
         )
     return Window(

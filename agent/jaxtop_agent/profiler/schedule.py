@@ -141,7 +141,6 @@ class Schedule:
         return slot
 
     def next_beat(self, now: float) -> float:
-        """Return when a requested window begins."""
         return ((now + AHEAD_S) // BEAT_S + 1) * BEAT_S
 
     def most_events(self, *, requested: bool = False) -> int:

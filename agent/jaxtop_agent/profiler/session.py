@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from jaxtop_agent.core.clock import now_ms
+from jaxtop.clock import now_ms
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.profiler.lock import HeldDoor
 

@@ -8,9 +8,9 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from jaxtop.clock import now_ms
 from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.profiler import rows, traces
 from jaxtop_agent.profiler.load import NOT_READ, Expected, LaunchInterval, Load

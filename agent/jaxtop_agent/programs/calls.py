@@ -65,7 +65,6 @@ class Calls:
             self._of.setdefault(name, {})[caller, by.name] = Call(caller, by, times)
 
     def to(self, computation: str) -> list[Call]:
-        """Return the calls of a computation."""
         return list(self._of.get(computation, {}).values())
 
     def roots(self, computations: set[str], pause: Callable[[], None]) -> set[str]:

@@ -51,7 +51,6 @@ class Compiled:
         return tuple(at for at in self.ended if now_ms - at < STORM_MS)
 
     def is_storm(self, now_ms: int) -> bool:
-        """Return whether the function is compiled again and again."""
         if len(self.ended) < STORM_COMPILES or self.function.startswith(_NAMELESS):
             return False
         lately = self.lately(now_ms)
@@ -63,7 +62,6 @@ class Compiled:
         )
 
     def storm_text(self, now_ms: int) -> str:
-        """Return the text of the event that reports this storm."""
         lately = self.lately(now_ms)
         seconds = max(1, round((lately[-1] - lately[0]) / 1000))
         return (

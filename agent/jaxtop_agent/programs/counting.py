@@ -18,72 +18,21 @@ if TYPE_CHECKING:
     from jaxtop_agent.programs.lines import Instruction
 
 # Opcodes that do one operation for each element of the result.
-_ELEMENTWISE = frozenset(
-    [
-        "abs",
-        "add",
-        "and",
-        "ceil",
-        "clamp",
-        "compare",
-        "complex",
-        "conjugate",
-        "convert",
-        "count-leading-zeros",
-        "divide",
-        "floor",
-        "imag",
-        "is-finite",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negate",
-        "not",
-        "or",
-        "popcnt",
-        "real",
-        "reduce-precision",
-        "remainder",
-        "round-nearest-afz",
-        "round-nearest-even",
-        "select",
-        "shift-left",
-        "shift-right-arithmetic",
-        "shift-right-logical",
-        "sign",
-        "subtract",
-        "stochastic-convert",
-        "xor",
-        "all-reduce",
-        "all-reduce-start",
-    ]
-)
+_ELEMENTWISE_OPCODES = """
+abs add and ceil clamp compare complex conjugate convert count-leading-zeros divide floor imag is-finite
+maximum minimum multiply negate not or popcnt real reduce-precision remainder round-nearest-afz
+round-nearest-even select shift-left shift-right-arithmetic shift-right-logical sign subtract
+stochastic-convert xor all-reduce all-reduce-start
+"""
 # Opcodes that apply a computation of the program to their elements.
 APPLIES = frozenset({"map", "reduce", "reduce-window", "scatter", "select-and-scatter"})
 # Opcodes that touch no memory: they only name existing values.
-_FREE = frozenset(
-    [
-        "add-dependency",
-        "after-all",
-        "bitcast",
-        "constant",
-        "domain",
-        "get-tuple-element",
-        "parameter",
-        "partition-id",
-        "replica-id",
-        "tuple",
-        "all-reduce-done",
-        "all-gather-done",
-        "async-done",
-        "async-update",
-        "collective-permute-done",
-        "copy-done",
-        "opt-barrier",
-        "recv-done",
-        "send-done",
-    ]
-)
+_FREE_OPCODES = """
+add-dependency after-all bitcast constant domain get-tuple-element parameter partition-id replica-id tuple
+all-reduce-done all-gather-done async-done async-update collective-permute-done copy-done opt-barrier
+recv-done send-done
+"""
+_ELEMENTWISE, _FREE = frozenset(_ELEMENTWISE_OPCODES.split()), frozenset(_FREE_OPCODES.split())
 _CONTRACTED = re.compile(r"\blhs_contracting_dim(?:ension)?s\"?[=:]\s*[{\[]([\d,\"\s]*)[}\]]")
 _LABELS = re.compile(r"\bdim_labels=(\w+)_(\w+)->(\w+)")
 _WINDOW = re.compile(r"\bwindow=\{([^}]*)\}")
@@ -194,7 +143,7 @@ def _dot(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -
     """Count two operations per element of the result and position along the contracted dimensions."""
     match = _CONTRACTED.search(by.quoted)
     if match is None:
-        raise ValueError("a product of nobody knows what")
+        raise ValueError("a product without contracted dimensions")
     contracted = [int(each.strip('" ')) for each in match[1].split(",") if each.strip('" ')]
     return 2 * out[0].elements * prod(operands[0].dimensions[each] for each in contracted)
 
@@ -209,7 +158,7 @@ def _convolved(
     """Count two operations per element of the result and kernel position that covers the image."""
     labels = by.match(_LABELS)
     if labels is None:
-        raise ValueError("a convolution along nobody knows what")
+        raise ValueError("a convolution without labels")
     counts = {name: int(count) for name, count in _COUNT.findall(by.attributes)}
     window = _window(by)
     positions = 1
@@ -246,11 +195,11 @@ def _window(by: Instruction) -> list[_Along]:
     match = by.match(_WINDOW)
     if match is None:
         return []
-    told = dict(part.split("=", 1) for part in match[1].split() if "=" in part)
-    sizes = [int(each) for each in told.get("size", "").split("x") if each]
+    written = dict(part.split("=", 1) for part in match[1].split() if "=" in part)
+    sizes = [int(each) for each in written.get("size", "").split("x") if each]
 
     def column(name: str) -> list[int]:
-        return [int(each.split("_")[0]) for each in told[name].split("x")] if name in told else []
+        return [int(each.split("_")[0]) for each in written[name].split("x")] if name in written else []
 
     strides, low = column("stride") or [1] * len(sizes), column("pad") or [0] * len(sizes)
     window, base = column("rhs_dilate") or [1] * len(sizes), column("lhs_dilate") or [1] * len(sizes)

@@ -143,7 +143,6 @@ def _rows(ids: list[int], size: int) -> Groups:
 
 
 def span(listed: Groups) -> int:
-    """Return how many ids there are at least, given these."""
     return max(chain.from_iterable(listed), default=-1) + 1
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from jaxtop import wire
+from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.core.waiting import breathe
 from jaxtop_agent.programs import hlo, lines, telling, text
 from jaxtop_agent.programs.hlo import Module, Reading

@@ -35,7 +35,6 @@ class Instruction(NamedTuple):
         return _QUOTED.sub('""', self.quoted)
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Return the first match of the pattern in the attributes."""
         return pattern.search(self.attributes)
 
     def attribute(self, pattern: re.Pattern[str]) -> str | None:
@@ -45,7 +44,6 @@ class Instruction(NamedTuple):
 
     @property
     def operand_names(self) -> list[str]:
-        """The names of the operands, in order."""
         if "%" in self.operands:
             return _NAMED.findall(self.operands)
         return [name for each in _COMMENT.sub("", self.operands).split(",") if (name := each.strip())]

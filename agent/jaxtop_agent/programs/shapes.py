@@ -90,7 +90,6 @@ def inside(text: str) -> tuple[Array, ...]:
 
 
 def arrays(shape: Shape) -> tuple[Array, ...]:
-    """Return all arrays of a shape."""
     if isinstance(shape, Array):
         return (shape,)
     return tuple(array for part in shape for array in arrays(part))

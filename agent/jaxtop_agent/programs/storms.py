@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jaxtop import wire
+from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.programs.compilations import steady_ms
 
 if TYPE_CHECKING:

@@ -62,7 +62,6 @@ class LaunchGaps:
         return None
 
     def usual(self) -> float:
-        """Return the median time between two moves."""
         return median(self._gaps) if self._gaps else 0.0
 
     def carrier(self, weights: Mapping[str, float]) -> str:

@@ -7,9 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop import debuglog, wire
+from jaxtop.clock import now_ms
 from jaxtop.names import program_of
 from jaxtop_agent.core.board import reason
-from jaxtop_agent.core.clock import now_ms
 from jaxtop_agent.stalls import stacks
 from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, Lull
 

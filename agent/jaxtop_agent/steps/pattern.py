@@ -68,7 +68,6 @@ def makers(
 
 
 def is_still(pattern: Pattern, sequence: Sequence[int]) -> bool:
-    """Return whether the launches still repeat the pattern."""
     if not set(pattern.group).issubset(sequence):
         return False
     return _same(sequence, len(pattern.group)) >= HARDLY_SAME

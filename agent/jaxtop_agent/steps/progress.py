@@ -35,7 +35,6 @@ class Progress:
         self._times: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED)
 
     def step(self, index: object, metrics: dict[str, object]) -> None:
-        """Store the step and its metrics."""
         self._calls += 1
         if self._is_closed:
             return
