@@ -99,7 +99,9 @@ class JaxtopApp(RequestApp):
         self._header = Line(id="header")
         self._facts = Line(id="facts")
         self._keys = KeyBar()
-        self._views: dict[str, View] = {}
+        self._views: dict[str, View] = {view.KEY: view for view in all_screens()}
+        for view in self._views.values():
+            view.id = f"screen-{view.KEY}"
         self._visited: list[str] = []
         for palette in PALETTES.values():
             self.register_theme(palette.theme)
@@ -108,12 +110,9 @@ class JaxtopApp(RequestApp):
     def compose(self) -> ComposeResult:
         yield self._header
         yield self._facts
-        views = all_screens()
-        with ContentSwitcher(initial=_id_of(views[0]), id="body"):
-            for view in views:
-                view.id = _id_of(view)
-                self._views[view.KEY] = view
-                yield view
+        first = next(iter(self._views.values()))
+        with ContentSwitcher(initial=first.id, id="body"):
+            yield first  # the others are mounted when they are opened: ten would double the time to start
         with Vertical(id="too-small"):
             yield Static(f"jaxtop needs at least {SMALLEST[0]}×{SMALLEST[1]} characters")
         yield self._bar
@@ -215,17 +214,20 @@ class JaxtopApp(RequestApp):
         """Keep the selection for the other screens."""
         self._selection = message.selection
 
-    def on_view_drilled(self, message: View.Drilled) -> None:
+    async def on_view_drilled(self, message: View.Drilled) -> None:
         """Open the screen that shows the selection in more detail."""
         self._selection = message.selection
-        self.action_screen(message.key)
+        await self.action_screen(message.key)
 
-    def action_screen(self, key: str) -> None:
+    async def action_screen(self, key: str) -> None:
         """Open the screen with this key and show the current selection there."""
         before, view = self._view, self._views[key]
         if view is not before:
             self._visited.append(before.KEY)
-            self.query_one(ContentSwitcher).current = view.id
+            switcher = self.query_one(ContentSwitcher)
+            if not view.is_attached:
+                await switcher.add_content(view)
+            switcher.current = view.id
             self._keys.draw(key)
             if before.figure is not None:
                 view.look_at(before.figure)
@@ -234,26 +236,26 @@ class JaxtopApp(RequestApp):
         view.select(self._selection)
         view.first_focus.focus()
 
-    def action_jump(self) -> None:
+    async def action_jump(self) -> None:
         """Open the next screen that shows the same selection."""
         ring = ("1", "2", "3")
         here = self._view.KEY
-        self.action_screen(ring[(ring.index(here) + 1) % len(ring)] if here in ring else ring[0])
+        await self.action_screen(ring[(ring.index(here) + 1) % len(ring)] if here in ring else ring[0])
 
-    def action_return(self) -> None:
+    async def action_return(self) -> None:
         """Return to the previous screen."""
         if self._visited:
             key = self._visited.pop()
-            self.action_screen(key)
+            await self.action_screen(key)
             self._visited.pop()
 
     # Other keys
 
-    def action_stacks(self) -> None:
+    async def action_stacks(self) -> None:
         """Ask all processes for their stacks and open the screen that shows them."""
-        super().action_stacks()
+        self._send("stacks")
         if self._view.KEY != "9":
-            self.action_screen("9")
+            await self.action_screen("9")
 
     def action_help(self) -> None:
         """Show the keys that work on this screen."""
@@ -277,7 +279,3 @@ class JaxtopApp(RequestApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         return palette_commands(self, screen)
-
-
-def _id_of(view: View) -> str:
-    return f"screen-{view.KEY}"

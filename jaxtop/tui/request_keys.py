@@ -36,10 +36,6 @@ class RequestApp(TimedApp):
         """Ask all processes to take a profiler window now."""
         self._send("capture")
 
-    def action_stacks(self) -> None:
-        """Ask all processes for their stacks."""
-        self._send("stacks")
-
     def action_interval(self, by: int) -> None:
         """Ask all processes to report less often, or more often."""
         # Silent processes are excluded: they keep the interval that they had.
