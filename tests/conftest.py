@@ -26,6 +26,11 @@ for _name in (
 gc.set_threshold(20_000)
 
 
+def pytest_collection_modifyitems(items):
+    """Run tests of real JAX processes first: they mostly wait, and the others fill the time."""
+    items.sort(key=lambda item: item.get_closest_marker("jax") is None)
+
+
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()
