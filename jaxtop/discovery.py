@@ -13,6 +13,8 @@ from jaxtop.transport import FIRST_PORT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtop.wire import Hello
+
 # Agents take the first free ports from here on, and each knows all other agents of its run. With more than
 # four agents on a host, an agent of another run may have a later port: attach to it with its port.
 PORTS_TRIED = range(FIRST_PORT, FIRST_PORT + 8)
@@ -41,8 +43,7 @@ def _newest(found: list[runfiles.RunFile]) -> list[Seed]:
             or "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
             "or name a host: `jaxtop attach HOST`"
         )
-    newest = living[0].hello
-    return [_seed(each) for each in found if each.hello.agent == newest.agent or _same_run(each, newest.run)]
+    return _seeds_like(living[0].hello, found)
 
 
 def _seeds_of(target: str, found: list[runfiles.RunFile]) -> list[Seed]:
@@ -52,16 +53,17 @@ def _seeds_of(target: str, found: list[runfiles.RunFile]) -> list[Seed]:
             raise NoTarget(f"{target} is not a run file of yours; `jaxtop ls` lists the live runs")
         return [_seed(run_file)]
     named = [each for each in found if target in (each.hello.name, each.hello.run, each.hello.agent)]
-    if named:
-        newest = named[0].hello  # the newest of several runs of one name
-        return [
-            _seed(each) for each in named if each.hello.agent == newest.agent or _same_run(each, newest.run)
-        ]
-    return _at_address(target)
+    # Of several runs of one name, the newest is meant.
+    return _seeds_like(named[0].hello, named) if named else _at_address(target)
 
 
-def _same_run(run_file: runfiles.RunFile, run: str | None) -> bool:
-    return run is not None and run_file.hello.run == run
+def _seeds_like(newest: Hello, found: list[runfiles.RunFile]) -> list[Seed]:
+    """Return the agent and all others of its run."""
+    return [
+        _seed(each)
+        for each in found
+        if each.hello.agent == newest.agent or (newest.run is not None and each.hello.run == newest.run)
+    ]
 
 
 def _seed(run_file: runfiles.RunFile) -> Seed:

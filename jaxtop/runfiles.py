@@ -60,10 +60,14 @@ def write(hello: Hello) -> str | None:
             secure(folder)
             private.write(folder, f"{hello.agent}.json", text)
         except OSError as error:
-            why = f"{folder} cannot be used: {(error.strerror or str(error)).lower()}"
-            continue
-        return None
+            why = _why_not(folder, error)
+        else:
+            return None
     return why
+
+
+def _why_not(folder: Path, error: OSError) -> str:
+    return f"{folder} cannot be used: {(error.strerror or str(error)).lower()}"
 
 
 def secure(folder: Path) -> None:
@@ -83,7 +87,7 @@ def usable() -> tuple[Path | None, list[str]]:
         try:
             secure(folder)
         except OSError as error:
-            whys.append(f"{folder} cannot be used: {(error.strerror or str(error)).lower()}")
+            whys.append(_why_not(folder, error))
         else:
             return folder, whys
     return None, whys
@@ -127,12 +131,11 @@ def unshown() -> list[Unshown]:
         for path in folder.glob(f"*{UNSHOWN}"):
             with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
                 each = msgspec.json.decode(private.read(path), type=Unshown)
-                if not processes.is_gone(
-                    processes.Namespace(each.boot, each.pid_namespace), each.pid, each.ticks
-                ):
-                    found.append(each)
-                else:
+                place = processes.Namespace(each.boot, each.pid_namespace)
+                if processes.is_gone(place, each.pid, each.ticks):
                     path.unlink(missing_ok=True)
+                else:
+                    found.append(each)
     return found
 
 
@@ -143,10 +146,8 @@ def _script() -> str:
 def remove(agent: str) -> None:
     """Remove the run file of an agent."""
     for folder in folders():
-        try:
+        with suppress(OSError):
             (folder / f"{agent}.json").unlink(missing_ok=True)
-        except OSError:
-            continue
 
 
 def read(path: Path) -> RunFile | None:

@@ -14,7 +14,7 @@ from textual.dom import DOMNode
 
 import jaxtop.cli
 import jaxtop.tui
-from jaxtop.cli.standins import STAND_INS
+from jaxtop.cli.doctor import STAND_INS
 from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, Scope
 from jaxtop.model.figures import figures_of

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from jaxtop.cli import doctor
-from jaxtop.cli.standins import STAND_INS
+from jaxtop.cli.doctor import STAND_INS
 from tests import standin
 from tests.support import jaxtop
 

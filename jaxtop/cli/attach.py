@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.cli import garbage, ls, targets, terminal
+from jaxtop.cli import ls, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.source_thread import SourceThread
 from jaxtop.clock import steady
@@ -55,7 +55,7 @@ def watch(open_source: Callable[[], LiveSource | None], rewind: str | None = Non
     from jaxtop.cli.rewind import RewindBuffer, size_of
     from jaxtop.tui.app import JaxtopApp
 
-    garbage.rarely()
+    terminal.collect_rarely()
     buffer, recorder = RewindBuffer(size_of(rewind)), AppRecorder()
     follower = SourceThread(open_source, buffer, recorder)
     follower.start()

@@ -15,11 +15,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import __version__, keys, runfiles
 from jaxtop.cli import costs
-from jaxtop.cli.standins import STAND_INS
 from jaxtop.cli.words import legible, size
 from jaxtop.recording.thread import LEAST_FREE
 from jaxtop.transport import FIRST_PORT
@@ -43,6 +42,39 @@ class Finding:
     check: str
     verdict: str
     text: str
+
+
+class StandIn(NamedTuple):
+    """Figures, what reads them, and the stand-in that the reader was tested with."""
+
+    figures: str
+    reader: str
+    tested_with: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.figures} ({self.reader}): not tested on a real device, only with {self.tested_with}"
+
+
+_NVML = "a library with NVML's interface"
+_TRACES = "traces made by the tests in the profiler's format"
+
+# The readers and figures that no real device has met, for this command and docs/hardware.md. A row is removed
+# once a real reading is kept as test data.
+STAND_INS = (
+    StandIn("figures of NVIDIA GPUs", "NVML", _NVML),
+    StandIn("MIG instances", "NVML", _NVML),
+    StandIn("XIDs and lost GPUs", "NVML", _NVML),
+    StandIn("figures of AMD GPUs", "`/sys`", "a folder with the driver's files"),
+    StandIn("figures of TPUs", "the metric service", "a server that speaks its protocol"),
+    StandIn("collectives on GPUs", "JAX's profiler", _TRACES),
+    StandIn("collectives on TPUs", "JAX's profiler", _TRACES),
+    StandIn(
+        "memory of GPUs and TPUs",
+        "JAX's allocators",
+        "made-up figures under the names that the allocators use",
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

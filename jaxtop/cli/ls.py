@@ -10,7 +10,7 @@ import msgspec
 
 from jaxtop import runfiles
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible
+from jaxtop.cli.words import aligned, legible
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +27,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(msgspec.json.format(msgspec.json.encode(runs), indent=2).decode())
     elif runs:
-        print("\n".join(_table(runs)))
+        print("\n".join(aligned(cells(runs))))
     else:
         print("no live runs; start one with `jaxtop run SCRIPT` or `jaxtop demo`")
     if not arguments.json:
@@ -79,12 +79,6 @@ def cells(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
             )
         )
     return rows
-
-
-def _table(runs: list[dict[str, Any]]) -> list[str]:
-    rows = cells(runs)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _duration(seconds: float) -> str:

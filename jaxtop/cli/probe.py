@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
+from typing import Any
 
 import msgspec
 
-from jaxtop import __version__
+from jaxtop import __version__, runfiles
 from jaxtop.cli import probe_processes, processes
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.idle import in_use
-from jaxtop.cli.words import amount, duration
+from jaxtop.cli.words import amount, duration, legible
 from jaxtop.devbench import saved
+from jaxtop.processes import Namespace, here
 from jaxtop.wire.probing import BENCHES, COLLECTIVES, Asked, Stage
 
 NONE_SLOW, SOME_SLOW, COULD_NOT = 0, 1, probe_processes.COULD_NOT
@@ -68,7 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
     team = _team(arguments)
     if find_spec("jax") is None:
         raise UserError("a probe needs JAX: pip install 'jaxtop[jax]'", COULD_NOT)
-    if not arguments.force and (who := in_use(is_cpu=team.devices is not None)):
+    if not arguments.force and (who := _user_of_devices(is_cpu=team.devices is not None)):
         raise UserError(
             f"{who}: a probe would disturb it and measure wrong values; wait until it ends, or use --force",
             COULD_NOT,
@@ -119,6 +122,41 @@ def _team(arguments: argparse.Namespace) -> probe_processes.Team:
         process=arguments.process,
         is_alone=arguments.alone,
     )
+
+
+def _user_of_devices(*, is_cpu: bool) -> str | None:
+    """Return which live run of this user, or which process on a GPU, uses the devices; None if none does."""
+    for found in runfiles.find():
+        hello = found.hello
+        if found.is_stale or Namespace(hello.boot, hello.pid_namespace) != here():
+            continue  # a shared home has run files of other machines
+        name = legible(hello.name or hello.run or hello.agent)
+        return f"the run {name} (pid {hello.pid}) uses this machine's devices"
+    if is_cpu or os.environ.get("JAX_PLATFORMS", "").strip().lower() == "cpu":
+        return None
+    import pynvml
+
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        for gpu in _visible(pynvml):
+            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu):
+                return f"process {process.pid} uses GPU {pynvml.nvmlDeviceGetIndex(gpu)}"
+    return None
+
+
+def _visible(pynvml: Any) -> list[Any]:
+    """Return the GPUs that JAX will see, without names in CUDA_VISIBLE_DEVICES that NVML does not find."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    found = []
+    for word in (each.strip() for each in named.split(",")):
+        with suppress(pynvml.NVMLError):
+            if word.isdecimal():
+                found.append(pynvml.nvmlDeviceGetHandleByIndex(int(word)))
+            elif word:
+                found.append(pynvml.nvmlDeviceGetHandleByUUID(word))
+    return found
 
 
 class Progress:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.cli.words import legible, size
+from jaxtop.cli.words import aligned, legible, size
 from jaxtop.devbench.verdict import FIGURES, ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtop.wire.probing import Measured, Probe, ProbedCollective
 
 
@@ -35,7 +33,7 @@ def _devices(probe: Probe) -> list[str]:
         ]
         for device in probe.devices
     ]
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _unit(probe: Probe, name: str) -> tuple[str, float]:
@@ -90,7 +88,7 @@ def _collectives(probe: Probe) -> list[str]:
             ]
         )
     left = f"no time for {probe.left_out} more; use a larger --seconds" if probe.left_out else ""
-    return [*_aligned(rows), *([left] if left else [])]
+    return [*aligned(rows), *([left] if left else [])]
 
 
 def _remarks(collective: ProbedCollective) -> str:
@@ -111,8 +109,3 @@ def _verdict(probe: Probe) -> list[str]:
         return ["nothing to compare: no device was measured alone"]
     compared = any(each.share is not None for device in probe.devices for each in device.figures.values())
     return ["no device stands out" if compared else "one device of its kind: nothing to compare it with"]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]

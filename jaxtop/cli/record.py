@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
@@ -10,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import processes
-from jaxtop.cli import garbage, targets
+from jaxtop.cli import targets, terminal
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.words import amount, duration, legible, length, size
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, host_views, hosts, runs
@@ -54,8 +54,8 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.max_files is not None and (arguments.max_size is None or arguments.max_files < 1):
         raise UserError("--max-files needs --max-size, and a number of at least 1")
     source = targets.open_source(arguments)
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    garbage.rarely()
+    end_with_sigterm()
+    terminal.collect_rarely()
     try:
         return Recording(source, arguments.output, Limits(arguments.max_size, None, arguments.max_files)).run(
             arguments.duration
@@ -175,7 +175,3 @@ def finish(recorder: SessionRecorder, cluster: Cluster, show_progress: Callable[
             show_progress(f"finishing {recorder.writer.path.name}: {recorder.writer.progress * 100:.0f}%")
     except KeyboardInterrupt:
         show_progress("")
-
-
-def _as_interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt

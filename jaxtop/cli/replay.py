@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import times
-from jaxtop.cli import garbage, terminal
+from jaxtop.cli import terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible
+from jaxtop.cli.words import legible, number
 from jaxtop.devbench import saved
 from jaxtop.model.hosts import interval
 from jaxtop.recording import NotARecording
 from jaxtop.sources import Session
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
     from jaxtop.model import Cluster
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # --export skips times without frames that are longer than this, in seconds.
 LONGEST_LULL = 3600.0
 FORMATS = ("json", "csv", "openmetrics")
+_SPEED = number("a speed from 0.25 to 64", 0.25, 64, units="x×")
+_STEP = number("a number of seconds from 0.01 to 86400", 0.01, 86400)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--start", metavar="T", help=f"start at this time: {times.FORMS}")
     parser.add_argument(
-        "--speed", type=_speed, default=1.0, metavar="X", help="speed, 0.25 to 64 (default: 1)"
+        "--speed", type=_SPEED, default=1.0, metavar="X", help="speed, 0.25 to 64 (default: 1)"
     )
     parser.add_argument("--loop", action="store_true", help="restart at the end")
     parser.add_argument("--at", metavar="T", help="print this moment instead of opening the app")
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format", choices=FORMATS, default="json", help="output format of --at (default: json)"
     )
     parser.add_argument("--export", choices=FORMATS, help="print the figures over time")
-    parser.add_argument("--step", type=_step, metavar="S", help="seconds between the figures of --export")
+    parser.add_argument("--step", type=_STEP, metavar="S", help="seconds between the figures of --export")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -132,7 +134,7 @@ def _watch(session: Session, start: float | None, arguments: argparse.Namespace)
     from jaxtop.tui.app import JaxtopApp  # heavy: errors above must be fast
     from jaxtop.tui.playback import Start
 
-    garbage.rarely()
+    terminal.collect_rarely()
     app = JaxtopApp(
         None,
         steady,
@@ -143,23 +145,3 @@ def _watch(session: Session, start: float | None, arguments: argparse.Namespace)
     failure = terminal.show(app)
     if failure:
         raise UserError(failure)
-
-
-def _speed(text: str) -> float:
-    try:
-        value = float(text.removesuffix("x").removesuffix("×"))
-    except ValueError:
-        value = 0.0
-    if not 0.25 <= value <= 64:
-        raise argparse.ArgumentTypeError(f"{text} is not a speed from 0.25 to 64")
-    return value
-
-
-def _step(text: str) -> float:
-    try:
-        value = float(text.removesuffix("s"))
-    except ValueError:
-        value = 0.0
-    if not 0.01 <= value <= 86400:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from 0.01 to 86400")
-    return value

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import private
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bind", metavar="ADDRESS", help="address to serve on (default: detected)")
     parser.add_argument(
-        "--interval", type=_interval, metavar="S", help="seconds between two pulses, 0.1 to 60 (default: 1)"
+        "--interval",
+        type=number("a number of seconds from 0.1 to 60", 0.1, 60),
+        metavar="S",
+        help="seconds between two pulses, 0.1 to 60 (default: 1)",
     )
     everything = argparse.REMAINDER
     parser.add_argument("-m", dest="module", nargs=everything, metavar="MODULE", help="run a module")
@@ -61,16 +65,6 @@ def main(arguments: argparse.Namespace) -> int:
             },
         ),
     )
-
-
-def _interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 60:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from 0.1 to 60")
-    return seconds
 
 
 def _warnings(arguments: argparse.Namespace) -> Iterator[str]:

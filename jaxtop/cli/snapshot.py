@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from jaxtop.cli import targets
-from jaxtop.cli.words import legible
+from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, State, host_views, hosts, runs
 from jaxtop.model.host import NO_ARRAYS
 from jaxtop.model.liveness import was_never_reached
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
     from jaxtop.model import Host, Run
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
 FORMATS = ("json", "csv", "openmetrics")
+_SECONDS = number("between 0 and 3600 seconds", 1e-6, 3600)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
     parser.add_argument("--format", choices=FORMATS, default="json", help="output format (default: json)")
     parser.add_argument(
-        "--wait", type=_seconds, default=5.0, metavar="S", help="seconds to wait for slow hosts (default: 5)"
+        "--wait", type=_SECONDS, default=5.0, metavar="S", help="seconds to wait for slow hosts (default: 5)"
     )
     parser.add_argument(
         "--watch",
-        type=_seconds,
+        type=_SECONDS,
         metavar="S",
         help="seconds to watch first: collectives are timed only while a viewer is connected",
     )
@@ -140,13 +141,3 @@ def _has_spoken(host: Host) -> bool:
         return False
     # Nobody counts the arrays until a viewer comes. A document without them would show a run without meshes.
     return host.arrays is not NO_ARRAYS or host.hello.sources.get("arrays") != "on"
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 3600 seconds")
-    return value

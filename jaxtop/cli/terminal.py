@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +17,8 @@ Result = TypeVar("Result")
 # Terminals that cannot position the cursor: shells in editors, CI logs.
 _DUMB = ("dumb", "unknown")
 CRASHED = 1
+# Tens of thousands of rows and messages are created and freed per second, and none of them is cyclic.
+COLLECT_AFTER = 50_000, 20, 100
 
 
 def need(instead: str) -> None:
@@ -37,6 +40,11 @@ def _why_not() -> str | None:
     return (
         f"the app needs a terminal that can place its cursor, and TERM is {kind}" if kind in _DUMB else None
     )
+
+
+def collect_rarely() -> None:
+    """Make garbage collection rare: with a thousand hosts a full one delays keys by a tenth of a second."""
+    gc.set_threshold(*COLLECT_AFTER)
 
 
 def show(app: App[Result]) -> Result | None:

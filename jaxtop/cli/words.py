@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import TYPE_CHECKING
 
 from jaxtop.names import legible
 
-__all__ = ["amount", "duration", "legible", "length", "size"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["aligned", "amount", "duration", "legible", "length", "number", "size"]
 
 # The smallest size of a file that the user may set.
 LEAST = 100_000
@@ -27,6 +31,27 @@ def length(seconds: float) -> str:
     """Format a duration as 0:01:20."""
     whole = int(seconds)
     return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table whose columns are as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
+def number(words: str, least: float, most: float, units: str = "s") -> Callable[[str], float]:
+    """Return a parser of numbers from `least` to `most`; its errors say that a text is not `words`."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text.rstrip(units))
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not {words}")
+        return value
+
+    return parse
 
 
 def amount(text: str, least: int = LEAST) -> int:
