@@ -6,8 +6,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.model.collectives import layout
-from jaxtop.model.collectives.axes import axes_of, best_mesh
-from jaxtop.model.collectives.groups import assignment, expand
+from jaxtop.model.collectives.groups import assignment, axes_of, best_mesh, expand
 from jaxtop.model.host import Host
 from jaxtop.model.meshes import MeshView
 from jaxtop.model.windows import Axes

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from jaxtop import wire
-from jaxtop.model.host import NO_PULSE, run_of
+from jaxtop.model.host import NO_PULSE, figure, run_of
 from jaxtop.model.hosts import host_views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from jaxtop.model.figure_type import Figure
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
@@ -89,7 +88,9 @@ def devices(cluster: ClusterState, now: float) -> list[DeviceView]:
     """Return the devices of all runs, by process and in the order of JAX."""
     found: list[DeviceView] = []
     for view in host_views(cluster, now):
-        found += _devices_of(cluster, view)
+        found += cluster.derived.of(
+            "devices", view.host.agent, cluster.hosts, (view,), partial(_device_views, cluster, view)
+        )
     return found
 
 
@@ -117,30 +118,19 @@ def memory_history(cluster: ClusterState, agent: str, position: int) -> list[int
     return [figure(sample.used_bytes, position) for sample in cluster.history.get(agent, ())]
 
 
-def figure(column: tuple[int | None, ...] | None, position: int) -> int | None:
-    """Return one device's entry of a column that may be unknown as a whole."""
-    return column[position] if column is not None and position < len(column) else None
-
-
 def scaled(value: int | None, unit: int) -> float | None:
     """Return a figure converted from its small unit; unknown stays unknown."""
     return None if value is None else value / unit
 
 
-def _devices_of(cluster: ClusterState, view: HostView) -> list[DeviceView]:
-    return cluster.derived.of(
-        "devices", view.host.agent, cluster.hosts, (view,), lambda: list(_device_views(cluster, view))
-    )
-
-
-def _device_views(cluster: ClusterState, view: HostView) -> Iterator[DeviceView]:
+def _device_views(cluster: ClusterState, view: HostView) -> list[DeviceView]:
     host, state = view.now, view.state
     pulse, last = host.pulse, view.last.pulse
     sample = pulse.devices
     run, index, hostname = run_of(host), host.process_index, host.hostname
     rate = launch_rate(cluster, host)
-    for i, device in enumerate(host.hello.devices if host.hello else ()):
-        yield DeviceView(
+    return [
+        DeviceView(
             run=run,
             agent=host.agent,
             process_index=index,
@@ -163,3 +153,5 @@ def _device_views(cluster: ClusterState, view: HostView) -> Iterator[DeviceView]
             pulse=pulse,
             last_pulse=last,
         )
+        for i, device in enumerate(host.hello.devices if host.hello else ())
+    ]

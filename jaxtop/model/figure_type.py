@@ -7,6 +7,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from jaxtop.model.host import figure
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -137,16 +139,11 @@ def _reader(scope: Scope, field: str) -> Reader:
     per = next((_PER_BASE_UNIT[part] for part in field.split("_") if part in _PER_BASE_UNIT), None)
 
     def of_device(pulse: Pulse, position: int) -> float | None:
-        column = getattr(pulse.devices, field)
-        value = column[position] if column is not None and position < len(column) else None
+        value = figure(getattr(pulse.devices, field), position)
         return value if value is None or per is None else value / per
 
-    def of_host(pulse: Pulse, _position: int) -> float | None:
-        value: float | None = getattr(pulse.host, field)
+    def of_others(pulse: Pulse, _position: int) -> float | None:
+        value = getattr(pulse.host if scope is Scope.HOST else pulse.rhythm, field, None)
         return value if value is None or per is None else value / per
 
-    def of_step(pulse: Pulse, _position: int) -> float | None:
-        value: float | None = getattr(pulse.rhythm, field, None)
-        return value if value is None or per is None else value / per
-
-    return {Scope.DEVICE: of_device, Scope.HOST: of_host, Scope.STEP: of_step}[scope]
+    return of_device if scope is Scope.DEVICE else of_others

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.model import keyframe
-from jaxtop.model.host import Host, Launched, Launches, Rate, Unmet
+from jaxtop.model.host import Host, Launched, Launches, Unmet
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.series import stored
 from jaxtop.model.state import MOST_EVENTS, LoggedEvent, Sample
@@ -187,15 +186,15 @@ def _past_launches(past: tuple[Launches, ...], now: Launches) -> tuple[Launches,
     return *past[-1:], now
 
 
-def _steps(rate: Rate | None, pulse: wire.Pulse) -> Rate | None:
+def _steps(rate: wire.PastSteps | None, pulse: wire.Pulse) -> wire.PastSteps | None:
     if pulse.step is None:
         return rate
     at, calls = pulse.at_ms, pulse.step.calls
     if rate is None or calls < rate.last or at < rate.last_ms:
-        return Rate(at, calls, at, calls)
+        return wire.PastSteps(at, calls, at, calls)
     if at - rate.first_ms > 2 * RATE_WINDOW_MS:
-        return Rate(rate.last_ms, rate.last, at, calls)
-    return replace(rate, last_ms=at, last=calls)
+        return wire.PastSteps(rate.last_ms, rate.last, at, calls)
+    return msgspec.structs.replace(rate, last_ms=at, last=calls)
 
 
 def _programs(state: ClusterState, host: Host, programs: wire.Programs) -> Host:
@@ -294,7 +293,7 @@ def _past(state: ClusterState, host: Host, past: wire.Past) -> Host:
         launches=MappingProxyType(past.counted) if past.counted else host.launches,
         launches_since=past.launches_since,
         past_launches=keyframe.launches_of(past.launches),
-        steps=keyframe.steps_of(past.steps),
+        steps=past.steps,
         launched=keyframe.launched_of(past.launched),
     )
 

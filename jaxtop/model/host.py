@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.wire import Arrays, Bye, Hello, Inventory, Link, Peer, Programs, Pulse, Stacks, Window
+from jaxtop.wire import Arrays, Bye, Hello, Inventory, Link, PastSteps, Peer, Programs, Pulse, Stacks, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from jaxtop.wire.hosts import Column
 
 NO_LINK = Link("connecting", "")
 NO_PULSE = Pulse(at_ms=0)
@@ -17,22 +19,6 @@ NO_ARRAYS = Arrays(at_ms=0)
 NO_PROGRAMS = Programs(at_ms=0)
 NO_STACKS = Stacks(at_ms=0, is_stall=False, threads=())
 NO_WINDOW = Window(at_ms=0, duration_us=0)
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A counter at two moments, by the agent's own clock."""
-
-    first_ms: int
-    first: int
-    last_ms: int
-    last: int
-
-    @property
-    def per_second(self) -> float | None:
-        if self.last_ms <= self.first_ms:
-            return None
-        return (self.last - self.first) * 1000 / (self.last_ms - self.first_ms)
 
 
 @dataclass(frozen=True)
@@ -83,7 +69,7 @@ class Host:
     launches: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     # The time of the first report of launches; earlier ones were not counted.
     launches_since: float | None = None
-    steps: Rate | None = None
+    steps: PastSteps | None = None
     # Rates are measured from the older of the two.
     past_launches: tuple[Launches, ...] = ()
 
@@ -162,6 +148,11 @@ class Unmet:
     def why(self) -> str:
         """Why no agent was found there, and what to do."""
         return self.link.text or _WHY_UNMET.get(self.link.state, self.link.state)
+
+
+def figure(column: Column, position: int) -> int | None:
+    """Return one device's entry of a column that may be unknown as a whole."""
+    return column[position] if column is not None and position < len(column) else None
 
 
 def run_of(host: Host) -> str:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.model.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launched, Launches, Rate
+from jaxtop.model.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launched, Launches
 from jaxtop.model.state import Certainty, Diagnosis, Dropped, Place, RunStall
 from jaxtop.wire.times import to_ns, to_seconds
 
@@ -66,12 +66,11 @@ def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[Message]:
 
 
 def _past(cluster: ClusterState, host: Host) -> wire.Past:
-    steps = host.steps
     return wire.Past(
         host.heard_at,
         _history(cluster.history.get(host.agent, ())),
         tuple(wire.PastLaunches(each.at_ms, dict(each.launches)) for each in host.past_launches),
-        None if steps is None else wire.PastSteps(steps.first_ms, steps.first, steps.last_ms, steps.last),
+        host.steps,
         dict(host.launches),
         host.launches_since,
         tuple(
@@ -211,11 +210,6 @@ def stall_of(past: wire.PastStandstill) -> RunStall:
             past.since if past.began is None else past.began,
         )
     return RunStall(past.since, past.looked_at, reported, past.told_at)
-
-
-def steps_of(past: wire.PastSteps | None) -> Rate | None:
-    """Return the rate of steps from a message."""
-    return None if past is None else Rate(past.first_ms, past.first, past.last_ms, past.last)
 
 
 def launches_of(past: tuple[wire.PastLaunches, ...]) -> tuple[Launches, ...]:

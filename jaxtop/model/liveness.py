@@ -56,17 +56,9 @@ _EXITED = frozenset({State.ENDED, State.DIED, State.GONE})
 _SILENT = _EXITED | {State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED}
 # The order of severity, the worst first. All code that ranks states uses this list.
 BY_SEVERITY = (
-    State.DIED,
-    State.STOPPED,
-    State.BLOCKED,
-    State.UNREACHABLE,
-    State.REFUSED,
-    State.GONE,
-    State.QUIET,
-    State.ENDED,
-    State.CONNECTING,
-    State.LIVE,
-)
+    State.DIED, State.STOPPED, State.BLOCKED, State.UNREACHABLE, State.REFUSED, State.GONE, State.QUIET,
+    State.ENDED, State.CONNECTING, State.LIVE,
+)  # fmt: skip
 _SEVERITY = {state: rank for rank, state in enumerate(reversed(BY_SEVERITY))}
 _OF_LINK = {
     "deaf": State.BLOCKED,
@@ -134,21 +126,10 @@ def _held(pulse: Pulse) -> Pulse:
 
 
 _HELD_BY_DEVICES = (
-    "used_bytes",
-    "peak_bytes",
-    "limit_bytes",
-    "reserved_bytes",
-    "largest_free_bytes",
-    "pool_bytes",
-    "driver_used_bytes",
-    "driver_total_bytes",
-    "power_limit_mw",
-    "temperature_limit_c",
-    "clock_max_mhz",
-    "energy_mj",
-    "ecc_corrected",
-    "ecc_uncorrected",
-)
+    "used_bytes", "peak_bytes", "limit_bytes", "reserved_bytes", "largest_free_bytes", "pool_bytes",
+    "driver_used_bytes", "driver_total_bytes", "power_limit_mw", "temperature_limit_c", "clock_max_mhz",
+    "energy_mj", "ecc_corrected", "ecc_uncorrected",
+)  # fmt: skip
 _HELD_BY_HOSTS = ("rss_bytes", "threads", "memory_total_bytes", "cores_milli", "is_container")
 
 

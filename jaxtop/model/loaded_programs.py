@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from jaxtop.model.devices import figure
-from jaxtop.model.host import run_of
+from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import hosts
 from jaxtop.model.rates import program_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import names
-from jaxtop.model.devices import figure
+from jaxtop.model.host import figure
 from jaxtop.model.hosts import host_views
 from jaxtop.model.loaded_programs import differing, identity, loaded, most
 from jaxtop.model.rates import program_of, rates

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import names
-from jaxtop.model.devices import figure
+from jaxtop.model.host import figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

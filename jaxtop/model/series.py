@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from jaxtop.model.devices import figure as device_figure
 from jaxtop.model.figure_type import Figure, Scope
 from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, STEP_FIGURES
+from jaxtop.model.host import figure as device_figure
 from jaxtop.wire import DeviceSample, HostSample, Pulse, Rhythm
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from jaxtop.model.host import figure
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
     from jaxtop.wire import Pulse
-    from jaxtop.wire.hosts import Column
 
 
 class Level(IntEnum):
@@ -45,7 +45,7 @@ _SLOWED = dict.fromkeys(SLOWED, Level.WARNING) | dict.fromkeys(
 
 def slowed(pulse: Pulse, position: int) -> tuple[tuple[str, ...], Level] | None:
     """Return why a device runs slower than it could, most severe first; None where unknown."""
-    bits = _entry(pulse.devices.slowed, position)
+    bits = figure(pulse.devices.slowed, position)
     if bits is None:
         return None
     words = sorted((word for i, word in enumerate(SLOWED) if bits >> i & 1), key=_SLOWED.__getitem__)
@@ -54,10 +54,6 @@ def slowed(pulse: Pulse, position: int) -> tuple[tuple[str, ...], Level] | None:
 
 def errors(pulse: Pulse, position: int) -> tuple[int | None, int | None, Level]:
     """Return the corrected and the uncorrected memory errors of a device; the latter make results wrong."""
-    uncorrected = _entry(pulse.devices.ecc_uncorrected, position)
+    uncorrected = figure(pulse.devices.ecc_uncorrected, position)
     level = Level.BAD if uncorrected else Level.FINE
-    return _entry(pulse.devices.ecc_corrected, position), uncorrected, level
-
-
-def _entry(column: Column, position: int) -> int | None:
-    return column[position] if column is not None and position < len(column) else None
+    return figure(pulse.devices.ecc_corrected, position), uncorrected, level

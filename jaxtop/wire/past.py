@@ -28,12 +28,18 @@ class PastLaunches(Struct, frozen=True, array_like=True):
 
 
 class PastSteps(Struct, frozen=True, array_like=True):
-    """The first and the last step from which the step rate is computed."""
+    """The first and the last step from which the step rate is computed, by the agent's own clock."""
 
     first_ms: TimeMs
     first: int
     last_ms: TimeMs
     last: int
+
+    @property
+    def per_second(self) -> float | None:
+        if self.last_ms <= self.first_ms:
+            return None
+        return (self.last - self.first) * 1000 / (self.last_ms - self.first_ms)
 
 
 class PastLaunched(Struct, frozen=True, array_like=True):

@@ -98,15 +98,6 @@ def on_fullest_device(views: Iterable[ArrayView], fact: Callable[[ArrayView], in
     return max(held.values(), default=None)
 
 
-class _Entry(NamedTuple):
-    """A group of one host, with its index in that host's census."""
-
-    host: Host
-    place: int
-    group: wire.ArrayGroup
-    number: int
-
-
 class _Alike(NamedTuple):
     """The groups of one host that differ only in their names, with the numbers of all and of named arrays."""
 
@@ -136,11 +127,7 @@ def _arrays(cluster: ClusterState, members: list[Host]) -> list[ArrayView]:
             found = best.get((run, signature))
             if found is None or found[0][:2] < alike[:2]:
                 best[run, signature] = alike, host
-    views = [
-        _view(cluster, _Entry(host, place, host.arrays.groups[place], host.arrays.counts[place]))
-        for alike, host in best.values()
-        for place in alike.places
-    ]
+    views = [_view(cluster, host, place) for alike, host in best.values() for place in alike.places]
     views.sort(key=lambda view: (-view.bytes_per_device, view.name or "", view.shape, view.dtype))
     return views
 
@@ -183,15 +170,15 @@ def _place_of(sharding: wire.Sharding, census: wire.Arrays) -> tuple[Any, ...]:
 
 
 def total(figure: int, group: wire.ArrayGroup, count: int) -> int:
-    """Return the bytes of all arrays of a group, from one of the group's figures."""
-    return figure if group.groups > 1 else figure * count
+    """Return the bytes of all arrays of a group, from a figure that summaries have for all their arrays."""
+    return figure if group.groups > 1 and count else figure * count
 
 
-def _view(cluster: ClusterState, entry: _Entry) -> ArrayView:
-    host, group, count = entry.host, entry.group, entry.number
+def _view(cluster: ClusterState, host: Host, place: int) -> ArrayView:
+    group, count = host.arrays.groups[place], host.arrays.counts[place]
     sharding = host.arrays.shardings[group.sharding]
     mesh = None if sharding.mesh is None else mesh_view(run_of(host), host.arrays.meshes[sharding.mesh])
-    grown_bytes, grown_s = _growth(cluster, entry)
+    grown_bytes, grown_s = _growth(cluster, host, place)
     return ArrayView(
         run=run_of(host),
         name=group.name,
@@ -221,18 +208,20 @@ def _ids(runs: wire.Ids) -> tuple[int, ...]:
     return wire.unpack_ids(runs)
 
 
-def _growth(cluster: ClusterState, entry: _Entry) -> tuple[int | None, float | None]:
+def _growth(cluster: ClusterState, host: Host, place: int) -> tuple[int | None, float | None]:
     """Return the growth since the oldest remembered census of the same serial, which keeps indices stable."""
-    past = cluster.past_arrays.get(entry.host.agent)
-    now = entry.host.arrays
-    first = next((each for each in past or () if each.serial == now.serial), None)
+    now = host.arrays
+    first = next(
+        (each for each in cluster.past_arrays.get(host.agent, ()) if each.serial == now.serial), None
+    )
     if first is None or first.at_ms >= now.at_ms:
         return None, None
-    was = 0
-    if entry.place < len(first.counts):
-        group = first.groups[entry.place]
-        was = total(group.bytes_per_device, group, first.counts[entry.place])
-    is_now = total(entry.group.bytes_per_device, entry.group, entry.number)
+    was, is_now = (
+        total(each.groups[place].bytes_per_device, each.groups[place], each.counts[place])
+        if place < len(each.counts)
+        else 0
+        for each in (first, now)
+    )
     return is_now - was, (now.at_ms - first.at_ms) / 1000
 
 

@@ -11,8 +11,8 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
-from jaxtop.model.devices import figure
-from jaxtop.model.host import run_of
+from jaxtop.model.arrays.groups import total
+from jaxtop.model.host import figure, run_of
 from jaxtop.model.hosts import hosts
 from jaxtop.model.meshes import mesh_view
 from jaxtop.model.programs import launched_lately
@@ -173,7 +173,7 @@ def _by_stem(census: wire.Arrays, positions: Sequence[tuple[int, ...]]) -> dict[
     """Return the bytes of each stem on its fullest device; `positions` has the devices of each sharding."""
     by_devices: dict[_Stem, Counter[tuple[int, ...]]] = {}
     for group, count in zip(census.groups, census.counts, strict=True):
-        size = group.bytes_per_device if group.groups > 1 and count else group.bytes_per_device * count
+        size = total(group.bytes_per_device, group, count)
         by_devices.setdefault(_stem(group), Counter())[positions[group.sharding]] += size
     return {stem: _on_fullest_device(sizes) for stem, sizes in by_devices.items()}
 
@@ -237,7 +237,7 @@ def _summed(host: Host, plan: _Plan) -> list[tuple[int, ...]]:
     slots = [0] * (len(plan.positions) * _ARRAYS)
     for group, count, slot in zip(census.groups, census.counts, plan.slots, strict=True):
         if count:
-            slots[slot] += group.bytes_per_device if group.groups > 1 else group.bytes_per_device * count
+            slots[slot] += total(group.bytes_per_device, group, count)
     held = [[0] * _ARRAYS for _ in range(len(host.hello.devices) if host.hello else 0)]
     for i, positions in enumerate(plan.positions):
         for position in positions:

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.model.collectives.axes import axes_of, best_mesh
-from jaxtop.model.collectives.groups import assignment, expand
+from jaxtop.model.arrays.groups import total
+from jaxtop.model.collectives.groups import assignment, axes_of, best_mesh, expand
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import hosts
 from jaxtop.model.meshes import MeshView, mesh_view
@@ -118,8 +118,7 @@ def _meshes(run: str, members: Sequence[Host]) -> list[tuple[MeshView, int]]:
         for group, count in zip(host.arrays.groups, host.arrays.counts, strict=False):
             mesh = host.arrays.shardings[group.sharding].mesh
             if mesh is not None:
-                # A group that summarizes several smaller ones already has their total bytes.
-                held[mesh] += group.bytes_per_device * (1 if group.groups > 1 and count else count)
+                held[mesh] += total(group.bytes_per_device, group, count)
         found.update((id(host.arrays.meshes[i]), (host.arrays.meshes[i], held[i])) for i in new)
     views = [(mesh_view(run, mesh), held) for mesh, held in found.values()]
     return sorted(views, key=lambda each: -each[1])

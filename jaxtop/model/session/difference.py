@@ -13,7 +13,6 @@ from jaxtop.model.arrays.memory import PARTS, Part, memory
 from jaxtop.model.devices import devices
 from jaxtop.model.host import run_of
 from jaxtop.model.hosts import host_views, hosts
-from jaxtop.model.liveness import state_of
 from jaxtop.model.programs import programs
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Kind(StrEnum):
     DEVICE = "device"
 
 
-_ORDER = {kind: place for place, kind in enumerate(Kind)}
+_ORDER = tuple(Kind)
 
 
 class Then(NamedTuple):
@@ -93,45 +92,35 @@ def difference(before: Then, after: Then) -> list[Change]:
         *_of_launches(before, after),
         *_of_devices(before, after),
     ]
-    return sorted(found, key=lambda each: (_ORDER[each.kind], -each.weight, each.name))
+    return sorted(found, key=lambda each: (_ORDER.index(each.kind), -each.weight, each.name))
 
 
 # Hosts
 
 
 def _of_hosts(before: Then, after: Then) -> Iterator[Change]:
-    was = _Hosts(before.cluster)
+    was = {view.host.agent: view for view in host_views(before.cluster, before.at)}
+    # A process that was started again has another agent.
+    by_place = {_place(view.host): view for view in was.values() if view.host.process_index is not None}
     met = set()
     for view in host_views(after.cluster, after.at):
         host, state = view.host, view.state
-        earlier = was.of(host)
+        earlier = was.get(host.agent) or by_place.get(_place(host))
         if earlier is None:
-            yield Change(Kind.HOST, run_of(host), host.label, f"new: {state}", agent=host.agent)
+            yield _of_host(host, f"new: {state}")
             continue
-        met.add(earlier.agent)
-        former = state_of(earlier, before.at)
-        if earlier.agent != host.agent:
-            how = f"restarted: {former} → {state}"
-            yield Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
-        elif former is not state:
-            yield Change(Kind.HOST, run_of(host), host.label, f"{former} → {state}", agent=host.agent)
-    for view in host_views(before.cluster, before.at):
-        host = view.host
-        if host.agent not in met:
-            how = f"gone: was {view.state}"
-            yield Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
+        met.add(earlier.host.agent)
+        if earlier.host.agent != host.agent:
+            yield _of_host(host, f"restarted: {earlier.state} → {state}")
+        elif earlier.state is not state:
+            yield _of_host(host, f"{earlier.state} → {state}")
+    for view in was.values():
+        if view.host.agent not in met:
+            yield _of_host(view.host, f"gone: was {view.state}")
 
 
-class _Hosts:
-    """The hosts of a cluster, by agent, or by process index if a process was started again."""
-
-    def __init__(self, cluster: ClusterState) -> None:
-        members = hosts(cluster)
-        self._by_agent = {host.agent: host for host in members}
-        self._by_place = {_place(host): host for host in members if host.process_index is not None}
-
-    def of(self, host: Host) -> Host | None:
-        return self._by_agent.get(host.agent) or self._by_place.get(_place(host))
+def _of_host(host: Host, how: str) -> Change:
+    return Change(Kind.HOST, run_of(host), host.label, how, agent=host.agent)
 
 
 def _place(host: Host) -> tuple[str, int | None]:
@@ -142,14 +131,6 @@ def _runs_without(then: Then, has_reported: Callable[[Host], bool]) -> set[str]:
     """Return the runs that have hosts, none of which has reported this."""
     members = hosts(then.cluster)
     return {run_of(host) for host in members} - {run_of(host) for host in members if has_reported(host)}
-
-
-def _has_programs(host: Host) -> bool:
-    return host.programs.at_ms > 0
-
-
-def _has_census(host: Host) -> bool:
-    return host.arrays.at_ms > 0
 
 
 def _pairs(
@@ -164,7 +145,9 @@ def _pairs(
 
 def _of_programs(before: Then, after: Then) -> Iterator[Change]:
     was, now = ({view.key: view for view in programs(then.cluster, then.at)} for then in (before, after))
-    without_before, without_after = (_runs_without(then, _has_programs) for then in (before, after))
+    without_before, without_after = (
+        _runs_without(then, lambda host: host.programs.at_ms > 0) for then in (before, after)
+    )
     for _, earlier, later in _pairs(was, now):
         if later is None and earlier is not None:
             how = UNKNOWN_AFTER if earlier.run in without_after else "gone"
@@ -244,7 +227,9 @@ _NONE = _Held()
 
 def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
     was, now = _held(before.cluster), _held(after.cluster)
-    without_before, without_after = (_runs_without(then, _has_census) for then in (before, after))
+    without_before, without_after = (
+        _runs_without(then, lambda host: host.arrays.at_ms > 0) for then in (before, after)
+    )
     for key, earlier, later in _pairs(was, now):
         if earlier == later:
             continue
@@ -256,14 +241,10 @@ def _of_arrays(before: Then, after: Then) -> Iterator[Change]:
             yield replace(change, how=UNKNOWN_AFTER, before=(earlier or _NONE).bytes)
         else:
             first, last = earlier or _NONE, later or _NONE
-            how = "appeared" if earlier is None else "went" if later is None else _grown(first, last)
-            yield replace(
-                change, how=how, before=first.bytes, after=last.bytes, counts=(first.number, last.number)
-            )
-
-
-def _grown(first: _Held, last: _Held) -> str:
-    return "grew" if last > first else "shrank"
+            how = "grew" if last > first else "shrank"
+            how = "appeared" if earlier is None else "went" if later is None else how
+            counts = first.number, last.number
+            yield replace(change, how=how, before=first.bytes, after=last.bytes, counts=counts)
 
 
 def _held(cluster: ClusterState) -> dict[tuple[str, ...], _Held]:

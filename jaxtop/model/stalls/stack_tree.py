@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.hosts import named
 from jaxtop.model.stalls.stacks import StackGroup, line_text, place_text, stack_groups
@@ -84,24 +84,8 @@ class StackNode:
         threads = self.hosts[0].stacks.threads
         return [self._below((i, thread.name), thread=thread) for i, thread in enumerate(threads)]
 
-    def _below(
-        self,
-        step: tuple[Hashable, ...],
-        *,
-        hosts: tuple[Host, ...] | None = None,
-        thread: Thread | None = None,
-        frame: Place | None = None,
-        run: str | None = None,
-    ) -> StackNode:
-        return StackNode(
-            (*self.path, step),
-            self.depth + 1,
-            hosts or self.hosts,
-            self.group,
-            thread,
-            frame,
-            run=self.run if run is None else run,
-        )
+    def _below(self, step: tuple[Hashable, ...], **changes: Any) -> StackNode:
+        return replace(self, path=(*self.path, step), depth=self.depth + 1, is_group=False, **changes)
 
 
 def stack_nodes(
