@@ -98,6 +98,24 @@ def unpack(raw: bytes) -> bytes:
     return content
 
 
+def word(raw: bytes, at: int) -> tuple[str, int]:
+    """Return the text at this offset of a record, and the offset behind it; raise ValueError if it is cut."""
+    count = struct.unpack_from("<I", raw, at)[0]
+    found = raw[at + 4 : at + 4 + count]
+    if len(found) != count:
+        raise ValueError("a record that ends too early")
+    return found.decode(), at + 4 + count
+
+
+def pairs(raw: bytes, at: int) -> dict[str, str]:
+    """Return the map at the end of a record, which begins at this offset with its length."""
+    words, at = [], at + 4
+    while at < len(raw):
+        text, at = word(raw, at)
+        words.append(text)
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
 def records(content: bytes, only: Container[int] | None = None) -> Iterator[Message | bytes]:
     """Yield the messages of an unpacked chunk, and its channel records as bytes.
 

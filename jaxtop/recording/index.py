@@ -6,7 +6,7 @@ import json
 import mmap
 import struct
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -61,26 +61,22 @@ class Clock(NamedTuple):
     error_s: float | None
 
 
-class _Stored(msgspec.Struct):
+@dataclass
+class _Stored:
     """The index as it is stored in the attachment."""
 
-    version: int
-    about: dict[str, str]
-    channels: dict[int, Channel]
-    chunks: list[ChunkAt]
-    keyframes: list[KeyframeAt]
-    clock: Clock | None = None
-
-
-@dataclass
-class Index:
-    """The index of a file. A scan of a growing file continues at `scanned`."""
-
+    version: int = 0
     about: dict[str, str] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)
     chunks: list[ChunkAt] = field(default_factory=list)
     keyframes: list[KeyframeAt] = field(default_factory=list)
     clock: Clock | None = None
+
+
+@dataclass
+class Index(_Stored):
+    """The index of a file. A scan of a growing file continues at `scanned`."""
+
     is_finished: bool = False
     is_from_elsewhere: bool = False  # according to the header, which may be damaged
     scanned: int = len(MAGIC)
@@ -92,9 +88,8 @@ class Index:
 
     def stored(self) -> bytes:
         """Return the index encoded for the attachment at the end of the file."""
-        return msgspec.msgpack.encode(
-            _Stored(layout.VERSION, self.about, self.channels, self.chunks, self.keyframes, self.clock)
-        )
+        values = {each.name: getattr(self, each.name) for each in fields(_Stored)}
+        return msgspec.msgpack.encode({**values, "version": layout.VERSION})
 
 
 def read(path: Path, file: IO[bytes]) -> Index:
@@ -104,19 +99,14 @@ def read(path: Path, file: IO[bytes]) -> Index:
     magic = file.read(len(MAGIC))
     if not size:
         return Index(scanned=0)
-    if not MAGIC.startswith(magic[: len(MAGIC)]):
-        raise NotARecording(f"{path} is not a recording: it does not start like an MCAP file")
+    _check_start(path, magic)
     stored = None
     with suppress(OSError, ValueError, OverflowError, struct.error, msgspec.DecodeError):
         stored = _from_end(file, size)
     if stored is not None and _is_plausible(stored, size):
         if stored.version > layout.VERSION:
-            raise NotARecording(
-                f"{path} was recorded by a newer jaxtop (format {stored.version}): upgrade jaxtop"
-            )
-        return Index(
-            stored.about, stored.channels, stored.chunks, stored.keyframes, stored.clock, is_finished=True
-        )
+            raise _newer(path, stored.version)
+        return Index(**vars(stored), is_finished=True)
     index = Index()
     scan(path, file, index)
     if index.unpacked > max(MOST_UNPACKED, MOST_UNPACKED_TIMES * size):
@@ -125,6 +115,15 @@ def read(path: Path, file: IO[bytes]) -> Index:
     if index.is_from_elsewhere and not index.about and not index.channels:
         raise NotARecording(f"{path} is an MCAP file, but not a jaxtop recording")
     return index
+
+
+def _check_start(path: Path, start: bytes) -> None:
+    if not MAGIC.startswith(start):
+        raise NotARecording(f"{path} is not a recording: it does not start like an MCAP file")
+
+
+def _newer(path: Path, version: object) -> NotARecording:
+    return NotARecording(f"{path} was recorded by a newer jaxtop (format {version}): upgrade jaxtop")
 
 
 def _is_plausible(stored: _Stored, size: int) -> bool:
@@ -178,14 +177,10 @@ def _attached(file: IO[bytes], offset: int, length: int) -> _Stored | None:
     body, crc = record[RECORD.size : -4], struct.unpack("<I", record[-4:])[0]
     if zlib.crc32(body) != crc:
         return None
-    at = 16  # skips two times
-    words = []
-    for _ in range(2):
-        count = struct.unpack_from("<I", body, at)[0]
-        words.append(body[at + 4 : at + 4 + count].decode())
-        at += 4 + count
-    if words[0] != layout.INDEX:
+    name, at = chunks.word(body, 16)  # skips two times
+    if name != layout.INDEX:
         return None
+    _, at = chunks.word(body, at)
     return msgspec.msgpack.decode(body[at + 8 :], type=_Stored)
 
 
@@ -196,8 +191,7 @@ def scan(path: Path, file: IO[bytes], index: Index) -> None:
         return
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if not index.scanned:  # the file was empty when it was opened
-            if content[: len(MAGIC)] != MAGIC[: len(content)]:
-                raise NotARecording(f"{path} is not a recording: it does not start like an MCAP file")
+            _check_start(path, content[: len(MAGIC)])
             index.scanned = len(MAGIC)
         _scan(path, content, index)
 
@@ -269,20 +263,20 @@ def _see_chunk(content: mmap.mmap, at: int, after: int, index: Index) -> None:
 
 def _see_metadata(path: Path, raw: bytes, index: Index) -> None:
     try:
-        name, values = _metadata(raw)
-        values = layout.opened(values)
+        name, at = chunks.word(raw, 0)
+        values = layout.opened(chunks.pairs(raw, at))
         match name:
             case layout.ABOUT:
                 if int(values.get("version", "0")) > layout.VERSION:
-                    raise NotARecording(
-                        f"{path} was recorded by a newer jaxtop (format {values['version']}): upgrade jaxtop"
-                    )
+                    raise _newer(path, values["version"])
                 index.is_finished_by_word = values.pop(layout.END, "") == layout.END_IS_REWRITTEN
                 index.about = values
             case layout.FINISHED:
                 index.is_finished_by_word = False
             case layout.CHANNELS:
-                index.channels |= {int(number): _channel(each) for number, each in values.items()}
+                index.channels |= {
+                    int(number): msgspec.json.decode(each, type=Channel) for number, each in values.items()
+                }
             case layout.KEYFRAME:
                 windows, happened = json.loads(values["windows"]), json.loads(values["happened"])
                 times = tuple(map(_time, windows))
@@ -310,26 +304,3 @@ def _clock(values: dict[str, str]) -> Clock:
     if not _is_near(clock):
         raise ValueError("a clock that no machine has")
     return clock
-
-
-def _channel(values: str) -> Channel:
-    return msgspec.json.decode(values, type=Channel)
-
-
-def _metadata(raw: bytes) -> tuple[str, dict[str, str]]:
-    words, at = [], 0
-
-    def word() -> str:
-        nonlocal at
-        count = struct.unpack_from("<I", raw, at)[0]
-        found = raw[at + 4 : at + 4 + count]
-        if len(found) != count:
-            raise ValueError("a record that ends too early")
-        at += 4 + count
-        return found.decode()
-
-    name = word()
-    at += 4  # the length of all that follows
-    while at < len(raw):
-        words.append(word())
-    return name, dict(zip(words[::2], words[1::2], strict=True))

@@ -253,15 +253,9 @@ class Recording:
 def _channel(raw: bytes) -> tuple[int, Channel | None]:
     """Return the number in a channel record, and the channel if jaxtop wrote it."""
     number = struct.unpack_from("<H", raw)[0]
-    words, at = [], 4
-    for _ in range(2):  # topic and encoding
-        at += 4 + struct.unpack_from("<I", raw, at)[0]
-    at += 4
-    while at < len(raw):
-        count = struct.unpack_from("<I", raw, at)[0]
-        words.append(raw[at + 4 : at + 4 + count].decode())
-        at += 4 + count
-    about = dict(zip(words[::2], words[1::2], strict=False))
+    _topic, at = chunks.word(raw, 4)
+    _encoding, at = chunks.word(raw, at)
+    about = chunks.pairs(raw, at)
     if "agent" not in about or "kind" not in about:
         return number, None
     return number, Channel(about["agent"], about["kind"], "keyframe" in about)

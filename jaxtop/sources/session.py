@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +50,8 @@ class Session:
         self._glance: _Glance | None = None
 
     def close(self) -> None:
-        for track in self._tracks:
-            for recording in track.recordings:
-                recording.close()
+        for recording in (each for track in self._tracks for each in track.recordings):
+            recording.close()
 
     @property
     def span(self) -> tuple[float, float] | None:
@@ -171,20 +170,17 @@ def _opened(paths: Sequence[Path], skippable: Container[Path]) -> tuple[list[Rec
     """Return the recordings, and a note for each file that was skipped; raise if no file can be read."""
     recordings: list[Recording] = []
     skipped: list[NotARecording] = []
-    try:
+    with ExitStack() as opened:
         for path in paths:
             try:
-                recordings.append(Recording(path))
+                recordings.append(opened.enter_context(Recording(path)))
             except NotARecording as error:
                 if path not in skippable:
                     raise
                 skipped.append(error)
-    except BaseException:
-        for recording in recordings:
-            recording.close()
-        raise
-    if skipped and not recordings:
-        raise skipped[0]
+        if skipped and not recordings:
+            raise skipped[0]
+        opened.pop_all()  # they stay open
     return recordings, tuple(f"skipped: {error}" for error in skipped)
 
 
