@@ -71,6 +71,9 @@ class Board:
     def send(self, message: wire.Message) -> None:
         self.told.append(message)
 
+    def report(self, severity: str, kind: str, text: str) -> None:
+        self.send(wire.Event(0, severity, kind, text))
+
     @property
     def latest(self) -> wire.Programs:
         return [each for each in self.told if isinstance(each, wire.Programs)][-1]

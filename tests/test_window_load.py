@@ -29,7 +29,7 @@ class TestBeforeItIsOpened:
         load = Load(board({"jit_step": 500, "jit_add": 2}), lambda: counts)
         load.look(0.0, MOST_EVENTS)
         counts = {"step": 30, "add": 200}
-        assert load.look(4.0, MOST_EVENTS) == ((20 * 500 + 100 * 2) / 4, 500)
+        assert load.look(4.0, MOST_EVENTS) == ((20 * 500 + 100 * 2) / 4, 500, 0.2, 0.2)
 
     @pytest.mark.parametrize("recorded", [None, {"jit_step": None}, {"jit_step": 5, "jit_big": 10**6}])
     def test_nothing_is_expected_where_anything_loaded_may_be_too_large(self, recorded):
@@ -42,7 +42,7 @@ class TestBeforeItIsOpened:
     def test_launches_that_nobody_sees_are_not_taken_for_none(self):
         load = Load(board({"jit_step": 500}), dict)
         load.look(0.0, MOST_EVENTS)
-        assert load.look(4.0, MOST_EVENTS) == (None, 500)
+        assert load.look(4.0, MOST_EVENTS) == (None, 500, None, None)
 
     def test_without_collectives_there_is_nothing_to_measure(self):
         assert Load(board({"jit_step": 5}), dict).why_closed is None

@@ -16,7 +16,7 @@ from jaxtop.wire import MAX_TELEMETRY, Window, encode
 from jaxtop_agent.core import budget, settings
 from jaxtop_agent.core.threads import Wake
 from jaxtop_agent.profiler import rows, traces
-from jaxtop_agent.profiler.load import LaunchInterval
+from jaxtop_agent.profiler.load import seconds_between
 from jaxtop_agent.profiler.lock import HeldDoor
 from jaxtop_agent.profiler.schedule import FIRST_TRIES, FIRST_WINDOWS, SLOT_S, TIME_SHARE, Result, Schedule
 from jaxtop_agent.profiler.session import Sessions
@@ -424,19 +424,14 @@ class TestSchedule:
         assert not schedule.is_too_dense
 
     def test_the_launch_interval_is_that_of_programs_with_collectives(self):
-        interval = LaunchInterval()
-        interval.seconds(0.0, {"add": 0, "step": 0, "eval": 0}, set())
-        found = interval.seconds(4.0, {"add": 400, "step": 40, "eval": 1}, {"step"})
-        assert found == pytest.approx((0.1, 0.1))
-        assert interval.seconds(8.0, {"add": 400, "step": 40, "eval": 1}, {"step"}) == (None, None)
+        launched = {"add": 400, "step": 40, "eval": 1}
+        assert seconds_between(4.0, launched, {"step"}) == pytest.approx((0.1, 0.1))
+        assert seconds_between(4.0, {"add": 0, "step": 0, "eval": 0}, {"step"}) == (None, None)
 
     def test_a_rarer_function_with_collectives_is_no_step_of_the_faster(self):
-        interval = LaunchInterval()
-        interval.seconds(0.0, {"add": 0, "step": 0, "agree": 0}, set())
-        found = interval.seconds(4.0, {"add": 400, "step": 40, "agree": 2}, {"step", "agree"})
-        assert found == pytest.approx((2.0, 0.1))
-        found = interval.seconds(8.0, {"add": 800, "step": 80, "agree": 4}, set())
-        assert found == pytest.approx((0.1, 0.1))
+        launched = {"add": 400, "step": 40, "agree": 2}
+        assert seconds_between(4.0, launched, {"step", "agree"}) == pytest.approx((2.0, 0.1))
+        assert seconds_between(4.0, launched, set()) == pytest.approx((0.1, 0.1))
 
 
 def test_a_policy_that_makes_no_sense_is_as_good_as_none(monkeypatch):

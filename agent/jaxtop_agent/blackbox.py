@@ -34,13 +34,13 @@ class BlackBox:
         self._board = board
         identity = board.identity
         asked = Path(record).expanduser()
-        folder, stem = (asked.parent, asked.stem) if asked.suffix == ".mcap" else (asked, identity.name)
+        folder, stem = (asked.parent, asked.stem) if asked.suffix == ".mcap" else (asked, identity.name or "")
         self._folder = folder.absolute()  # the script may change its working directory
         name = f"{plain(stem)}-{plain(identity.hostname)}-{identity.pid}-{identity.agent[:6]}.mcap"
         about = {
             "tape": identity.agent,
             "agent": identity.agent,
-            "name": identity.name,
+            "name": identity.name or "",
             **processes.about_this(),
         }
         self._writer = RecordingWriter(

@@ -108,12 +108,9 @@ class ArrayCensus:
             jaxprivate.array_type(),
             self._census.kind_of,
             lambda: self._slices.is_over,
-            self._rest,
+            lambda: self._slices.rest(),  # noqa: PLW0108 - each census has its own slices
         )
         self._client = client  # last: what fails above is tried again
-
-    def _rest(self) -> None:
-        self._slices.rest()
 
     def _count(self) -> list[Group] | None:
         """Find the script's names for its arrays, then count each once; None if there are too many."""

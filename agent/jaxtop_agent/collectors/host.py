@@ -23,6 +23,8 @@ LIMITS_EVERY = 10.0
 
 
 class _Reading(NamedTuple):
+    """Counters, and the limits that apply, at one time."""
+
     at: float
     process_s: float
     cpu: basics.Cpu
@@ -31,6 +33,49 @@ class _Reading(NamedTuple):
     waits: basics.Waits
     disks: disks.Traffic
     own: disks.Traffic
+
+
+class _Rates(NamedTuple):
+    """Figures from two readings; None if a reading is missing or a counter was reset."""
+
+    before: _Reading | None
+    now: _Reading
+
+    def moved(self, figure: Callable[[_Reading], float | None]) -> float | None:
+        """Return the increase of a counter per second."""
+        before, now = self
+        if before is None or now.at <= before.at or before.limits.places != now.limits.places:
+            return None
+        first, second = figure(before), figure(now)
+        if first is None or second is None or second < first:
+            return None
+        return (second - first) / (now.at - before.at)
+
+    def rate(self, figure: Callable[[_Reading], float | None], unit: int = 1) -> int | None:
+        moved = self.moved(figure)
+        return None if moved is None else round(moved * unit)
+
+    def share(self, figure: Callable[[_Reading], float | None]) -> int | None:
+        permille = self.rate(figure, 1000)
+        return None if permille is None else min(1000, permille)
+
+    def busy(self) -> int | None:
+        """Return the CPU use as a share of the container's limit if it has one, else of the machine."""
+        limit = self.now.limits.cores
+        if limit is not None:
+            used = self.moved(lambda each: each.limits.used_s)
+            return None if used is None else min(1000, round(used * 1000 / limit))
+        busy, total = self.moved(lambda each: each.cpu.busy), self.moved(lambda each: each.cpu.total)
+        return None if busy is None or not total else round(busy * 1000 / total)
+
+    def held_back(self) -> int | None:
+        """Return the throttled share of time, at most that of periods: the kernel's time sums all cores."""
+        share = self.share(lambda each: each.limits.held_s)
+        periods = self.moved(lambda each: each.limits.periods)
+        held = self.moved(lambda each: each.limits.held_periods)
+        if share is None or not periods or held is None:
+            return share
+        return min(share, round(held * 1000 / periods))
 
 
 class HostFigures:
@@ -59,29 +104,29 @@ class HostFigures:
             self._usable = _usable(cores, self._root)
         limits = self._groups.read()
         now = self._read(limits)
-        before, self._last = self._last, now
+        since, self._last = _Rates(self._last, now), now
         if not board.is_watched:
             self._busy.forget()
         board.host = HostSample(
-            process_cpu_permille=_rate(before, now, lambda each: each.process_s, 1000),
+            process_cpu_permille=since.rate(lambda each: each.process_s, 1000),
             rss_bytes=process.rss,
             threads=process.threads,
-            machine_cpu_permille=_busy_share(before, now),
+            machine_cpu_permille=since.busy(),
             memory_used_bytes=limits.memory_used if limits.memory else memory.used,
             memory_total_bytes=limits.memory or memory.total,
             load_centi=round(os.getloadavg()[0] * 100),
-            received_bytes_per_s=_rate(before, now, lambda each: each.network.received),
-            sent_bytes_per_s=_rate(before, now, lambda each: each.network.sent),
+            received_bytes_per_s=since.rate(lambda each: each.network.received),
+            sent_bytes_per_s=since.rate(lambda each: each.network.sent),
             cores_milli=_least_milli(self._usable, limits.cores),
             is_container=limits.is_container,
-            cpu_pressure_permille=_share(before, now, lambda each: each.waits.cpu_s),
-            memory_pressure_permille=_share(before, now, lambda each: each.waits.memory_s),
-            io_pressure_permille=_share(before, now, lambda each: each.waits.io_s),
-            held_back_permille=_held_back(before, now),
-            disk_read_bytes_per_s=_rate(before, now, lambda each: each.disks.read),
-            disk_written_bytes_per_s=_rate(before, now, lambda each: each.disks.written),
-            process_read_bytes_per_s=_rate(before, now, lambda each: each.own.read),
-            process_written_bytes_per_s=_rate(before, now, lambda each: each.own.written),
+            cpu_pressure_permille=since.share(lambda each: each.waits.cpu_s),
+            memory_pressure_permille=since.share(lambda each: each.waits.memory_s),
+            io_pressure_permille=since.share(lambda each: each.waits.io_s),
+            held_back_permille=since.held_back(),
+            disk_read_bytes_per_s=since.rate(lambda each: each.disks.read),
+            disk_written_bytes_per_s=since.rate(lambda each: each.disks.written),
+            process_read_bytes_per_s=since.rate(lambda each: each.own.read),
+            process_written_bytes_per_s=since.rate(lambda each: each.own.written),
             busy_threads=self._busy.look() if board.is_watched else (),
         )
 
@@ -116,49 +161,3 @@ def _usable(cores: int | None, root: str) -> int | None:
 def _least_milli(*cores: float | None) -> int | None:
     limits = [each for each in cores if each is not None]
     return round(min(limits) * 1000) if limits else None
-
-
-def _moved(
-    before: _Reading | None, now: _Reading, figure: Callable[[_Reading], float | None]
-) -> float | None:
-    """Return the increase of a counter per second; None if a reading is missing or the counter was reset."""
-    if before is None or now.at <= before.at or before.limits.places != now.limits.places:
-        return None
-    first, second = figure(before), figure(now)
-    if first is None or second is None or second < first:
-        return None
-    return (second - first) / (now.at - before.at)
-
-
-def _rate(
-    before: _Reading | None, now: _Reading, figure: Callable[[_Reading], float | None], unit: int = 1
-) -> int | None:
-    moved = _moved(before, now, figure)
-    return None if moved is None else round(moved * unit)
-
-
-def _share(before: _Reading | None, now: _Reading, figure: Callable[[_Reading], float | None]) -> int | None:
-    moved = _moved(before, now, figure)
-    return None if moved is None else min(1000, round(moved * 1000))
-
-
-def _busy_share(before: _Reading | None, now: _Reading) -> int | None:
-    """Return the CPU use as a share of the container's limit if it has one, else of the machine."""
-    if now.limits.cores is not None:
-        used = _moved(before, now, lambda each: each.limits.used_s)
-        return None if used is None else min(1000, round(used * 1000 / now.limits.cores))
-    busy, total = (
-        _moved(before, now, lambda each: each.cpu.busy),
-        _moved(before, now, lambda each: each.cpu.total),
-    )
-    return None if busy is None or not total else round(busy * 1000 / total)
-
-
-def _held_back(before: _Reading | None, now: _Reading) -> int | None:
-    """Return the throttled share of time, at most that of periods: the kernel's time sums all cores."""
-    share = _share(before, now, lambda each: each.limits.held_s)
-    periods = _moved(before, now, lambda each: each.limits.periods)
-    held = _moved(before, now, lambda each: each.limits.held_periods)
-    if share is None or not periods or held is None:
-        return share
-    return min(share, round(held * 1000 / periods))

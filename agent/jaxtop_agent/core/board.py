@@ -9,15 +9,15 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jaxtop.wire import DeviceSample, HostSample, Roster
+from jaxtop.clock import now_ms
+from jaxtop.wire import DeviceSample, Event, HostSample, Peer, Roster
 from jaxtop_agent.core.threads import Wake
 from jaxtop_agent.hardware.reader import NOTHING, Readings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.wire import Arrays, Device, Inventory, Message, Programs, Rhythm, Window
-    from jaxtop_agent.core.identity import Identity
+    from jaxtop.wire import Arrays, Device, Hello, Inventory, Message, Programs, Rhythm, Window
     from jaxtop_agent.programs.compilations import Compiled
     from jaxtop_agent.programs.loaded import Loaded
 
@@ -60,7 +60,7 @@ class Outbox:
 class Board:
     """The shared state of one agent."""
 
-    identity: Identity
+    identity: Hello  # what never changes
 
     # Written by the sampler.
     topology: Topology | None = None
@@ -131,6 +131,25 @@ class Board:
     def send(self, message: Message) -> None:
         self.outbox.put(message)
         self.publisher_bell.ring()
+
+    def report(self, severity: str, kind: str, text: str) -> None:
+        """Send an event."""
+        self.send(Event(now_ms(), severity, kind, text))
+
+    def peer(self) -> Peer:
+        """Return this agent's entry in the roster."""
+        own = self.identity
+        return Peer(
+            agent=own.agent,
+            process_index=None if self.topology is None else self.topology.process_index,
+            hostname=own.hostname,
+            pid=own.pid,
+            process_started_ticks=own.process_started_ticks,
+            boot=own.boot,
+            pid_namespace=own.pid_namespace,
+            telemetry=self.telemetry,
+            requests=self.requests,
+        )
 
     def stop(self) -> None:
         """Make all threads of the agent end."""

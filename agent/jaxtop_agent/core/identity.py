@@ -6,55 +6,32 @@ import os
 import platform
 import socket
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from jaxtop import processes
+from jaxtop._version import __version__
 from jaxtop.clock import now_ms
-from jaxtop.wire import Peer
+from jaxtop.wire import Hello
 
 
-@dataclass(frozen=True)
-class Identity:
-    """One agent, with its process and its machine."""
-
-    agent: str
-    name: str
-    hostname: str
-    pid: int
-    process_started_ticks: int | None
-    namespace: processes.Namespace
-    started_ms: int
-    argv: tuple[str, ...]
-    python: str
-
-    def peer(self, process_index: int | None, telemetry: str, requests: str) -> Peer:
-        return Peer(
-            agent=self.agent,
-            process_index=process_index,
-            hostname=self.hostname,
-            pid=self.pid,
-            process_started_ticks=self.process_started_ticks,
-            boot=self.namespace.boot,
-            pid_namespace=self.namespace.pid_namespace,
-            telemetry=telemetry,
-            requests=requests,
-        )
-
-
-def identify(name: str | None) -> Identity:
-    """Create the identity of an agent that starts now."""
-    pid = os.getpid()
-    return Identity(
+def identify(name: str | None) -> Hello:
+    """Return the hello of an agent that starts now, as far as it never changes."""
+    pid, here = os.getpid(), processes.here()
+    return Hello(
         agent=os.urandom(8).hex(),  # not `random`, whose state belongs to the script
-        name=name or _script_name(),
         hostname=socket.gethostname(),
         pid=pid,
         process_started_ticks=processes.start_ticks(pid),
-        namespace=processes.here(),
+        boot=here.boot,
+        pid_namespace=here.pid_namespace,
         started_ms=now_ms(),
-        argv=tuple(str(word)[:200] for word in sys.argv[:20]),
+        telemetry="",
+        requests="",
+        interval_ms=0,
+        jaxtop=__version__,
         python=platform.python_version(),
+        argv=tuple(str(word)[:200] for word in sys.argv[:20]),
+        name=name or _script_name(),
     )
 
 

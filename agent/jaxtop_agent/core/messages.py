@@ -6,8 +6,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from jaxtop import wire
-from jaxtop._version import __version__
 from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
@@ -48,24 +49,14 @@ class Messages:
 
     def hello(self) -> wire.Hello:
         """Return the identity of this agent and the state of its sources."""
-        board, identity = self._board, self._board.identity
+        board = self._board
         topology, roster = board.topology, board.roster
         jax, jaxlib = jaxprivate.versions()
-        return wire.Hello(
-            agent=identity.agent,
-            hostname=identity.hostname,
-            pid=identity.pid,
-            process_started_ticks=identity.process_started_ticks,
-            boot=identity.namespace.boot,
-            pid_namespace=identity.namespace.pid_namespace,
-            started_ms=identity.started_ms,
+        return msgspec.structs.replace(
+            board.identity,
             telemetry=board.telemetry,
             requests=board.requests,
             interval_ms=round(board.interval * 1000),
-            jaxtop=__version__,
-            python=identity.python,
-            argv=identity.argv,
-            name=identity.name,
             run=roster.run if roster else None,
             process_index=topology.process_index if topology else None,
             process_count=topology.process_count if topology else None,
@@ -117,10 +108,7 @@ class Messages:
         board = self._board
         if board.roster is not None:
             return board.roster
-        alone = board.identity.peer(
-            board.topology.process_index if board.topology else None, board.telemetry, board.requests
-        )
-        return wire.Roster(board.identity.agent, (alone,), name=board.identity.name)
+        return wire.Roster(board.identity.agent, (board.peer(),), name=board.identity.name)
 
 
 def costs(collectors: Mapping[str, float], threads: Mapping[int, str], since_s: float) -> wire.Costs:

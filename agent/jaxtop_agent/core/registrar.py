@@ -63,7 +63,7 @@ class Registrar:
     def _look(self) -> bool:
         topology = self._board.topology
         assert topology is not None
-        own = self._own_peer()
+        own = self._board.peer()
         coordination = jaxprivate.Coordination()
         if not coordination.is_there:
             self._publish((own,), self._agent, topology.process_count)
@@ -91,11 +91,6 @@ class Registrar:
         self._board.roster = Roster(self._agent, peers, run, self._board.identity.name, process_count)
         self._board.sources["roster"] = "on"
         self._board.publisher_bell.ring()
-
-    def _own_peer(self) -> Peer:
-        board = self._board
-        assert board.topology is not None
-        return board.identity.peer(board.topology.process_index, board.telemetry, board.requests)
 
 
 def _peers(entries: dict[str, str]) -> list[Peer]:

@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from jaxtop import debuglog, wire
+from jaxtop import debuglog
 from jaxtop.clock import now_ms
 from jaxtop_agent import collectors, jaxprivate
 from jaxtop_agent.core import budget
@@ -142,5 +142,4 @@ class Sampler:
         except Exception as other:  # the other collectors go on
             debuglog.warning("sampler", f"the collector {collector.name!r} cannot be reset", error=other)
         self._board.sources[collector.name] = why
-        text = f"{collector.name} is {why}"
-        self._board.send(wire.Event(now_ms(), "warning", "source", text))
+        self._board.report("warning", "source", f"{collector.name} is {why}")

@@ -191,7 +191,7 @@ class Gpu:
             got = read()
         except self._nvml.NVMLError as error:
             if error.value in self._ends:
-                self._release()
+                self.close()
                 raise Lost(self._ends[error.value]) from None
             if error.value == self._nvml.NVML_ERROR_UNINITIALIZED:
                 raise
@@ -216,12 +216,9 @@ class Gpu:
     def rest(self) -> None:
         """Discard the counts of earlier readings."""
         self._counters = Counters(self._nvml)
-        self._release()
+        self.close()
 
-    def _release(self) -> None:
+    def close(self) -> None:
         gpm, self._gpm = self._gpm, None
         if gpm is not None:
             gpm.close()
-
-    def close(self) -> None:
-        self._release()

@@ -60,14 +60,14 @@ def read(raw: bytes) -> Message:
 def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
     at = 0
     while at < len(raw):
-        key, at = _varint(raw, at)
+        key, at = varint(raw, at)
         kind = key & 7
         if kind == VARINT:
-            value, at = _varint(raw, at)
+            value, at = varint(raw, at)
             yield key >> 3, value
             continue
         if kind == BYTES:
-            size, at = _varint(raw, at)
+            size, at = varint(raw, at)
         elif kind in {FIXED64, FIXED32}:
             size = 8 if kind == FIXED64 else 4
         else:
@@ -81,11 +81,11 @@ def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
 def _packed(raw: bytes) -> Iterator[int]:
     at = 0
     while at < len(raw):
-        value, at = _varint(raw, at)
+        value, at = varint(raw, at)
         yield value
 
 
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
+def varint(raw: bytes, at: int) -> tuple[int, int]:
     value = 0
     for place in range(10):
         if at + place >= len(raw):

@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import debuglog, wire
-from jaxtop.clock import now_ms
+from jaxtop import debuglog
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.sampler import STRIKES
@@ -16,10 +15,8 @@ from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.hardware.reader import NOTHING, Off, Readings, columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jaxtop_agent.core.board import Board, Topology
-    from jaxtop_agent.hardware.reader import Reader
+    from jaxtop_agent.hardware.reader import Reader, Report
 
 SOURCE = "hardware"
 IDLE_S = 3600.0
@@ -81,7 +78,7 @@ class Hardware:
         board.hardware_asked = started
         try:
             if self._reader is None:
-                self._reader = _open(topology, self._report)
+                self._reader = _open(topology, board.report)
                 board.uuids = self._reader.uuids
             read = columns(self._reader.read(started))
         except Off as off:
@@ -124,9 +121,6 @@ class Hardware:
             self._board.sources[SOURCE] = state
             self._board.publisher_bell.ring()
 
-    def _report(self, severity: str, kind: str, text: str) -> None:
-        self._board.send(wire.Event(now_ms(), severity, kind, text))
-
 
 def maker(topology: Topology) -> str | None:
     """Return the vendor of the devices: JAX calls both NVIDIA's and AMD's "gpu"."""
@@ -138,7 +132,7 @@ def maker(topology: Topology) -> str | None:
     return {"cuda": "nvidia", "rocm": "amd", "tpu": "tpu"}.get(platform)
 
 
-def _open(topology: Topology, report: Callable[[str, str, str], None]) -> Reader:
+def _open(topology: Topology, report: Report) -> Reader:
     match maker(topology):
         case "nvidia":
             from jaxtop_agent.hardware.nvidia import Nvidia  # a library of 8,000 lines that CPUs do not need

@@ -17,6 +17,7 @@ from jaxtop_agent.jaxprivate.arrays import (
     tiles,
 )
 from jaxtop_agent.jaxprivate.backends import (
+    Coordination,
     clients,
     default_client,
     default_memory,
@@ -27,7 +28,6 @@ from jaxtop_agent.jaxprivate.backends import (
     process_index,
 )
 from jaxtop_agent.jaxprivate.compiles import CompileListeners, Compiles, being_compiled
-from jaxtop_agent.jaxprivate.coordination import Coordination
 from jaxtop_agent.jaxprivate.launches import LaunchHook, SlowLaunches, ThreadHooks, name_of
 from jaxtop_agent.jaxprivate.lookup import Missing, versions
 from jaxtop_agent.jaxprivate.profiler import Profiler

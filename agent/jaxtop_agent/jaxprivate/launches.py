@@ -34,20 +34,14 @@ class LaunchHook:
     def __init__(self) -> None:
         slot = getattr(sys.modules.get("jax._src.api"), "_post_hook_state", None)
         if slot is not None:
-            self._get: Callable[[], Any] = find(slot, "get_global")
-            self._set: Callable[[Any], None] = find(slot, "set_global")
+            self.get: Callable[[], Any] = find(slot, "get_global")
+            self.set: Callable[[Any], None] = find(slot, "set_global")
             return
         state = find(find(sys.modules.get("jax._src.lib"), "jax_jit"), "global_state")()
         if not hasattr(state, "post_hook"):
             raise Missing("this JAX has no launch hook")
-        self._get = lambda: state.post_hook
-        self._set = lambda hook: setattr(state, "post_hook", hook)
-
-    def get(self) -> Any:
-        return self._get()
-
-    def set(self, hook: Any) -> None:
-        self._set(hook)
+        self.get = lambda: state.post_hook
+        self.set = lambda hook: setattr(state, "post_hook", hook)
 
 
 class ThreadHooks:

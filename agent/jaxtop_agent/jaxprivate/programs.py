@@ -8,6 +8,7 @@ from math import prod
 from types import FunctionType, MethodType
 from typing import Any
 
+from jaxtop_agent.hardware.protobuf import varint
 from jaxtop_agent.jaxprivate.backends import clients
 from jaxtop_agent.jaxprivate.lookup import find, jax_folder
 
@@ -54,25 +55,15 @@ def module_number(module: Any) -> int | None:
     found: bytes = find(module, "as_serialized_hlo_module_proto")()
     at = 0
     while at < len(found):
-        tag, at = _varint(found, at)
+        tag, at = varint(found, at)
         field, kind = tag >> 3, tag & 7
         if kind not in {0, 2}:  # XLA's message uses no other kinds here
             return None
-        value, at = _varint(found, at)
+        value, at = varint(found, at)
         if field == 5 and kind == 0:
             return value
         at += value if kind == 2 else 0
     return None
-
-
-def _varint(found: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = found[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
 
 
 def module_text(module: Any, *, brief: bool) -> str:

@@ -21,14 +21,19 @@ RARE = 20
 
 
 class Expected(NamedTuple):
-    """The events per second, and the events of the smallest launch with collectives; None if unknown."""
+    """The events per second, and those of the smallest launch with collectives; None if unknown.
+
+    Then the seconds between launches of the slowest repeated program, and of the fastest with collectives.
+    """
 
     per_second: float | None = None
     launch: int | None = None
+    slowest_s: float | None = None
+    fastest_s: float | None = None
 
 
 class Load:
-    """An estimate of the events, from the launches of each function between two looks."""
+    """An estimate from the launches of each program between two looks."""
 
     def __init__(self, board: Board, launches: Callable[[], Mapping[str, int]]) -> None:
         self._board = board
@@ -46,11 +51,13 @@ class Load:
         return NOT_READ if board.recorded is None else NO_COLLECTIVES
 
     def look(self, now: float, most: int) -> Expected:
-        """Estimate the events from the launches since the last look; `most` is the limit of a window."""
+        """Estimate from the launches since the last look; `most` is the limit of events of a window."""
         passed, before, recorded = now - self._at, self._before, self._board.recorded
         self._at, self._before = now, self._by_program()
         launched = {name: count - before.get(name, 0) for name, count in self._before.items()}
         with_collectives = {name for (name, _), each in self._board.inventories.items() if each.collectives}
+        known = {name: count for name, count in launched.items() if name in before}
+        between = seconds_between(passed, known, with_collectives)
         sizes = recorded or {}
         sized = {name: size for name in with_collectives if (size := sizes.get(name)) is not None}
         candidates = {name: size for name, size in sized.items() if launched.get(name)} or (
@@ -58,10 +65,10 @@ class Load:
         )
         smallest = min(candidates.values(), default=None)
         if recorded is None or any(size is None or size > most for size in recorded.values()):
-            return Expected(None, smallest)
+            return Expected(None, smallest, *between)
         seen = any(launched.get(name) for name in with_collectives or launched)
         events = sum(count * (sizes.get(name) or 0) for name, count in launched.items())
-        return Expected(events / passed if seen else None, smallest)
+        return Expected(events / passed if seen else None, smallest, *between)
 
     def recorder(self) -> Callable[[], int]:
         """Return a function that counts the events of known programs launched from now on."""
@@ -79,38 +86,19 @@ class Load:
         return found
 
 
-class Intervals(NamedTuple):
-    """The seconds between launches of the slowest repeated function, and of the fastest with collectives."""
+def seconds_between(
+    passed: float, launched: Mapping[str, int], with_collectives: AbstractSet[str]
+) -> tuple[float | None, float | None]:
+    """Return the seconds between launches of the slowest repeated program, and of the fastest.
 
-    slowest: float | None = None
-    fastest: float | None = None
-
-
-class LaunchInterval:
-    """The time between launches, from the launch totals of two looks."""
-
-    def __init__(self) -> None:
-        self._at = 0.0
-        self._totals: dict[str, int] = {}
-
-    def seconds(self, now: float, totals: Mapping[str, int], with_collectives: AbstractSet[str]) -> Intervals:
-        """Return the times between two launches of functions that are launched repeatedly.
-
-        Functions that are known to have collectives take precedence. None if no function was launched
-        repeatedly since the last look; if none of these is known to have collectives, the fastest may be no
-        step, so the slowest counts as the fastest too.
-        """
-        passed, before = now - self._at, self._totals
-        self._at, self._totals = now, dict(totals)
-        moved = {
-            name: count - before[name]
-            for name, count in totals.items()
-            if name in before and count - before[name] >= FEWEST
-        }
-        reducing = {name: count for name, count in moved.items() if name in with_collectives}
-        among = reducing or moved
-        if not among:
-            return Intervals()
-        often = max(among.values())
-        slowest = passed / min(count for count in among.values() if count * RARE >= often)
-        return Intervals(slowest, passed / often if reducing else slowest)
+    Programs with collectives take precedence. None if no program was launched repeatedly; if none of these
+    is known to have collectives, the fastest may be no step, so the slowest counts as the fastest too.
+    """
+    repeated = {name: count for name, count in launched.items() if count >= FEWEST}
+    reducing = {name: count for name, count in repeated.items() if name in with_collectives}
+    among = reducing or repeated
+    if not among:
+        return None, None
+    often = max(among.values())
+    slowest = passed / min(count for count in among.values() if count * RARE >= often)
+    return slowest, passed / often if reducing else slowest

@@ -38,7 +38,7 @@ class ClockOffset:
         first = next((peer for peer in roster.peers if peer.process_index == 0), None)
         if first is None:
             return
-        if first.boot == board.identity.namespace.boot:  # processes of one machine share its clock
+        if first.boot == board.identity.boot:  # processes of one machine share its clock
             found: tuple[float, float] | None = 0.0, 0.0
         else:
             found = _ask(first.requests, board)

@@ -13,7 +13,7 @@ from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import wait
 from jaxtop_agent.profiler import rows, traces
-from jaxtop_agent.profiler.load import NOT_READ, Expected, LaunchInterval, Load
+from jaxtop_agent.profiler.load import NOT_READ, Expected, Load
 from jaxtop_agent.profiler.schedule import (
     MOST_EVENTS_UNDER_GIL,
     OFF,
@@ -41,9 +41,7 @@ class Windows:
 
     def __init__(self, board: Board, launches: Callable[[], Mapping[str, int]], chosen: str) -> None:
         self._board = board
-        self._launches = launches
         self._policy = chosen
-        self._launch_interval = LaunchInterval()
         self._load = Load(board, launches)
         self._expected = Expected()
         self._looked = -math.inf
@@ -124,22 +122,14 @@ class Windows:
             why_not = f"{state}: {why_closed}"
         elif why_not is None and ((launch or 0) > most or self._schedule.is_too_dense):
             why_not = f"{ON_REQUEST}: the trace of one step is too large"
-        self._set_state(why_not or "on")
+        self._board.sources[SOURCE] = why_not or "on"
         return why_not is None
 
-    def _set_state(self, state: str) -> None:
-        if self._board.sources.get(SOURCE) != state:
-            self._board.sources[SOURCE] = state
-
-    def _look(self) -> float | None:
-        """Return the time between launches, and store the events to expect."""
-        now = self._looked = time.monotonic()
-        self._expected = self._load.look(now, self._schedule.most_events())
-        inventories = self._board.inventories
-        functions = {name.split("_", 1)[-1] for (name, _), each in inventories.items() if each.collectives}
-        intervals = self._launch_interval.seconds(now, self._launches(), functions)
-        self._schedule.see(intervals.fastest)
-        return intervals.slowest
+    def _look(self) -> None:
+        """Note what to expect of a window."""
+        self._looked = time.monotonic()
+        self._expected = self._load.look(self._looked, self._schedule.most_events())
+        self._schedule.see(self._expected.fastest_s)
 
     def _take(self, topology: Topology, slot: int | None) -> None:
         board, sessions = self._board, self._sessions
@@ -148,15 +138,16 @@ class Windows:
         if jaxprivate.default_client() is None:
             return
         is_asked = slot is None
-        launch_s = self._look()
+        self._look()
         if not is_asked and not self._is_sampled(topology):  # the current launches decide
             return
-        seconds = self._schedule.length(launch_s, self._expected.per_second, requested=is_asked)
+        expected = self._expected
+        seconds = self._schedule.length(expected.slowest_s, expected.per_second, requested=is_asked)
         most, recorded = self._schedule.most_events(requested=is_asked), self._load.recorder()
         try:
             taken = sessions.take(seconds, lambda: board.stopping or recorded() > most)
         except InUse as error:
-            self._set_state(f"waiting: {error}")
+            board.sources[SOURCE] = f"waiting: {error}"
             board.send(Window(now_ms(), 0, slot, note=str(error)))
             wait(board.windows_bell, SLOT_S / 2)  # so that the reason is visible for a moment
             return

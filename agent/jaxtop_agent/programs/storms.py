@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jaxtop import wire
 from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.programs.compilations import steady_ms
@@ -37,7 +36,7 @@ class Storms:
         self._told &= storms.keys()
         if board.is_watched:
             for name in sorted(storms.keys() - self._told):
-                board.send(wire.Event(now_ms(), "warning", "recompiling", storms[name].storm_text(now)))
+                board.report("warning", "recompiling", storms[name].storm_text(now))
             self._told.update(storms)
         if storms.keys() == board.recompiling:
             return

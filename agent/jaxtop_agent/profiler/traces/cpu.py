@@ -9,7 +9,17 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
-from jaxtop_agent.profiler.traces.parts import CONTAINER, Op, Seen, Span, Wanted, breathing, reading, stats
+from jaxtop_agent.profiler.traces.parts import (
+    CONTAINER,
+    Op,
+    Seen,
+    Span,
+    Wanted,
+    breathing,
+    extent,
+    reading,
+    stats,
+)
 
 PLANE = "/host:CPU"
 # A launch on one device begins with BEGIN and ends with FINISH, on whichever threads its operations run.
@@ -109,7 +119,7 @@ class _Reader:
         )
 
     def _operation(self, kind: str, on: _On, name: str, event: Any) -> None:
-        start, end = int(event.start_ns), _end(event)
+        start, end = extent(event)
         if start < self._first.get(on, start + 1):
             self._first[on] = start
         if kind == "part":
@@ -123,7 +133,7 @@ class _Reader:
             self._parts[-1] = part._replace(event=None)
         else:
             values = stats(event)
-            self._ends[values.get("_ct", 0), values.get("_c", 0)] = _end(event)
+            self._ends[values.get("_ct", 0), values.get("_c", 0)] = extent(event)[1]
 
     def _launch(self, kind: str, event: Any) -> None:
         values = stats(event)
@@ -131,7 +141,7 @@ class _Reader:
         if run is not None and kind == "begin":
             self._begun[run] += 1
         elif run is not None and "device_ordinal" in values:
-            self._finished[run, values["device_ordinal"]] = _end(event)
+            self._finished[run, values["device_ordinal"]] = extent(event)[1]
 
     def finish(self) -> None:
         """Combine the events of all threads."""
@@ -161,7 +171,3 @@ class _Reader:
                 self._seen.spans.append(Span(on.module, on.run, on.device, start, finished, on.number))
             else:
                 self._seen.cut.add((on.module, on.run))
-
-
-def _end(event: Any) -> int:
-    return int(event.start_ns + event.duration_ns)

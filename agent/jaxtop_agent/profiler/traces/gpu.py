@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from jaxtop_agent.profiler.traces.parts import Op, Seen, Span, Wanted, reading, stats
+from jaxtop_agent.profiler.traces.parts import Op, Seen, Span, Wanted, extent, reading, stats
 
 PLANE = re.compile(r"/device:GPU:(\d+)")
 HOST = "/host:CPU"
@@ -49,7 +49,7 @@ def _runs(line: Any, seen: Seen) -> dict[int, int]:
         name = event.name
         if LAUNCH.fullmatch(name):
             if (run := _run(stats(event))) is not None:
-                launches.append((int(event.start_ns), int(event.start_ns + event.duration_ns), run))
+                launches.append((*extent(event), run))
         elif CALL.fullmatch(name):
             correlation = stats(event).get("correlation_id")
             if correlation is not None:
@@ -86,7 +86,7 @@ def _device(plane: Any, device: int, runs: dict[int, int], wanted: Wanted, seen:
             if run is None or module is None:
                 seen.strays += module is not None
                 continue
-            start, end = int(event.start_ns), int(event.start_ns + event.duration_ns)
+            start, end = extent(event)
             _, first, last = extents.get(run, ("", start, end))
             extents[run] = str(module), min(first, start), max(last, end)
             op = wanted.op(str(module), str(said.get("hlo_op", "")))

@@ -131,6 +131,11 @@ def stats(event: Any) -> dict[str, Any]:
     return dict(event.stats)
 
 
+def extent(event: Any) -> tuple[int, int]:
+    """Return the start and the end of an event in nanoseconds."""
+    return int(event.start_ns), int(event.start_ns + event.duration_ns)
+
+
 def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the union of these intervals, as intervals that do not touch."""
     found: list[tuple[int, int]] = []

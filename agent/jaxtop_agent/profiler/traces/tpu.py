@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from jaxtop_agent.profiler.traces.parts import CONTAINER, Op, Seen, Span, Wanted, reading, stats
+from jaxtop_agent.profiler.traces.parts import CONTAINER, Op, Seen, Span, Wanted, extent, reading, stats
 
 PLANE = re.compile(r"/device:TPU:(\d+)")  # "/device:TPU:0 SparseCore 1" is not a separate core
 LAUNCHES, OPS, IN_FLIGHT = "XLA Modules", "XLA Ops", "Async XLA Ops"
@@ -40,8 +40,7 @@ def _launches(line: Any, device: int, seen: Seen) -> list[Span]:
         run = stats(event).get("run_id")
         module = MODULE.fullmatch(event.name)
         if run is not None and module is not None:
-            start = int(event.start_ns)
-            spans.append(Span(module[1], int(run), device, start, int(start + event.duration_ns)))
+            spans.append(Span(module[1], int(run), device, *extent(event)))
     return sorted(spans, key=lambda span: span.start)
 
 
@@ -49,10 +48,10 @@ def _ops(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
     starts = [span.start for span in spans]
     for event in reading(seen, line.events):
         name = _name(event)
-        span = _around(int(event.start_ns), spans, starts)
+        start, end = extent(event)
+        span = _around(start, spans, starts)
         if span is None:
             continue
-        start, end = int(event.start_ns), int(event.start_ns + event.duration_ns)
         op = wanted.op(span.module, name)
         if op is None:
             if not CONTAINER.fullmatch(name):
@@ -66,8 +65,7 @@ def _in_flight(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None
     for event in reading(seen, line.events):
         span = _around(int(event.start_ns), spans, starts)
         if span is not None and wanted.op(span.module, _name(event)) is not None:
-            flights = seen.flights.setdefault((span.run, span.device), [])
-            flights.append((int(event.start_ns), int(event.start_ns + event.duration_ns)))
+            seen.flights.setdefault((span.run, span.device), []).append(extent(event))
 
 
 def _name(event: Any) -> str:
