@@ -1,11 +1,11 @@
-"""Times as people type them: `10:32`, `3m ago`, `+90s`, seconds since 1970, ISO."""
+"""Times as people type them: `10:32`, `3m ago`, `+90s`, seconds since 1970, ISO; and as JSON has them."""
 
 from __future__ import annotations
 
 import math
 import re
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 FORMS = "10:32, 10:32:05, 3m ago, +90s, seconds since 1970, or ISO"
@@ -38,6 +38,11 @@ def parse(text: str, start: float, end: float) -> float:
     if not (start - found.lasts < found.at < end + 1.0):
         raise ValueError(f"{text.strip()!r} is outside of {in_words(start, end)}")
     return min(max(found.at, start), end)
+
+
+def timestamp(at: float) -> str:
+    """Format a time in UTC, to the millisecond."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def in_words(start: float, end: float) -> str:

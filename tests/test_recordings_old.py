@@ -23,9 +23,9 @@ def test_a_moment_of_an_old_recording_is_the_same(name, at, capsys):
 
 
 def with_later_fields(kept: object, shown: object) -> object:
-    """What was kept, with the fields that were added since: those are null, since nobody recorded them."""
+    """What was kept, with the fields that were added since: null or empty, since nobody recorded them."""
     if isinstance(kept, dict) and isinstance(shown, dict):
-        later = dict.fromkeys(shown.keys() - kept.keys())
+        later = {name: [] if shown[name] == [] else None for name in shown.keys() - kept.keys()}
         return {name: with_later_fields(each, shown.get(name)) for name, each in kept.items()} | later
     if isinstance(kept, list) and isinstance(shown, list) and len(kept) == len(shown):
         return [with_later_fields(*each) for each in zip(kept, shown, strict=True)]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from jaxtop import __version__
+from jaxtop.export import findings as of_findings
 from jaxtop.export.readings import OF_DEVICES, of_device, of_host, of_step, percent, readings, slowed
-from jaxtop.model import EMPTY_HOST, Part, arrays, meshes, programs, runs, scaled, step_of, steps_of
+from jaxtop.model import EMPTY_HOST, Part, arrays, findings, meshes, programs, runs, scaled, step_of, steps_of
 from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares
 from jaxtop.model.stalls.lulls import running_of
+from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,6 +41,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         "jaxtop": __version__,
         "at": timestamp(now),
         "runs": [_fields(run, ("id", "name", "process_count")) for run in runs(cluster, now)],
+        "findings": [of_findings.as_value(each, now) for each in findings(cluster)],
         "hosts": [
             {**_host(each, now), "late": late.get(each.view.last.agent)} for each in readings(cluster, now)
         ],
@@ -74,11 +76,6 @@ def _fields(value: object, names: Iterable[str]) -> dict[str, Any]:
 def _process_of(cluster: Cluster, agent: str) -> int | None:
     place = cluster.dropped.agents.get(agent)
     return cluster.hosts.get(agent, EMPTY_HOST).process_index if place is None else place.process_index
-
-
-def timestamp(at: float) -> str:
-    """Format a time in UTC, to the millisecond."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _host(each: HostReading, now: float) -> dict[str, Any]:

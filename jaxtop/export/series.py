@@ -18,9 +18,9 @@ import msgspec
 
 from jaxtop.export import openmetrics
 from jaxtop.export.csv import cell
-from jaxtop.export.json import timestamp
 from jaxtop.export.metrics import METRICS as ALL
 from jaxtop.export.metrics import SNAPSHOT, at_moment
+from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -18,6 +18,9 @@ from jaxtop.model.cluster import Cluster
 from jaxtop.model.devices import DeviceView, devices, launch_rate, memory_history, scaled
 from jaxtop.model.figure_type import Figure, Scope, Unit
 from jaxtop.model.figures import DEVICE_FIGURES, FIGURES, HOST_FIGURES, STEP_FIGURES, STEP_TIME
+from jaxtop.model.finding import Finding, Severity
+from jaxtop.model.findings.observer import findings
+from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 from jaxtop.model.host import EMPTY_HOST, Host, run_of
 from jaxtop.model.hosts import HostView, Run, host_views, hosts, runs
 from jaxtop.model.liveness import State, state_of
@@ -32,10 +35,12 @@ from jaxtop.model.steps import pace_of, step_of, step_of_run, steps_of
 from jaxtop.wire import BusyThread, Pulse
 
 __all__ = [
-    "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOST_FIGURES", "PARTS", "STEP_FIGURES", "STEP_TIME",
-    "ArrayView", "BusyThread", "Cluster", "DeviceView", "Difference", "Figure", "Grower", "Host",
+    "DEVICE_FIGURES", "EMPTY_HOST", "FIGURES", "HOST_FIGURES", "PARTS", "RULES", "RULES_BY_NAME",
+    "STEP_FIGURES", "STEP_TIME",
+    "ArrayView", "BusyThread", "Cluster", "DeviceView", "Difference", "Figure", "Finding", "Grower", "Host",
     "HostView", "LoggedEvent", "MemoryView", "MeshView", "Part", "ProgramView", "Pulse", "Run", "Scope",
-    "Span", "State", "Unit", "arrays", "devices", "diagnose", "differences", "distinct", "growers",
+    "Severity", "Span", "State", "Unit", "arrays", "devices", "diagnose", "differences", "distinct",
+    "findings", "growers",
     "host_views", "hosts", "launch_rate", "memory", "memory_history", "memory_total", "meshes", "pace_of",
     "programs", "recent", "reported", "run_of", "runs", "scaled", "series", "slices", "stack_groups",
     "state_of", "step_of", "step_of_run", "steps_of",

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from jaxtop import wire
 from jaxtop.model import exited
 from jaxtop.model.collectives import stragglers
+from jaxtop.model.findings import observer as findings
 from jaxtop.model.fold import fold
 from jaxtop.model.stalls import reports
 from jaxtop.model.state import ClusterState
 
 # Each looks at the state after a message was folded, keeps its own part of it, and returns events.
-_OBSERVERS = (stragglers.observe, reports.observe, exited.observe)
+_OBSERVERS = (stragglers.observe, reports.observe, exited.observe, findings.observe)
 
 
 @dataclass
@@ -54,6 +55,7 @@ class Cluster(ClusterState):
             windows=self.windows.copy(),
             stalls=dict(self.stalls),
             stall_checks=dict(self.stall_checks),
+            findings=self.findings.copy(),
             dropped=self.dropped.copy(),
             derived=self.derived.copy(),
         )

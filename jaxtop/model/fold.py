@@ -311,5 +311,6 @@ def _past_events(state: ClusterState, past: wire.PastEvents) -> None:
     events = (LoggedEvent(*msgspec.structs.astuple(each)) for each in past.events)
     state.events = deque(events, maxlen=MOST_EVENTS)
     state.stalls = {each.run: keyframe.stall_of(each) for each in past.standstills}
+    state.findings = keyframe.findings_of(past)
     if past.dropped:
         state.dropped = keyframe.dropped_of(past)

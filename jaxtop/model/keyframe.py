@@ -10,7 +10,10 @@ from operator import ne
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from jaxtop import wire
+from jaxtop.model.finding import Finding, Findings, Ongoing
 from jaxtop.model.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launched, Launches
 from jaxtop.model.state import Certainty, Diagnosis, Dropped, Place, RunStall
 from jaxtop.wire.times import to_ns, to_seconds
@@ -160,7 +163,26 @@ def _events(cluster: ClusterState) -> wire.PastEvents:
             for place, count in cluster.dropped.starts.items()
             if place.process_index is not None
         ),
+        tuple(
+            wire.PastFinding(
+                msgspec.json.encode(each.finding).decode(), each.first_at, each.last_at, each.is_reported
+            )
+            for each in cluster.findings.ongoing.values()
+        ),
+        cluster.findings.checked_at,
     )
+
+
+def findings_of(past: wire.PastEvents) -> Findings:
+    """Return the findings from a message."""
+    found = Findings(checked_at=past.checked_at)
+    for each in past.findings:
+        try:
+            finding = msgspec.json.decode(each.finding, type=Finding)
+        except msgspec.MsgspecError as error:
+            raise wire.Unreadable(f"a finding: {error}") from None
+        found.ongoing[finding.key] = Ongoing(finding, each.first_at, each.last_at, each.is_reported)
+    return found
 
 
 def dropped_of(past: wire.PastEvents) -> Dropped:

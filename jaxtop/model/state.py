@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.derived import Derived
+from jaxtop.model.finding import Findings
 from jaxtop.model.windows import Windows
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class ClusterState:
     # The runs that are stalled, and when each run was last checked for a stall.
     stalls: dict[str, RunStall] = field(default_factory=dict)
     stall_checks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+    findings: Findings = field(default_factory=Findings)
     # The exited processes that were dropped, and the last interval in which they were looked for.
     dropped: Dropped = field(default_factory=Dropped)
     last_sweep: float = field(default=0.0, repr=False, compare=False)

@@ -111,6 +111,15 @@ class PastStarts(Struct, frozen=True, array_like=True):
     count: int
 
 
+class PastFinding(Struct, frozen=True, array_like=True):
+    """A finding at the moment, as JSON, with the times at which its rule first and last held."""
+
+    finding: str
+    first_at: TimeS
+    last_at: TimeS
+    is_reported: bool
+
+
 class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
     """All events reported up to the moment, and the runs that stand still."""
 
@@ -120,3 +129,6 @@ class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
     dropped: int = 0
     dropped_last: tuple[PastDropped, ...] = ()
     dropped_starts: tuple[PastStarts, ...] = ()
+    # The findings, and when the rules were last checked; absent in older recordings.
+    findings: tuple[PastFinding, ...] = ()
+    checked_at: TimeS = 0.0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jaxtop.model.state import ClusterState
 
 # The texts for one lost process, and for several.
-_LOST = {
+LOST = {
     State.DIED: ("has died", "have died"),
     State.GONE: ("is gone", "are gone"),
     State.STOPPED: ("is stopped", "are stopped"),
@@ -75,9 +75,9 @@ class _Case:
         self.states = {host.agent: state_of(host, at) for host in members}
         self.present = [host for host in members if self.states[host.agent] is not State.ENDED]
         self.lost = [
-            host for host in self.present if self.states[host.agent] in _LOST and not was_never_reached(host)
+            host for host in self.present if self.states[host.agent] in LOST and not was_never_reached(host)
         ]
-        self.heard = [host for host in self.present if self.states[host.agent] not in _LOST]
+        self.heard = [host for host in self.present if self.states[host.agent] not in LOST]
         self.stalled = [host for host in self.heard if host.pulse.stall is not None]
         self.has_rhythm = bool(self.stalled)
         if not self.has_rhythm and self._is_stuck():
@@ -279,7 +279,7 @@ class _Case:
         by_state: dict[State, list[Host]] = {}
         for host in hosts:
             by_state.setdefault(self.states[host.agent], []).append(host)
-        return ", ".join(f"{named(of)} {_LOST[state][len(of) > 1]}" for state, of in by_state.items())
+        return ", ".join(f"{named(of)} {LOST[state][len(of) > 1]}" for state, of in by_state.items())
 
     def _compiling_text(self) -> str:
         first = max(self._compilers, key=self._compiles_for)

@@ -1,0 +1,121 @@
+"""What a finding is: one thing that is wrong with a run, what it costs, its proof and the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Severity(StrEnum):
+    """How serious a finding is: critical stops the run or spoils its results, a warning costs something."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """The order of severity: the larger, the worse."""
+        return _RANKS[self]
+
+
+_RANKS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
+
+
+class Subject(NamedTuple):
+    """What a finding is about; empty fields mean the whole run. `agent` is the process to look at first."""
+
+    agent: str = ""
+    process_index: int | None = None
+    device_id: int | None = None
+    array: str = ""
+    program: str = ""
+    collective: str = ""
+    axis: str = ""
+    source: str = ""  # a line of the script, as file:line
+
+
+class Cost(NamedTuple):
+    """What a finding costs, in units that can be compared; None where unknown or not meant."""
+
+    ms_per_step: float | None = None
+    share_of_step: float | None = None
+    bytes_per_device: float | None = None
+    minutes_until_full: float | None = None
+
+
+class Evidence(NamedTuple):
+    """A figure that a finding rests on: its name, value, base unit, source, and the time it was measured."""
+
+    name: str
+    value: float | str | None
+    unit: str = ""
+    source: str = ""
+    at: float | None = None
+
+
+class Proof(NamedTuple):
+    """Where a person sees it: a screen, the filter to set there, and the key of the row to select."""
+
+    screen: str
+    filter: str = ""
+    row: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a run.
+
+    `about` tells findings of one rule and run apart; it must stay the same while the cause is the same.
+    `text` is one plain sentence with figures. `since` and `consequences` are set by the observer.
+    """
+
+    rule: str
+    severity: Severity
+    confidence: float
+    run: str
+    text: str
+    subject: Subject = field(default_factory=Subject)
+    about: str = ""
+    cost: Cost = field(default_factory=Cost)
+    evidence: tuple[Evidence, ...] = ()
+    proof: Proof = field(default_factory=lambda: Proof("hosts"))
+    # Replaces the advice of the rule.
+    advice: str = ""
+    since: float = 0.0
+    # The titles of the rules whose findings this one explains.
+    consequences: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Its identity over time."""
+        return self.rule, self.run, self.about
+
+    @property
+    def order(self) -> tuple[int, float, float, str]:
+        """A sort key: the most severe first, then what costs most with most confidence, then the oldest."""
+        share = self.cost.share_of_step or 0.0
+        return -self.severity.rank, -share * self.confidence, self.since, self.rule
+
+
+class Ongoing(NamedTuple):
+    """A finding with the times at which its rule first and last held, and whether it was reported."""
+
+    finding: Finding
+    first_at: float
+    last_at: float
+    is_reported: bool
+
+
+@dataclass
+class Findings:
+    """The findings by key, the time of the last check, and why rules could not be checked."""
+
+    ongoing: dict[tuple[str, str, str], Ongoing] = field(default_factory=dict)
+    checked_at: float = 0.0
+    # The reasons, by run and rule.
+    unchecked: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def copy(self) -> Findings:
+        return Findings(self.ongoing.copy(), self.checked_at, self.unchecked.copy())

@@ -1,0 +1,118 @@
+"""Checks the rules from time to time, and decides which findings are reported.
+
+A finding is reported once its rule has held for a while, and ends once it has not held for a while. So a
+figure that wavers around a threshold makes no finding that comes and goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop.model.finding import Ongoing, Severity
+from jaxtop.model.findings.rule import RunFacts, Unmeasured
+from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
+from jaxtop.model.hosts import runs
+from jaxtop.model.state import LoggedEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from jaxtop.model.finding import Finding
+    from jaxtop.model.findings.rule import Rule
+    from jaxtop.model.state import ClusterState
+
+# The rules are checked this often, in seconds of the frames' own time: live and replay yield the same.
+CHECK_EVERY = 2.0
+# A rule that fails must not end the view; the reason is shown with the rules that could not be checked.
+_FAILED = "jaxtop failed to check it"
+
+
+def observe(state: ClusterState, _agent: str, message: wire.Message, at: float) -> list[LoggedEvent]:
+    """Check all rules if that is due, and return the findings that began or ended as events."""
+    if isinstance(message, wire.PastEvents):
+        return []  # a keyframe comes with its findings
+    if 0 <= at - state.findings.checked_at < CHECK_EVERY:
+        return []
+    state.findings.checked_at = at
+    state.findings.unchecked = {}
+    all_runs = {run.id: RunFacts(state, run, at) for run in runs(state, at)}
+    return [event for facts in all_runs.values() for event in _check_run(facts, all_runs)] + _drop(state, at)
+
+
+def findings(state: ClusterState) -> list[Finding]:
+    """Return the reported findings of all runs, the most important first; consequences are left out."""
+    reported = [
+        each.finding
+        for each in state.findings.ongoing.values()
+        if each.is_reported and each.finding.rule in RULES_BY_NAME
+    ]
+    explained = {(each.run, name): each for each in reported for name in RULES_BY_NAME[each.rule].explains}
+    causes = [each for each in reported if (each.run, each.rule) not in explained]
+    return sorted((_with_consequences(each, reported) for each in causes), key=lambda each: each.order)
+
+
+def _with_consequences(cause: Finding, reported: list[Finding]) -> Finding:
+    explains = RULES_BY_NAME[cause.rule].explains
+    titles = {
+        RULES_BY_NAME[each.rule].title for each in reported if each.run == cause.run and each.rule in explains
+    }
+    return replace(cause, consequences=tuple(sorted(titles))) if titles else cause
+
+
+def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEvent]:
+    state, at = facts.cluster, facts.at
+    for rule in RULES:
+        for finding in _checked(rule, facts, all_runs):
+            before = state.findings.ongoing.get(finding.key)
+            first_at = before.first_at if before is not None else finding.since or at
+            was_reported = before is not None and before.is_reported
+            is_reported = was_reported or at - first_at >= rule.holds_for
+            dated = replace(finding, since=first_at)
+            state.findings.ongoing[finding.key] = Ongoing(dated, first_at, at, is_reported)
+            if is_reported and not was_reported and rule.makes_events:
+                yield _event(dated, at, f"{rule.title}: {finding.text}", finding.severity)
+
+
+def _checked(rule: Rule, facts: RunFacts, all_runs: Collection[str]) -> list[Finding]:
+    """Return what a rule finds in a run, and note why if it cannot be checked."""
+
+    def check() -> tuple[list[Finding], str]:
+        try:
+            return list(rule.check(facts)), ""
+        except Unmeasured as missing:
+            return [], str(missing)
+        except Exception:  # noqa: BLE001 - a fault of one rule must not hide the others
+            return [], _FAILED
+
+    if rule.inputs is None:
+        found, why = check()
+    else:
+        found, why = facts.cluster.derived.of(
+            f"rule {rule.name}", facts.run.id, all_runs, rule.inputs(facts), check
+        )
+    if why:
+        facts.cluster.findings.unchecked[facts.run.id, rule.name] = why
+    return found
+
+
+def _drop(state: ClusterState, at: float) -> list[LoggedEvent]:
+    """Drop the findings that no longer hold, and return the end of each reported one."""
+    events = []
+    for key, each in list(state.findings.ongoing.items()):
+        rule = RULES_BY_NAME.get(each.finding.rule)
+        if rule is None:  # a recording of another version has it
+            del state.findings.ongoing[key]
+        elif each.last_at < at and at - each.last_at >= (
+            rule.stays_for if each.is_reported else 2 * CHECK_EVERY
+        ):
+            del state.findings.ongoing[key]
+            if each.is_reported and rule.makes_events:
+                text = f"{rule.title} ended after {each.last_at - each.first_at:.0f} s: {each.finding.text}"
+                events.append(_event(each.finding, at, text, Severity.INFO))
+    return events
+
+
+def _event(finding: Finding, at: float, text: str, severity: Severity) -> LoggedEvent:
+    return LoggedEvent(at, severity.value, "finding", finding.subject.agent, text)

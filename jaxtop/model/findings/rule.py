@@ -1,0 +1,109 @@
+"""What a rule is, and what it reads: one run of the cluster at one time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from jaxtop.model.arrays.groups import arrays
+from jaxtop.model.arrays.memory import growers, memory
+from jaxtop.model.collectives.views import collectives
+from jaxtop.model.devices import devices
+from jaxtop.model.programs import programs
+from jaxtop.model.steps import step_in, step_of_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from jaxtop.model.arrays.groups import ArrayView
+    from jaxtop.model.arrays.memory import Grower, MemoryView
+    from jaxtop.model.collectives.views import CollectiveView
+    from jaxtop.model.finding import Finding
+    from jaxtop.model.hosts import HostView, Run
+    from jaxtop.model.programs import ProgramView
+    from jaxtop.model.state import ClusterState
+    from jaxtop.model.steps import StepView
+
+
+class Unmeasured(Exception):
+    """A rule cannot be checked; the text is the reason."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A rule: one kind of finding. The table of rules and docs/findings.md are made of these.
+
+    `check` yields the findings of one run, or raises `Unmeasured`. A finding is reported once it has held for
+    `holds_for` seconds, and ends once it has not held for `stays_for` seconds. `inputs` returns the objects
+    that `check` depends on: while they are the same objects, it is not called again.
+    """
+
+    name: str
+    title: str
+    threshold: str
+    rationale: str
+    source: str
+    advice: str
+    check: Callable[[RunFacts], Iterable[Finding]]
+    holds_for: float = 4.0
+    stays_for: float = 10.0
+    # The rules whose findings in the same run are consequences of this one.
+    explains: tuple[str, ...] = ()
+    inputs: Callable[[RunFacts], Sequence[object]] | None = None
+    # False where another observer already reports the same as an event.
+    makes_events: bool = True
+
+
+class RunFacts:
+    """What the rules read of one run at one time; everything expensive comes from the memo of the cluster."""
+
+    def __init__(self, cluster: ClusterState, run: Run, at: float) -> None:
+        self.cluster, self.run, self.at = cluster, run, at
+
+    @cached_property
+    def present(self) -> list[HostView]:
+        """The hosts whose processes have not exited."""
+        return [view for view in self.run.hosts if not view.state.has_exited]
+
+    @cached_property
+    def reporting(self) -> list[HostView]:
+        """The hosts whose figures are current."""
+        return [view for view in self.run.hosts if not view.state.is_silent and view.now.pulse_at is not None]
+
+    def step_of(self, view: HostView) -> StepView | None:
+        """Return the step of a host, as it was when the host last reported."""
+        return step_in(self.cluster, view.host)
+
+    @cached_property
+    def step_ms(self) -> float | None:
+        """The median over the hosts of the time of a step; None while unknown."""
+        step = step_of_run(view.now for view in self.reporting)
+        return None if step is None else step.p50_s * 1000
+
+    @cached_property
+    def collectives(self) -> list[CollectiveView]:
+        return [each for each in collectives(self.cluster, self.at) if each.run == self.run.id]
+
+    @cached_property
+    def memory(self) -> list[MemoryView]:
+        """The memory of the devices whose figures are current."""
+        agents = {view.host.agent for view in self.reporting}
+        of_run = [each for each in devices(self.cluster, self.at) if each.agent in agents]
+        return memory(self.cluster, of_run)
+
+    @cached_property
+    def arrays(self) -> list[ArrayView]:
+        return [each for each in arrays(self.cluster) if each.run == self.run.id]
+
+    @cached_property
+    def growers(self) -> list[Grower]:
+        return [each for each in growers(self.cluster) if each.run == self.run.id]
+
+    @cached_property
+    def programs(self) -> list[ProgramView]:
+        return [each for each in programs(self.cluster, self.at) if each.run == self.run.id]
+
+    def share_of_step(self, ms: float | None) -> float | None:
+        """Return this time as a share of a step; None if either is unknown."""
+        return None if ms is None or not self.step_ms else ms / self.step_ms

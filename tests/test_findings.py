@@ -1,0 +1,205 @@
+"""Findings: when a rule is reported, when it ends, what it explains, and how a finding is written down."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.export.json import to_document
+from jaxtop.model import RULES, Cluster, findings, keyframe
+from jaxtop.model.finding import Cost, Finding, Findings, Severity
+from jaxtop.model.findings import observer
+from jaxtop.model.findings.observer import CHECK_EVERY
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from tests.builders import NOW, agent_id, frame, pulse, well
+
+
+def rule(check, name: str = "test", **more) -> Rule:
+    texts = dict.fromkeys(("title", "threshold", "rationale", "source", "advice"), "Test")
+    return Rule(name=name, check=check, **{**texts, **more})
+
+
+def found(name: str = "test", run: str = "r1", share: float | None = None, **more) -> Finding:
+    return Finding(
+        name,
+        more.pop("severity", Severity.WARNING),
+        1.0,
+        run,
+        "it is so",
+        cost=Cost(share_of_step=share),
+        **more,
+    )
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """Replace the table of rules."""
+
+    def use(*rules: Rule) -> None:
+        monkeypatch.setattr(observer, "RULES", rules)
+        monkeypatch.setattr(observer, "RULES_BY_NAME", {each.name: each for each in rules})
+
+    return use
+
+
+def live(cluster: Cluster, seconds: float, start: float = NOW) -> None:
+    """Feed a pulse of each process that is there each second."""
+    for i in range(int(seconds)):
+        for index in (index for index in range(2) if cluster.hosts[agent_id(index)].link.state == "up"):
+            cluster.feed(frame(agent_id(index), pulse(index, start + i, launches=30 + i), start + i, 10 + i))
+
+
+def run() -> Cluster:
+    cluster = Cluster()
+    for each in well():
+        cluster.feed(each)
+    cluster.findings = Findings()
+    cluster.events.clear()
+    return cluster
+
+
+def test_a_rule_is_reported_once_it_has_held_and_ends_once_it_has_not(only):
+    holds = [True]
+    only(rule(lambda _facts: [found()] if holds[0] else [], holds_for=4, stays_for=6))
+    cluster = run()
+    live(cluster, 3)
+    assert findings(cluster) == []
+    live(cluster, 4, NOW + 3)
+    (shown,) = findings(cluster)
+    assert shown.since <= NOW + CHECK_EVERY
+    holds[0] = False
+    live(cluster, 3, NOW + 7)
+    assert findings(cluster)
+    live(cluster, 6, NOW + 10)
+    assert findings(cluster) == []
+    began, ended = [each for each in cluster.events if each.kind == "finding"]
+    assert (began.severity, began.text) == ("warning", "Test: it is so")
+    assert ended.severity == "info" and ended.text.startswith("Test ended after")
+
+
+def test_a_figure_that_wavers_makes_one_finding(only):
+    times = iter(range(1000))
+    only(rule(lambda _facts: [found()] if next(times) % 2 == 0 else [], holds_for=4, stays_for=10))
+    cluster = run()
+    live(cluster, 60)
+    assert len(findings(cluster)) == 1
+    assert len([each for each in cluster.events if each.kind == "finding"]) == 1
+
+
+def test_the_most_severe_comes_first_then_what_costs_most(only):
+    only(
+        rule(lambda _facts: [found("small", share=0.1)], "small", holds_for=0),
+        rule(lambda _facts: [found("large", share=0.4)], "large", holds_for=0),
+        rule(lambda _facts: [found("grave", severity=Severity.CRITICAL)], "grave", holds_for=0),
+    )
+    cluster = run()
+    live(cluster, 3)
+    assert [each.rule for each in findings(cluster)] == ["grave", "large", "small"]
+
+
+def test_a_cause_takes_its_consequences_with_it_in_its_own_run_only(only):
+    only(
+        rule(
+            lambda facts: [found("cause")] if facts.run.id == "r1" else [],
+            "cause",
+            holds_for=0,
+            explains=("effect",),
+        ),
+        rule(lambda facts: [found("effect", facts.run.id)], "effect", holds_for=0, title="Effect"),
+    )
+    cluster = run()
+    cluster.feed(frame("b" * 16, replace_run(well()[1], "r2"), NOW + 1))
+    live(cluster, 4, NOW + 1)
+    shown = {(each.rule, each.run): each.consequences for each in findings(cluster)}
+    assert shown == {("cause", "r1"): ("Effect",), ("effect", "r2"): ()}
+
+
+def replace_run(hello: wire.Frame, run_id: str) -> wire.Hello:
+    message = wire.decode("hello", hello.raw)
+    assert isinstance(message, wire.Hello)
+    return wire.Hello(
+        **{
+            **{name: getattr(message, name) for name in message.__struct_fields__},
+            "run": run_id,
+            "agent": "b" * 16,
+        }
+    )
+
+
+def test_a_rule_that_cannot_be_checked_says_why_and_one_that_fails_hides_no_other(only):
+    def unmeasured(_facts):
+        raise Unmeasured("no window yet")
+
+    only(
+        rule(unmeasured, "blind"),
+        rule(lambda _facts: [1 / 0], "broken"),
+        rule(lambda _facts: [found("fine")], "fine", holds_for=0),
+    )
+    cluster = run()
+    live(cluster, 3)
+    assert [each.rule for each in findings(cluster)] == ["fine"]
+    assert cluster.findings.unchecked["r1", "blind"] == "no window yet"
+    assert cluster.findings.unchecked["r1", "broken"]
+
+
+def test_a_rule_whose_inputs_are_the_same_is_not_checked_again(only):
+    calls = []
+    only(
+        rule(
+            lambda facts: calls.append(facts.run.id) or [found()],
+            inputs=lambda facts: [facts.cluster.meshes],
+            holds_for=4,
+        )
+    )
+    cluster = run()
+    live(cluster, 20)
+    assert calls.count("r1") == 1 and len(findings(cluster)) == 1
+
+
+def test_a_keyframe_holds_the_findings_and_goes_on_from_there():
+    cluster = run()
+    cluster.feed(frame(agent_id(1), wire.Link("closed", "x"), NOW + 1, 0))
+    live(cluster, 5, NOW + 1)
+    assert [each.rule for each in findings(cluster)] == ["host_lost"]
+    again = Cluster()
+    for at, agent, message in keyframe.messages(cluster, NOW + 6):
+        again.feed(frame(agent, message, at))
+    assert findings(again) == findings(cluster)
+    assert again.findings.checked_at == cluster.findings.checked_at
+    live(cluster, 9, NOW + 6)
+    live(again, 9, NOW + 6)
+    assert findings(again) == findings(cluster)
+
+
+def test_a_finding_in_json_has_what_a_script_needs():
+    cluster = run()
+    cluster.feed(frame(agent_id(1), wire.Link("closed", "x"), NOW + 1, 0))
+    live(cluster, 5, NOW + 1)
+    (shown,) = to_document(cluster, NOW + 6)["findings"]
+    assert (shown["rule"], shown["severity"], shown["subject"]["process_index"]) == (
+        "host_lost",
+        "critical",
+        1,
+    )
+    assert shown["text"] == "host 1 has died" and shown["advice"] and shown["proof"]["screen"] == "hosts"
+    assert shown["since"] == "2027-01-15T08:00:01.000Z"
+    assert {
+        "name": "last pulse",
+        "value": NOW,
+        "unit": "timestamp",
+        "source": "agent",
+        "age_s": 6.0,
+    } in shown["evidence"]
+
+
+@pytest.mark.parametrize("each", RULES, ids=lambda each: each.name)
+def test_each_rule_is_documented_and_unique(each):
+    assert all((each.title, each.threshold, each.rationale, each.source, each.advice))
+    assert len(each.title) <= 20 and sum(each.name == other.name for other in RULES) == 1
+    assert set(each.explains) <= {other.name for other in RULES}
+
+
+def test_a_healthy_run_has_no_findings():
+    cluster = run()
+    live(cluster, 60)
+    assert findings(cluster) == []
