@@ -28,7 +28,6 @@ class KeyPair(NamedTuple):
 
 
 def config_dir() -> Path:
-    """Return the folder of the user's settings."""
     try:
         base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     except RuntimeError:  # a container whose user has neither name nor HOME

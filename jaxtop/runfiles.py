@@ -144,7 +144,6 @@ def _script() -> str:
 
 
 def remove(agent: str) -> None:
-    """Remove the run file of an agent."""
     for folder in folders():
         with suppress(OSError):
             (folder / f"{agent}.json").unlink(missing_ok=True)
@@ -161,7 +160,6 @@ def read(path: Path) -> RunFile | None:
 
 
 def find() -> list[RunFile]:
-    """Return all run files of this user, newest first."""
     paths = {path for folder in folders() if private.is_ours(folder) for path in folder.glob("*.json")}
     found = [run_file for path in paths if (run_file := read(path)) is not None]
     return sorted(found, key=lambda run_file: (-run_file.hello.started_ms, run_file.hello.agent))

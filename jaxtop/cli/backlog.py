@@ -32,7 +32,6 @@ class Backlog:
         self.dropped = 0
 
     def put(self, frames: Iterable[wire.Frame]) -> None:
-        """Append frames to the queue."""
         with self._lock:
             for frame in frames:
                 self._frames.append(frame)

@@ -68,7 +68,6 @@ def last_words(file: IO[str]) -> str:
 
 
 def count(text: str) -> int:
-    """Parse a number of processes or devices."""
     if not text.isdecimal() or not 1 <= int(text) <= 64:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to 64")
     return int(text)

@@ -149,7 +149,6 @@ def _names(writer: RecordingWriter) -> str:
 
 
 def default_name(cluster: Cluster) -> str:
-    """Return a file name with the run and the time."""
     named = next((run.name or run.id for run in runs(cluster, steady())), "") or "run"
     return f"{plain(named)}-{time.strftime('%Y%m%d-%H%M%S')}.mcap"
 

@@ -74,7 +74,6 @@ class RewindBuffer:
         self._begin_file()
 
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
-        """Record the frames that the cluster has just folded."""
         if not self._files:
             return
         recorder = self._files[-1].recorder

@@ -59,7 +59,6 @@ class SourceThread:
         return self._frames.take()
 
     def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
-        """Pass the frames that the app has folded to the keepers."""
         now = steady()
         for keeper in self.keepers:
             keeper.take(frames, cluster, now)

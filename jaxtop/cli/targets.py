@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that select a cluster."""
     ports = discovery.PORTS_TRIED
     parser.add_argument(
         "target",
@@ -34,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def open_source(arguments: argparse.Namespace) -> LiveSource:
-    """Return the live source for the targets in the arguments."""
     if not (arguments.target or arguments.hostfile):
         _name_the_newest()
     try:

@@ -45,7 +45,6 @@ LATE = 0.25
 
 
 def result(plan: Plan, reports: Sequence[Report], jaxtop: str, at_ms: int, seconds: float) -> Probe:
-    """Return the combined result of all processes' reports."""
     devices = _devices(reports)
     collectives = tuple(_collective(plan, number, reports) for number in range(_measured(reports)))
     return Probe(

@@ -25,12 +25,10 @@ SCHEMA = 1
 
 
 def to_json(cluster: Cluster, now: float) -> str:
-    """Return the document as text."""
     return msgspec.json.format(msgspec.json.encode(to_document(cluster, now)), indent=2).decode()
 
 
 def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
-    """Return the document as plain values."""
     all_meshes = meshes(cluster)
     all_collectives = collectives(cluster, now)
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}

@@ -33,7 +33,6 @@ def heading(name: str) -> str:
 
 
 def sample(name: str, labels: str, value: str) -> str:
-    """Return the line of a sample."""
     suffix = "_total" if METRICS[name].kind == "counter" else ""
     return f"jaxtop_{name}{suffix}{labels} {value}\n"
 

@@ -22,7 +22,6 @@ class Derived:
         self._tables: dict[str, dict[Hashable, tuple[Sequence[object], Any]]] = {}
 
     def copy(self) -> Derived:
-        """Return a copy for a copy of the cluster."""
         copied = Derived()
         copied._tables = {name: table.copy() for name, table in self._tables.items()}
         return copied
@@ -63,5 +62,4 @@ class Derived:
         return last  # type: ignore[no-any-return]
 
     def members(self, name: str) -> set[Hashable]:
-        """Return the members that have a result of this name."""
         return set(self._tables.get(name, {}))

@@ -68,17 +68,14 @@ class DeviceView:
         )
 
     def read(self, of: Figure) -> float | None:
-        """Return a figure of the device or of its host."""
         return of.read(self.pulse, self.position)
 
     @property
     def key(self) -> tuple[str, int]:
-        """The identity of a device: its agent and its id."""
         return self.agent, self.id
 
     @property
     def used_share(self) -> float | None:
-        """The used share of the memory that the allocator may use."""
         if self.used_bytes is None or not self.limit_bytes:
             return None
         return self.used_bytes / self.limit_bytes

@@ -56,7 +56,6 @@ def fold(state: ClusterState, agent: str, message: wire.Message, at: float) -> l
 
 
 def _reported(state: ClusterState, host: Host, message: wire.Message, at: float) -> Host:
-    """Return the host after one of its own messages."""
     match message:
         case wire.Pulse():
             host = _pulse(state, host, message, at)
@@ -82,7 +81,6 @@ def _reported(state: ClusterState, host: Host, message: wire.Message, at: float)
 
 
 def _events(before: Host, host: Host, message: wire.Message, at: float) -> list[LoggedEvent]:
-    """Return the events that a host reports."""
     match message:
         case wire.Compile():
             text = f"{host.label} compiled {message.function} in {message.duration_ms / 1000:.2f} s"

@@ -37,7 +37,6 @@ class Run:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all its processes have exited."""
         return all(view.state.has_exited for view in self.hosts)
 
 

@@ -186,7 +186,6 @@ def findings_of(past: wire.PastEvents) -> Findings:
 
 
 def dropped_of(past: wire.PastEvents) -> Dropped:
-    """Return the dropped processes from a message."""
     return Dropped(
         past.dropped,
         {each.agent: Place(each.run, each.process_index) for each in past.dropped_last},
@@ -214,7 +213,6 @@ def _standstill(run: str, stall: RunStall) -> wire.PastStandstill:
 
 
 def stall_of(past: wire.PastStandstill) -> RunStall:
-    """Return the stall of a run from a message."""
     reported = None
     if past.at_ms is not None:
         try:
@@ -235,10 +233,8 @@ def stall_of(past: wire.PastStandstill) -> RunStall:
 
 
 def launches_of(past: tuple[wire.PastLaunches, ...]) -> tuple[Launches, ...]:
-    """Return the launch counters from a message."""
     return tuple(Launches(each.at_ms, each.launches) for each in past)
 
 
 def launched_of(past: tuple[wire.PastLaunched, ...]) -> Mapping[str, Launched]:
-    """Return the launches in windows from a message."""
     return MappingProxyType({each.name: Launched(each.at_ms, dict(each.counts)) for each in past})

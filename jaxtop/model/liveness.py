@@ -70,7 +70,6 @@ _OF_LINK = {
 
 
 def state_of(host: Host, now: float) -> State:
-    """Return the state of a host at this time."""
     if host.bye is not None:
         return State.ENDED
     if host.link.state == "closed":

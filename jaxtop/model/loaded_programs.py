@@ -84,7 +84,6 @@ def differences(cluster: ClusterState) -> list[Difference]:
 
 
 def loaded(cluster: ClusterState) -> LoadedPrograms:
-    """Return the programs of all runs."""
     members = hosts(cluster)
     inputs = [each for host in members for each in (host.agent, host.programs)]
     return cluster.derived.get("programs", inputs, lambda: _merge(members))

@@ -29,7 +29,6 @@ class MeshView:
         return {device_id: i for i, device_id in enumerate(self.device_ids)}
 
     def coordinates(self, device_id: int) -> tuple[int, ...] | None:
-        """Return the coordinates of a device in the mesh."""
         rest = self.positions.get(device_id)
         if rest is None:
             return None

@@ -47,7 +47,6 @@ class ProgramView:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The identity of the program."""
         return self.run, identity(self.program)
 
     @property
@@ -115,7 +114,6 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
 
 
 def launched_lately(host: Host) -> set[str]:
-    """Return the names of the programs that a process launched recently."""
     before = host.past_launches[0].launches if host.past_launches else {}
     return {
         program_of(function) for function, count in host.launches.items() if count != before.get(function, 0)

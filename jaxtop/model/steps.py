@@ -59,7 +59,6 @@ class StepView:
 
     @property
     def name(self) -> str:
-        """What makes the step, as a short name."""
         return "agent.step()" if self.is_told else " + ".join(self.functions)
 
     @property

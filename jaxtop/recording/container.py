@@ -49,7 +49,6 @@ class McapFile:
         return self._file.tell() + len(self._chunk.content)
 
     def channel(self, topic: str, encoding: str, about: Mapping[str, str]) -> int:
-        """Add a channel and return its number."""
         number = self._channels.count + 1
         raw = _encoded(self._records.Channel(number, topic, encoding, dict(about), 0))
         self._chunk.content += raw
@@ -57,7 +56,6 @@ class McapFile:
         return number
 
     def message(self, channel: int, at: int, sequence: int, raw: bytes) -> None:
-        """Add a message to the open chunk."""
         self._chunk.add(channel, at, _encoded(self._records.Message(channel, at, raw, at, sequence)))
         self._counts[channel] = self._counts.get(channel, 0) + 1
         if len(self._chunk.content) > CHUNK_BYTES:

@@ -38,12 +38,10 @@ class GrowingFile:
         self._at += len(data)
 
     def tell(self) -> int:
-        """Return the number of bytes of content so far."""
         return self._at
 
     @property
     def has_pending(self) -> bool:
-        """Whether content waits for a flush."""
         return bool(self._pending)
 
     def flush(self, end: bytes) -> None:

@@ -93,7 +93,6 @@ class Index(_Stored):
 
 
 def read(path: Path, file: IO[bytes]) -> Index:
-    """Return the index of this file, or raise `NotARecording`."""
     size = file.seek(0, 2)
     file.seek(0)
     magic = file.read(len(MAGIC))

@@ -70,7 +70,6 @@ class Recording:
 
     @property
     def about(self) -> dict[str, str]:
-        """The metadata that the writer gave the file."""
         return self.index.about
 
     @property

@@ -98,7 +98,6 @@ class RecordingWriter:
 
     @property
     def path(self) -> Path:
-        """The file that is being written."""
         return self._files[-1] if self._files else self._path
 
     @property
@@ -108,13 +107,11 @@ class RecordingWriter:
 
     @property
     def size(self) -> int:
-        """The total size of these files in bytes."""
         writer = self._writer
         return self._finished_bytes + (writer.size if writer is not None else 0)
 
     @property
     def is_over(self) -> bool:
-        """Whether the recording has ended or failed."""
         return self.failure is not None or self._done.is_set()
 
     def write(self, frames: Iterable[Frame]) -> None:

@@ -56,11 +56,9 @@ class Writer:
 
     @property
     def size(self) -> int:
-        """The size in bytes so far; the open chunk counts unpacked."""
         return self._mcap.size
 
     def write(self, frame: wire.Frame) -> None:
-        """Add a frame to the open chunk."""
         if frame.kind == "window":
             self._windows[frame.agent] = [*self._windows.get(frame.agent, ()), to_ns(frame.at)][
                 -WINDOWS_KEPT:
@@ -110,7 +108,6 @@ class Writer:
             self._mcap.close()
 
     def abandon(self) -> None:
-        """Close the file as it is."""
         self._mcap.close()
 
     def _note(self, name: str, values: Mapping[str, str]) -> None:

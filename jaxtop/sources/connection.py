@@ -69,7 +69,6 @@ class Connection:
         self._retry_due: float | None = None
 
     def become(self, state: str) -> str | None:
-        """Change to a state."""
         if state in ("refused", "deaf", "silent") and (self._has_ended or self._is_process_gone()):
             state = "closed"  # another process answers at this address
         if state in ("up", "refused", "dead"):
@@ -123,7 +122,6 @@ class Connection:
 
     @property
     def is_probing(self) -> bool:
-        """Whether a probe is under way."""
         return self._probe is not None
 
     def advance(self, now: float) -> str | None:

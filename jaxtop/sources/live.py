@@ -125,7 +125,6 @@ class LiveSource:
         self._questions.ask(peer.requests, request, self._clock(), answered)
 
     def close(self) -> None:
-        """Close all connections."""
         self._peers.close()
         self._seeking.close()
         self._questions.close()

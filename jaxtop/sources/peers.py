@@ -134,7 +134,6 @@ class Peers:
         return judged(door, state, is_hung_up=is_hung_up, has_neighbour=has_neighbour)
 
     def _let_go(self, peer: Peer) -> None:
-        """Stop following an agent."""
         peer.telemetry.close()
         self._peers.pop(peer.agent, None)
         self._restless.pop(peer.agent, None)
@@ -190,7 +189,6 @@ class Peers:
         return any(probing)
 
     def close(self) -> None:
-        """Cancel all probes."""
         for peer in self:
             peer.telemetry.close()
 

@@ -32,7 +32,6 @@ class SessionRecorder:
         self._at: float | None = None
 
     def take(self, frames: Sequence[Frame], cluster: Cluster, now: float) -> None:
-        """Record frames that the cluster has just folded."""
         if self._last is None and self._at is None and cluster.changes > len(frames):
             # The cluster has folded earlier frames. The keyframe has them and these; queued ones are later.
             self._put_keyframe(cluster, frames[-1].at if frames else now)

@@ -103,7 +103,6 @@ class RequestPool:
         self._begin(now)
 
     def close(self) -> None:
-        """Cancel all requests."""
         for each in self._open:
             if each.socket is not None:
                 each.socket.close()

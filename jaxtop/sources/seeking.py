@@ -107,7 +107,6 @@ class Seeking:
             self._report(target)
 
     def close(self) -> None:
-        """Cancel all probes."""
         for each in self._connections():
             each.close()
         self._targets.clear()

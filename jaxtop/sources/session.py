@@ -103,7 +103,6 @@ class Session:
 
     @property
     def overview(self) -> SessionSummary:
-        """The summary of the whole session."""
         if self._glance is None:
             self._glance = _Glance(self._tracks)
         return self._glance.overview
@@ -156,7 +155,6 @@ class Session:
         return cluster, starts
 
     def refresh(self) -> None:
-        """Read what was written to the files since the last call."""
         self._looked = time.monotonic()
         for track in self._tracks:
             track.refresh()

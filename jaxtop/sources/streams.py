@@ -105,7 +105,6 @@ class WriterStream:
         return keyframe.at + self._ahead
 
     def state(self, recording: Recording, keyframe: KeyframeAt) -> list[wire.Frame]:
-        """Return the state at a keyframe."""
         return [self._moved(frame) for frame in recording.state(keyframe)]
 
     def frames(self, after: int | None, until: int | None) -> Iterator[tuple[int, wire.Frame]]:
@@ -138,7 +137,6 @@ class WriterStream:
 
 
 def tracks(recordings: Sequence[Recording]) -> list[WriterStream]:
-    """Return the recordings grouped by writer."""
     named = [(each.about.get("tape") or str(each.path), i, each) for i, each in enumerate(recordings)]
     by_writer = groupby(sorted(named, key=lambda each: each[:2]), key=lambda each: each[0])
     return [WriterStream([each for *_, each in members]) for _, members in by_writer]

@@ -38,7 +38,6 @@ class Audience:
 
     @property
     def count(self) -> int:
-        """The number of viewers."""
         return len(self._viewers)
 
     def take(self) -> bool:

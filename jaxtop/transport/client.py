@@ -126,7 +126,6 @@ class Subscriber(_Monitored):
         return True
 
     def disconnect(self, endpoint: str) -> None:
-        """Close the connection to this agent."""
         self._up.discard(endpoint)
         self._lost.pop(endpoint, None)
         with suppress(zmq.ZMQError):

@@ -74,7 +74,6 @@ class Door:
         self.monitors = [each.get_monitor_socket(events) for each in self._guarded]
 
     def ports(self) -> list[int]:
-        """Return the ports of the listening sockets."""
         return [each.getsockname()[1] for each in self._listening]
 
     def bind(self, bound: zmq.Socket[bytes], host: str, first: int) -> int:
@@ -225,7 +224,6 @@ class Door:
                 each.setsockopt(socket.SOL_SOCKET, option, program)
 
     def close(self) -> None:
-        """Close the monitors and the listening sockets."""
         for guarded, monitor in zip(self._guarded, self.monitors, strict=True):
             guarded.disable_monitor()
             monitor.close(linger=0)

@@ -35,7 +35,6 @@ class Gate:
         self.socket.bind("inproc://zeromq.zap.01")
 
     def answer(self) -> None:
-        """Answer one waiting handshake."""
         parts = self.socket.recv_multipart()
         request_id = parts[1] if len(parts) > 1 else b""
         role = self._role(parts)

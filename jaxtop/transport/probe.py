@@ -93,7 +93,6 @@ class ReachabilityCheck:
         self._socket.close()
 
     def close(self) -> None:
-        """End the attempt."""
         self._socket.close()
 
 

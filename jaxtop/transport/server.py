@@ -64,7 +64,6 @@ class Server:
 
     @property
     def viewers(self) -> int:
-        """The number of viewers."""
         return self._audience.count
 
     @property

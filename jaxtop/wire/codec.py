@@ -84,7 +84,6 @@ _decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {
 
 
 def encode(value: Struct) -> bytes:
-    """Return the value as MessagePack."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:  # invalid Unicode in a file name must not silence the agent
@@ -100,7 +99,6 @@ def _legible(value: Any) -> Any:
 
 
 def kind_of(message: Message) -> str:
-    """Return the kind of this message."""
     return str(message.__struct_config__.tag)
 
 

@@ -30,7 +30,6 @@ def check_ids(runs: Ids) -> None:
 
 
 def unpack_ids(runs: Ids) -> tuple[int, ...]:
-    """Return the device ids in these runs."""
     check_ids(runs)
     return tuple(first + i for first, count in runs for i in range(count))
 
@@ -50,7 +49,6 @@ def pack_runs(places: tuple[int, ...]) -> Runs:
 
 
 def unpack_runs(runs: Runs) -> tuple[int, ...]:
-    """Return the integers in these runs."""
     if any(count < 0 for _, count, _ in runs) or sum(count for _, count, _ in runs) > MAX_PLACES:
         raise Unreadable("more places than any program has")
     return tuple(first + i * step for first, count, step in runs for i in range(count))

@@ -12,5 +12,4 @@ def to_ns(at: float) -> int:
 
 
 def to_seconds(ns: int) -> float:
-    """Return the time in seconds since the epoch."""
     return ns / NANOSECONDS

@@ -106,7 +106,6 @@ _Stem = tuple[str | None, str | None]
 
 
 def memory(cluster: ClusterState, devices: Iterable[DeviceView]) -> list[MemoryView]:
-    """Return the memory of these devices."""
     found: list[MemoryView] = []
     for agent, of_host in groupby(devices, key=attrgetter("agent")):
         host = cluster.hosts.get(agent)
@@ -187,7 +186,6 @@ def _on_fullest_device(sizes: Counter[tuple[int, ...]]) -> int:
 
 
 def memory_total(views: Sequence[MemoryView]) -> tuple[int, ...]:
-    """Return the sums of the parts over all these devices."""
     held = [view.bytes for view in views]
     return tuple(sum(map(itemgetter(part), held)) for part in range(len(PARTS)))
 

@@ -174,7 +174,6 @@ def _branches(
     depth: int,
     labels: Mapping[str, str] | None = None,
 ) -> Sequence[Node]:
-    """Return the nodes directly below a path."""
     level = len(path)
     groups: dict[str, list[_Member]] = {}
     ended: list[_Member] = []

@@ -44,7 +44,6 @@ class Layout:
     is_met: bool = False
 
     def groups_of(self, op: str) -> Grouped | None:
-        """Return the groups of a collective by its name."""
         collective = self.of_op.get(op)
         return (
             None if collective is None or collective.groups is None else self.grouped.get(collective.groups)

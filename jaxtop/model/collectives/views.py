@@ -86,7 +86,6 @@ class CollectiveView:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The identity of the collective: run, program, fingerprint and op."""
         return self.run, self.program, self.fingerprint, self.op
 
     @property

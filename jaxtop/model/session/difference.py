@@ -77,7 +77,6 @@ class Change:
 
     @property
     def weight(self) -> int:
-        """The importance of the change among those of its kind."""
         grown = self.grown
         return abs(grown) if grown is not None else max(self.before or 0, self.after or 0)
 

@@ -98,7 +98,6 @@ class SummarySampler:
             self._since = now
 
     def take(self, cluster: ClusterState) -> SessionSummary:
-        """Return what happened since the last call."""
         events = tuple(self._new(cluster))
         if events:
             self._seen = events[-1]
