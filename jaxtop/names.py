@@ -1,4 +1,4 @@
-"""Names: the program name that JAX gives a function, and texts of others as one printable line."""
+"""Names: the program name that JAX gives a function; texts of others and errors as one printable line."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ def legible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def reason(error: BaseException) -> str:
+    """Return in one line why something failed."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    first_line = str(error).strip().split("\n", 1)[0][:200]
+    if isinstance(error, OSError) and first_line:
+        return first_line
+    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
 
 
 # A text with at least this many spaces is a sentence, whose beginning matters most; other texts are names.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from jaxtop import private, processes, wire
+from jaxtop.names import reason
 from jaxtop.wire import Hello
 
 
@@ -67,7 +68,7 @@ def write(hello: Hello) -> str | None:
 
 
 def _why_not(folder: Path, error: OSError) -> str:
-    return f"{folder} cannot be used: {(error.strerror or str(error)).lower()}"
+    return f"{folder} cannot be used: {reason(error)}"
 
 
 def secure(folder: Path) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from jaxtop import private, processes, wire
 from jaxtop.clock import steady
-from jaxtop.recording import Keyframe, Limits, RecordingWriter, plain, reason
+from jaxtop.names import reason
+from jaxtop.recording import Keyframe, Limits, RecordingWriter, plain
 
 if TYPE_CHECKING:
     import os

@@ -11,10 +11,10 @@ from jaxtop.recording.compact import compact
 from jaxtop.recording.file import plain
 from jaxtop.recording.index import KeyframeAt, NotARecording
 from jaxtop.recording.reader import Recording
-from jaxtop.recording.thread import Limits, RecordingWriter, reason
+from jaxtop.recording.thread import Limits, RecordingWriter
 from jaxtop.recording.writer import Keyframe, Writer
 
 __all__ = [
     "Keyframe", "KeyframeAt", "Limits", "NotARecording", "Recording", "RecordingWriter", "Writer",
-    "compact", "plain", "reason",
+    "compact", "plain",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxtop.names import reason
 from jaxtop.recording.compact import compact
 from jaxtop.recording.writer import Keyframe, Writer
 
@@ -273,11 +274,3 @@ class RecordingWriter:
         if self.failure is None:
             self.failure = why
         self._bell.set()
-
-
-def reason(error: BaseException) -> str:
-    """Return in one line why a recording failed."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    first_line = str(error).strip().split("\n", 1)[0]
-    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__

@@ -5,10 +5,12 @@ Each field has one writer, which replaces it whole, so that readers need no lock
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from jaxtop import names
 from jaxtop.clock import now_ms
 from jaxtop.wire import DeviceSample, Event, HostSample, Peer, Roster
 from jaxtop_agent.core.threads import Wake
@@ -161,7 +163,15 @@ class Board:
         return [value for name, value in vars(self).items() if name.endswith("_bell")]
 
 
+# What to do if the system refuses something, by the number of its error.
+_REMEDIES = {
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EADDRNOTAVAIL: "give an address of this machine (--bind, or JAXTOP_BIND)",
+    errno.ENOSPC: "free some space",
+}
+
+
 def reason(error: BaseException) -> str:
-    """Return in one line why a source is off."""
-    first_line = str(error).strip().split("\n", 1)[0][:200]
-    return f"off: {type(error).__name__}: {first_line}" if first_line else f"off: {type(error).__name__}"
+    """Return in one line why a source is off, and what to do where that is known."""
+    remedy = _REMEDIES.get(error.errno or 0) if isinstance(error, OSError) else None
+    return f"off: {names.reason(error)}{f'; {remedy}' if remedy else ''}"

@@ -1,4 +1,4 @@
-"""Verdicts on who comes last in collectives, and the events when they appear, move or are withdrawn."""
+"""After each window: who comes last in each collective, and events where that has changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_TEXTS = 4
 
 
 class VerdictChange(NamedTuple):
-    """A verdict that appeared, moved to another unit or was withdrawn."""
+    """The unit that came last in a collective before, and the one that does now; None where none does."""
 
     key: ProgramKey
     op: str
@@ -33,7 +33,7 @@ class VerdictChange(NamedTuple):
 
 
 def observe(state: ClusterState, agent: str, message: wire.Message, at: float) -> list[LoggedEvent]:
-    """Add a window to what is measured, and return the verdicts that it changed as events."""
+    """Join a window with those of the other hosts; return an event for each verdict that it changed."""
     if not isinstance(message, wire.Window):
         return []
     changes = [
@@ -49,7 +49,7 @@ def observe(state: ClusterState, agent: str, message: wire.Message, at: float) -
 
 
 def _judge(joined: Joined, op: str) -> list[VerdictChange]:
-    """Give new verdicts on a collective, and return which of them changed."""
+    """Decide again who comes last in a collective; return what has changed."""
     key, layout, windows, _ = joined
     timings = windows.timings[op]
     grouped = timings[-1].grouped
@@ -74,7 +74,7 @@ def _judge(joined: Joined, op: str) -> list[VerdictChange]:
     now = {each.unit: each for each in found}
     gone = [each for unit, each in of_unit.items() if unit not in now]
     come = [each for unit, each in now.items() if unit not in of_unit]
-    pairs = zip_longest(gone, come)  # a withdrawn and a new verdict are paired as one that moved
+    pairs = zip_longest(gone, come)  # a verdict that ended and a new one are reported together
     return [VerdictChange(key, op, was, each) for was, each in pairs]
 
 

@@ -1,4 +1,4 @@
-"""What the timings of a collective show of its waits: the longest, those of devices, and who comes last."""
+"""The waits in a collective, from its timings: the longest, those of each device, and who comes last."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Straggler:
 
 
 def longest_wait(timings: Sequence[Timing]) -> int | None:
-    """Return the largest, over all groups, of the median of the group's longest waits."""
+    """Return the longest wait in a group, as its median over the launches, of the group that waits most."""
     most = None
     if _some_missing(timings):
         columns = [[max(row) for row in zip(*of_group.values(), strict=True)] for of_group in _alike(timings)]
@@ -54,10 +54,10 @@ def _some_missing(timings: Sequence[Timing]) -> bool:
 
 
 def _alike(timings: Sequence[Timing]) -> Iterator[dict[int, list[int]]]:
-    """Yield the waits by device of each group, over the launches that the same members reported as last.
+    """Yield the waits of the devices of each group, from the launches that the same devices reported.
 
-    If a process reports no more windows, its devices have no waits, and the other waits are of launches
-    without it. Otherwise the median wait of a device could exceed that of its group's longest wait.
+    These are the devices that reported the group's last launch. If launches with other devices were included,
+    a device could have a longer median wait than its group.
     """
     grouped = timings[-1].grouped
     kept = [each for each in timings if each.by_device is not None]
@@ -104,7 +104,7 @@ class Waits(Mapping[int, int]):
 
 
 def waits_of(timings: Sequence[Timing]) -> dict[int, int]:
-    """Return the median wait of each device, over the launches that keep waits by device."""
+    """Return the median wait of each device, from the launches whose waits are stored by device."""
     grouped = timings[-1].grouped if timings else None
     if grouped is None:
         return {}
@@ -127,7 +127,7 @@ def _lower_median(waits: Sequence[int]) -> int:
 def straggler_of(
     cluster: ClusterState, grouped: Grouped | None, named: Sequence[Late], waits: Mapping[int, int]
 ) -> Straggler | None:
-    """Return the latest of the named units. For a process, its device is the one that waits least."""
+    """Return the unit that is latest of those judged late; of a process, the device that waits least."""
     if not named or grouped is None:
         return None
     late = max(named, key=lambda each: each.verdict.late_us)
