@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop_agent.arrays import origins
-from jaxtop_agent.arrays.paths import likeness
+from jaxtop_agent.arrays.paths import Path, likeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.arrays.paths import Path
     from jaxtop_agent.arrays.shardings import Shardings
 
 MOST_ORIGINS = 20_000

@@ -11,7 +11,7 @@ import ctypes
 import dis
 import sys
 from functools import lru_cache
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop_agent.arrays import running
@@ -19,7 +19,6 @@ from jaxtop_agent.arrays.origins import LIBRARIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, FrameType
 
 # Frames of these packages are not the user's: their variables belong to Python, JAX or a framework.
 _NOT_THE_USERS = LIBRARIES | {"jaxtop", "jaxtop_agent"} | (sys.stdlib_module_names - {"__main__"})

@@ -16,11 +16,13 @@ import operator
 import sys
 from functools import partial
 from itertools import accumulate, islice, repeat, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
+
+T = TypeVar("T")
 
 COLLECTS_ANYWHERE = sys.version_info < (3, 12)
 # These versions still show a function that is just ending, with variables that no longer exist.
@@ -29,17 +31,13 @@ SHOWS_WHAT_ENDS = sys.version_info < (3, 11, 1)
 
 def frames() -> dict[int, FrameType]:
     """Return the frame of each thread by ident. Clear the dict at once: it is part of a reference cycle."""
-    found: dict[int, FrameType] = {} if SHOWS_WHAT_ENDS else _undisturbed(sys._current_frames)
-    return found
+    return {} if SHOWS_WHAT_ENDS else _undisturbed(sys._current_frames)
 
 
 def stack(frame: FrameType, deepest: int | None = None) -> list[FrameType]:
     """Return a frame and its callers, the innermost first."""
     outwards: Any = accumulate(repeat("f_back"), getattr, initial=frame)
-    found: list[FrameType] = _undisturbed(
-        partial(list, islice(takewhile(partial(operator.is_not, None), outwards), deepest))
-    )
-    return found
+    return _undisturbed(partial(list, islice(takewhile(partial(operator.is_not, None), outwards), deepest)))
 
 
 def suspended(value: object, attribute: str) -> Any:
@@ -49,8 +47,7 @@ def suspended(value: object, attribute: str) -> Any:
 
 def referents(value: object) -> list[Any]:
     """Return the objects that an object of one of Python's own types holds."""
-    found: list[Any] = _undisturbed(partial(gc.get_referents, value))
-    return found
+    return _undisturbed(partial(gc.get_referents, value))
 
 
 def local_variables(frame: FrameType) -> Any:
@@ -58,15 +55,15 @@ def local_variables(frame: FrameType) -> Any:
     return _undisturbed(partial(getattr, frame, "f_locals"))
 
 
-def _undisturbed(read: Callable[[], Any]) -> Any:
+def _undisturbed(read: Callable[[], T]) -> T:
     """Call a function that is written in C and return its result, with no garbage collection meanwhile."""
     if not COLLECTS_ANYWHERE:
         return read()
     # One call runs only C functions, so no other thread runs in between: none finds the collection off that
     # it had turned on, or on that it had turned off. If it is already off, this ends after the first step.
-    steps = map(operator.call, (gc.isenabled, gc.disable, read, gc.enable))
+    steps: Iterator[Any] = map(operator.call, (gc.isenabled, gc.disable, read, gc.enable))
     try:
-        done = list(takewhile(partial(operator.is_not, False), steps))
+        done: list[Any] = list(takewhile(partial(operator.is_not, False), steps))
     except BaseException:  # no memory, or an audit hook of the script
         gc.enable()
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import wire
@@ -107,19 +108,13 @@ def _describe_other(sharding: Any) -> tuple[wire.Sharding, tuple[int, ...]]:
     if kind == "singledevice":
         return wire.Sharding("single", "", None, wire.pack_ids(ids), memory), ids
     text = str(jaxprivate.hlo_sharding(sharding) or sharding)[:200]
-    tiled = _tiles(sharding)
+    tiled = None
+    with suppress(Exception):  # the tiling is unknown
+        tiled = jaxprivate.tiles(sharding)
     if tiled is None:
         return wire.Sharding(kind, text, None, wire.pack_ids(ids), memory), ids
     tiles, ids = tiled
     return wire.Sharding(kind, text, None, wire.pack_ids(ids), memory, None, tiles), ids
-
-
-def _tiles(sharding: Any) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the pieces along each dimension and the device ids in order, for the compiler's shardings."""
-    try:
-        return jaxprivate.tiles(sharding)
-    except Exception:  # the tiling is unknown
-        return None
 
 
 def _parts(spec: Any) -> tuple[tuple[str, ...], ...] | None:

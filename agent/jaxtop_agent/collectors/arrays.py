@@ -13,7 +13,7 @@ from jaxtop import wire
 from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import frames
-from jaxtop_agent.arrays.census import Census
+from jaxtop_agent.arrays.census import Census, Group
 from jaxtop_agent.arrays.crowd import Crowd
 from jaxtop_agent.arrays.shardings import Shardings
 from jaxtop_agent.arrays.table import Table
@@ -22,7 +22,6 @@ from jaxtop_agent.core import budget
 from jaxtop_agent.core.waiting import Slices
 
 if TYPE_CHECKING:
-    from jaxtop_agent.arrays.census import Group
     from jaxtop_agent.arrays.watched import Watched
     from jaxtop_agent.core.board import Board
 

@@ -77,8 +77,10 @@ class Compiles:
             with suppress(IndexError):  # another thread took it
                 self._board.send(Compile(*self._finished.popleft()))
 
-    def install(self) -> None:
+    def install(self) -> str:
+        """Listen from now on, and return the state of the source."""
         self._listeners.register()
+        return "on"
 
     def uninstall(self) -> None:
         self._listeners.unregister()

@@ -15,17 +15,15 @@ from jaxtop.names import program_of, shorten
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.arrays import origins
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.board import READING
+from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.programs.inventories import Inventories
+from jaxtop_agent.programs.inventories import Inventories, Known
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from jaxtop_agent.collectors.launches import Launches
-    from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.compilations import Compiled
-    from jaxtop_agent.programs.inventories import Known
     from jaxtop_agent.programs.operations import Work
 
 # The programs that need the most memory are sent, and the rest as a count: this keeps a message below

@@ -8,19 +8,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.names import program_of
-from jaxtop.wire import Rhythm
+from jaxtop.wire import Programs, Rhythm, Window
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.collectors.launches import REMEMBERED, THE_REST
+from jaxtop_agent.collectors.launches import REMEMBERED, THE_REST, Launches
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.board import READING
+from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.steps import work
-from jaxtop_agent.steps.finder import Facts, Steps
+from jaxtop_agent.steps.finder import Facts, StepFigures, Steps
 
 if TYPE_CHECKING:
-    from jaxtop.wire import Programs, Window
-    from jaxtop_agent.collectors.launches import Launches
-    from jaxtop_agent.core.board import Board
-    from jaxtop_agent.steps.finder import StepFigures
     from jaxtop_agent.steps.pattern import Launch
     from jaxtop_agent.steps.progress import Progress
 

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from jaxtop.wire import Device
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.board import Topology
+from jaxtop_agent.core.board import Board, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from jaxtop_agent.core.board import Board
 
 
 class TopologyOfProcess:

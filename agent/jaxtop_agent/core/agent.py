@@ -241,7 +241,7 @@ class Agent:
         board = self._board
         if board is not None:
             if self._publisher is not None:
-                self._publisher.set_farewell(reason)
+                self._publisher.farewell = reason
             board.stop()
             if self._deadline is None:
                 self._deadline = time.monotonic() + PATIENCE
@@ -279,13 +279,8 @@ class Agent:
         self._log = None
         self.loading.is_stopped = True
         LOG.forked(f"the agent stays with the process {self._pid}, which has forked this one")
-        if self._windows is not None:
-            with suppress(Exception):
-                self._windows.forsake()
-        if self._black_box is not None:
-            with suppress(Exception):
-                self._black_box.forsake()
         server = self._publisher.server if self._publisher else None
-        if server is not None:
-            with suppress(OSError):
-                server.forsake()
+        for each in (self._windows, self._black_box, server):
+            if each is not None:
+                with suppress(Exception):
+                    each.forsake()

@@ -12,14 +12,27 @@ from typing import TYPE_CHECKING
 
 from jaxtop import names
 from jaxtop.clock import now_ms
-from jaxtop.wire import DeviceSample, Event, HostSample, Peer, Roster
+from jaxtop.wire import (
+    Arrays,
+    Device,
+    DeviceSample,
+    Event,
+    Hello,
+    HostSample,
+    Inventory,
+    Message,
+    Peer,
+    Programs,
+    Rhythm,
+    Roster,
+    Window,
+)
 from jaxtop_agent.core.threads import Wake
 from jaxtop_agent.hardware.reader import NOTHING, Readings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.wire import Arrays, Device, Hello, Inventory, Message, Programs, Rhythm, Window
     from jaxtop_agent.programs.compilations import Compiled
     from jaxtop_agent.programs.loaded import Loaded
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
 from jaxtop import debuglog, keys, runfiles, transport, wire
 from jaxtop.clock import now_ms
 from jaxtop_agent.core import addresses
-from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.board import Board, reason
 from jaxtop_agent.core.logthread import Changes
-from jaxtop_agent.core.messages import costs
+from jaxtop_agent.core.messages import Messages, costs
 from jaxtop_agent.core.settings import bounded
 from jaxtop_agent.programs import telling
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop_agent.blackbox import BlackBox
-    from jaxtop_agent.core.board import Board
-    from jaxtop_agent.core.messages import Messages
     from jaxtop_agent.stalls.watch import Stalls
 
 READ_ONLY = "this run is read-only (JAXTOP_READONLY=1)"
@@ -65,7 +64,7 @@ class Publisher:
         self._changes = Changes()
         self._greeting_due: float | None = None
         self._began = time.monotonic()
-        self._farewell = "ended"
+        self.farewell = "ended"  # the reason that the last message gives
         self.server: transport.Server | None = None
 
     def run(self) -> None:
@@ -82,14 +81,11 @@ class Publisher:
             self._open(server, addresses.first_address(self._bind))
             server.watch_file(self._board.publisher_bell.fd)
             self._serve(server)
-            self._send(server, wire.Bye(now_ms(), self._farewell))
+            self._send(server, wire.Bye(now_ms(), self.farewell))
         finally:
             runfiles.remove(self._board.identity.agent)
             server.close()
             self.server = None
-
-    def set_farewell(self, reason: str) -> None:
-        self._farewell = reason
 
     def _open(self, server: transport.Server, host: str) -> None:
         requests, telemetry = server.bind(host)
@@ -109,8 +105,8 @@ class Publisher:
                 board.registrar_bell.ring()
             self._refresh_hello(server)
             now = time.monotonic()
-            timeout = min(due - now, IDLE_POLL) if board.is_watched else IDLE_POLL
-            came, questions = server.poll(int(max(0.0, min(timeout, self._until_greeting(now))) * 1000))
+            dues = [self._greeting_due or math.inf, due if board.is_watched else math.inf, now + IDLE_POLL]
+            came, questions = server.poll(int(max(0.0, min(dues) - now) * 1000))
             board.publisher_bell.clear()
             self._welcome(server, came)
             self._answer_all(server, questions)
@@ -153,9 +149,6 @@ class Publisher:
             self._board.hardware_bell.ring()
         if came and self._greeting_due is None:
             self._greeting_due = time.monotonic() + (GREETING_INTERVAL if before else 0)
-
-    def _until_greeting(self, now: float) -> float:
-        return IDLE_POLL if self._greeting_due is None else self._greeting_due - now
 
     def _greet(self, server: transport.Server) -> None:
         self._greeting_due = None

@@ -31,14 +31,11 @@ class _Turn:
         self.asked_ms: int | None = None
         self.pause = 0.0
         self.strikes = 0
+        self.is_asked_often = collector.share.longest < math.inf
 
     @property
     def is_off(self) -> bool:
         return self.strikes >= STRIKES
-
-    @property
-    def counts_as_current(self) -> bool:
-        return self.collector.share.longest < math.inf
 
 
 class Sampler:
@@ -95,7 +92,7 @@ class Sampler:
             is_first = self._board.sampled_ms is None
             # Collectors pause for different times, so the sample is as old as its oldest part. Arrays do not
             # count here: they carry their own time.
-            asked = [turn.asked_ms for turn in self._turns if not turn.is_off and turn.counts_as_current]
+            asked = [turn.asked_ms for turn in self._turns if turn.is_asked_often and not turn.is_off]
             self._board.sampled_ms = min(filter(None, asked), default=now_ms())
             if is_first:
                 self._board.pulse_now = True

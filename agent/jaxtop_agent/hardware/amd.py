@@ -13,14 +13,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.hardware.reader import Off, listed, visible
+from jaxtop_agent.hardware.reader import Figures, Off, listed, visible
 from jaxtop_agent.machine.files import number, numbers, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jaxtop.wire import Device
-    from jaxtop_agent.hardware.reader import Figures
 
 NODES = "sys/class/kfd/kfd/topology/nodes"
 # Column: the files that contain it, preferred file first, and the factor that converts the file's value to

@@ -6,16 +6,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.hardware.gpu import Gpu, Lost
-from jaxtop_agent.hardware.mapping import find, handle_of, place_of
-from jaxtop_agent.hardware.reader import Off, listed
+from jaxtop_agent.hardware.mapping import DeviceHandle, find, handle_of, place_of
+from jaxtop_agent.hardware.reader import Figures, Off, listed
 from jaxtop_agent.hardware.xid import Xids, address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.wire import Device
-    from jaxtop_agent.hardware.mapping import DeviceHandle
-    from jaxtop_agent.hardware.reader import Figures, Report
+    from jaxtop_agent.hardware.reader import Report
 
 # A lost GPU rarely returns soon, and the call that finds it may be slow.
 LOOK_AGAIN_S = 10.0

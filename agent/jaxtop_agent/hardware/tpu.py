@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from jaxtop_agent.hardware import protobuf
 from jaxtop_agent.hardware.distribution import Buckets, add, buckets
-from jaxtop_agent.hardware.reader import Off
+from jaxtop_agent.hardware.reader import Figures, Off
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from jaxtop.wire import Device
     from jaxtop_agent.hardware.protobuf import Message
-    from jaxtop_agent.hardware.reader import Figures
 
 SERVICE = "/tpu.monitoring.runtime.RuntimeMetricService/"
 PORT = 8431

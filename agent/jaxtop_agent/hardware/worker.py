@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from jaxtop import debuglog
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.board import Board, Topology, reason
 from jaxtop_agent.core.sampler import STRIKES
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.hardware.reader import NOTHING, Off, Readings, columns
+from jaxtop_agent.hardware.reader import NOTHING, Off, Reader, Readings, columns
 
 if TYPE_CHECKING:
-    from jaxtop_agent.core.board import Board, Topology
-    from jaxtop_agent.hardware.reader import Reader, Report
+    from jaxtop_agent.hardware.reader import Report
 
 SOURCE = "hardware"
 IDLE_S = 3600.0

@@ -7,7 +7,7 @@ rest of the agent is loaded, so that processes that start together count the sam
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop_agent.collectors.compiles import Compiles
 from jaxtop_agent.collectors.launches import Launches
@@ -15,6 +15,9 @@ from jaxtop_agent.collectors.launches import Launches
 if TYPE_CHECKING:
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
+
+
+T = TypeVar("T", Launches, Compiles)
 
 
 class Hooks:
@@ -28,19 +31,17 @@ class Hooks:
 
     def install(self) -> None:
         """Install the hooks in JAX; called on the user's thread."""
+        self.launched = self._installed(Launches)
+        self._compiles = self._installed(Compiles)
+
+    def _installed(self, kind: type[T]) -> T | None:
         try:
-            launches = Launches()
-            self._states[Launches.name] = launches.install()
-            self.launched = launches
+            hook = kind()
+            self._states[kind.name] = hook.install()
         except Exception as error:
-            self._states[Launches.name] = error
-        try:
-            compiles = Compiles()
-            compiles.install()
-            self._states[Compiles.name] = "on"
-            self._compiles = compiles
-        except Exception as error:
-            self._states[Compiles.name] = error
+            self._states[kind.name] = error
+            return None
+        return hook
 
     def attach(self, board: Board) -> None:
         """Report to this board from now on."""

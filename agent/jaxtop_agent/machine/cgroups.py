@@ -79,10 +79,8 @@ class Groups:
         if content != self._memberships:
             self._memberships = content
             self._chains = _chains(content or "", self._root)
-        quota, of_quota = self._least("cpu", _quota)
-        if cores is None or quota is None or quota >= cores:
-            quota = of_quota = None
-        chosen, of_set = self._cpus(cores)
+        quota, of_quota = _if_less(cores, *self._least("cpu", _quota))
+        chosen, of_set = _if_less(cores, *self._least("cpuset", _cpus))
         least = min((each for each in (quota, chosen) if each is not None), default=None)
         self._bounds = _Bounds(
             least, of_quota if least == quota else of_set, of_quota, *self._memory_limit(memory)
@@ -122,11 +120,6 @@ class Groups:
                 least, where = found, path
         return least, where
 
-    def _cpus(self, cores: int | None) -> tuple[float | None, str | None]:
-        """Return how many CPUs the process is confined to, if fewer than `cores`, and by which group."""
-        fewest, where = self._least("cpuset", _cpus)
-        return (None, None) if cores is None or fewest is None or fewest >= cores else (fewest, where)
-
     def _memory_limit(self, memory: int | None) -> tuple[int | None, str | None]:
         found, where = self._least("memory", _memory)
         chain = self._of("memory")
@@ -164,6 +157,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     _Limit = Callable[[str, bool], float | None]
+
+
+def _if_less(whole: int | None, limit: float | None, where: str | None) -> tuple[float | None, str | None]:
+    """Return the limit and its group if it is less than what the machine has, which must be known."""
+    is_less = whole is not None and limit is not None and limit < whole
+    return (limit, where) if is_less else (None, None)
 
 
 def _quota(folder: str, is_unified: bool) -> float | None:

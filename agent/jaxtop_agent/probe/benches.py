@@ -129,24 +129,15 @@ class Transfer:
     def measure(self, place: int, slot: float) -> tuple[float, ...]:
         import jax
 
-        device = self._devices[place]
-        jax.device_put(self._host, device, may_alias=False).block_until_ready()
-        count, seconds = 0, 0.0
-        while seconds < slot / 2:
-            start = time.perf_counter()
-            jax.device_put(self._host, device, may_alias=False).block_until_ready()
-            seconds += time.perf_counter() - start
-            count += 1
-        to_device = count * self._host.nbytes / seconds
-        count, seconds = 0, 0.0
-        while seconds < slot / 2:
-            # We use a new array each time: JAX caches the host copy of an array.
-            fresh = self._copy(self._there[place]).block_until_ready()
-            start = time.perf_counter()
-            self._bring(fresh)
-            seconds += time.perf_counter() - start
-            count += 1
-        return to_device, count * self._host.nbytes / seconds
+        def send(_: None) -> None:
+            jax.device_put(self._host, self._devices[place], may_alias=False).block_until_ready()
+
+        def fresh() -> Any:  # a new array each time: JAX caches the host copy of an array
+            return self._copy(self._there[place]).block_until_ready()
+
+        send(None)
+        seconds = _mean_seconds(lambda: None, send, slot / 2), _mean_seconds(fresh, self._bring, slot / 2)
+        return self._host.nbytes / seconds[0], self._host.nbytes / seconds[1]
 
     def _bring(self, array: Any) -> None:
         import numpy as np
@@ -154,6 +145,18 @@ class Transfer:
         here = np.asarray(array)
         if self._into is not None:
             np.copyto(self._into, here)
+
+
+def _mean_seconds(prepare: Callable[[], Any], work: Callable[[Any], None], slot: float) -> float:
+    """Return the mean time of the work, repeated until it has filled the slot; preparations do not count."""
+    count, seconds = 0, 0.0
+    while seconds < slot:
+        prepared = prepare()
+        start = time.perf_counter()
+        work(prepared)
+        seconds += time.perf_counter() - start
+        count += 1
+    return seconds / count
 
 
 class Together:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.wire.probing import COLLECTIVES, Met, Stage
+from jaxtop.wire.probing import COLLECTIVES, Meeting, Met, Plan, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.wire.probing import Meeting, Plan
     from jaxtop_agent.probe.store import Reporter, Store
 
 # How many launches of an all-reduce wait for each device first. These launches are used to compare groups.

@@ -6,13 +6,12 @@ import time
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.wire.probing import ALL, BENCHES, COLLECTIVES, KINDS, Meeting, Plan
+from jaxtop.wire.probing import ALL, BENCHES, COLLECTIVES, KINDS, Asked, Here, Meeting, Plan
 from jaxtop_agent.probe.benches import TOGETHER_SLOTS, matrices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.wire.probing import Asked, Here
 
 # The share of the requested time for single devices, if there are collectives, too.
 LOCAL_SHARE = 0.45

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from jaxtop_agent import jaxprivate
 
 if TYPE_CHECKING:
-    from typing import IO
-
     from jaxtop.wire.probing import Said
 
 T = TypeVar("T")

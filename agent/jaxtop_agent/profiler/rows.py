@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.wire import Launch, Timed, Window
 from jaxtop_agent.core.waiting import breathe
 from jaxtop_agent.profiler.traces.parts import breathing, length, merged, shared
-from jaxtop_agent.programs.loaded import which
+from jaxtop_agent.programs.loaded import Loaded, which
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop_agent.profiler.traces import Op, Seen, Span
-    from jaxtop_agent.programs.loaded import Loaded
 
 # A viewer receives rows from every process, and can process ALL_ROWS in total.
 MOST_ROWS, ALL_ROWS, FEWEST_ROWS = 512, 8192, 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.clock import now_ms
@@ -23,14 +24,14 @@ class InUse(Exception):
     """The profiler is in use by others; a later try may succeed."""
 
 
+@dataclass
 class Taken:
-    """The result of a window: its trace, its beginning, its duration, and its cost in CPU seconds."""
+    """The result of a window: its beginning, its duration, its cost in CPU seconds, and its trace."""
 
-    def __init__(self, at_ms: int, seconds: float, cpu: float, trace: Any) -> None:
-        self.at_ms = at_ms
-        self.seconds = seconds
-        self.cpu = cpu
-        self.trace = trace
+    at_ms: int
+    seconds: float
+    cpu: float
+    trace: Any
 
 
 class Sessions:

@@ -14,14 +14,13 @@ from jaxtop_agent.core.waiting import breathe
 from jaxtop_agent.programs import hlo, lines, telling, text
 from jaxtop_agent.programs.hlo import Module, Reading
 from jaxtop_agent.programs.loaded import Loaded
-from jaxtop_agent.programs.operations import Operations
+from jaxtop_agent.programs.operations import Operations, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
     from jaxtop_agent.core.board import Board
     from jaxtop_agent.programs.groups import Places
-    from jaxtop_agent.programs.operations import Work
 
     Key = tuple[int, Any]
 

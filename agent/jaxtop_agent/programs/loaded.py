@@ -21,11 +21,7 @@ class Loaded(NamedTuple):
 def which(loaded: Sequence[Loaded], name: str, number: int | None, ops: set[str]) -> Loaded | None:
     """Return the program that was launched; None if several are possible, or none.
 
-    Args:
-        loaded: All loaded programs, in the order in which they were compiled.
-        name: The name of the launched program.
-        number: The compiler's number for it, if the trace has one.
-        ops: Its collectives in the trace.
+    `loaded` is in the order of compilation; `number` and `ops` are what the trace has of the launch.
     """
     named = [each for each in loaded if each.name == name]
     if number is not None:

@@ -8,11 +8,10 @@ import msgspec
 
 from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.programs.compilations import steady_ms
+from jaxtop_agent.programs.compilations import Compiled, steady_ms
 
 if TYPE_CHECKING:
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.programs.compilations import Compiled
 
 
 class Storms:

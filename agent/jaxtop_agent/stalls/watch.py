@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from jaxtop import debuglog, wire
 from jaxtop.clock import now_ms
 from jaxtop.names import program_of
-from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.board import Board, reason
 from jaxtop_agent.stalls import stacks
 from jaxtop_agent.stalls.launch_gaps import LaunchGaps, LongGap, Lull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop_agent.core.board import Board
     from jaxtop_agent.hooks.jax import Hooks
     from jaxtop_agent.steps.progress import Progress
 

@@ -56,10 +56,7 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
 
     Left out are pauses, and the part of a gap that follows the launch of an unusual function, such as an
     evaluation. Where launches ran ahead of the device, each step of the stretch gets an equal share of it.
-
-    Args:
-        gaps: The gaps in order, at least one.
-        device_ns: How long the programs of a step take on the device, if the profiler measured it.
+    `device_ns` is how long the programs of a step take on the device, if the profiler measured it.
     """
     launches = _usual(gaps)
     alike = [gap for gap in gaps if launches.issuperset(gap.launched)]

@@ -45,15 +45,9 @@ def makers(
     results: Mapping[int, int | None],
     own: frozenset[int],
 ) -> frozenset[int]:
-    """Return the functions that advance the run: not JAX's own operations, nor functions that only read.
+    """Return the functions that advance the run: not JAX's `own` operations, nor functions that only read.
 
-    The result is empty if the script launches only JAX's own operations.
-
-    Args:
-        launches: The launches in order.
-        arguments: The bytes that each function takes, if known.
-        results: The bytes that each function returns, if known.
-        own: The functions that are JAX's own operations.
+    `arguments` and `results` are the bytes that each function takes and returns.
     """
     functions = {launch.function for launch in launches} - own
     largest = max((results.get(each) or 0 for each in functions), default=0)

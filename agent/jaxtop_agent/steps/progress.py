@@ -28,14 +28,14 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self._calls = 0
+        self.calls = 0  # how many steps the script has reported
         self._values: dict[str | None, float | None] = {}
         self._waiting: dict[str | None, Any] = {}
         self._is_closed = False
         self._times: deque[tuple[int, int | None]] = deque(maxlen=REMEMBERED)
 
     def step(self, index: object, metrics: dict[str, object]) -> None:
-        self._calls += 1
+        self.calls += 1
         if self._is_closed:
             return
         self._times.append((monotonic_ns(), index if type(index) is int else None))
@@ -44,11 +44,6 @@ class Progress:
             self._note(name[:LONGEST_NAME], value)
         while len(self._values) > MOST_METRICS + 1:  # a script may use new names forever
             self._values.pop(next(name for name in self._values if name is not INDEX), None)
-
-    @property
-    def calls(self) -> int:
-        """The number of steps that the script reported."""
-        return self._calls
 
     @property
     def last_at(self) -> float:
@@ -92,7 +87,7 @@ class Progress:
         if index is None or not abs(index) < 1 << 63:
             return None
         metrics = {name: value for name, value in values.items() if name is not None and value is not None}
-        return Step(int(index), self._calls, metrics)
+        return Step(int(index), self.calls, metrics)
 
     def close(self) -> None:
         """Release the held arrays: nothing will read them."""
