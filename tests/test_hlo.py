@@ -12,7 +12,7 @@ import random
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.programs import hlo, lines, telling
+from jaxtop_agent.programs import fitting, hlo, lines
 from tests.hlo_texts import DATA, DATA_GROUPS, EVERYBODY, MODEL_GROUPS, members, module, only, text, told
 
 VERSIONS = ("0.4.35", "0.8.0", "0.10.2")
@@ -245,7 +245,7 @@ class TestWhatCannotBeRead:
             reading = hlo.read(garbled)
             for each in reading.collectives:
                 assert each.groups is None or each.groups < len(reading.groups)
-            wire.encode(telling.fitted(wire.Inventory(0, "p", None, 8), reading))
+            wire.encode(fitting.fitted(wire.Inventory(0, "p", None, 8), reading))
 
     @pytest.mark.parametrize(
         "piece", ["(", "{", '"', "\\", "a[", "{{0,1},", "x=1,", "all-reduce(", " = ", "'"]

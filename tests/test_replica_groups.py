@@ -11,7 +11,7 @@ import random
 import pytest
 
 from jaxtop import wire
-from jaxtop_agent.programs import groups, hlo, shapes, telling
+from jaxtop_agent.programs import fitting, groups, hlo, shapes
 from jaxtop_agent.programs.groups import BOTH, FLAT, PARTITION, REPLICA, Places
 from tests.hlo_texts import DATA_GROUPS, MODEL_GROUPS, members, module, only
 
@@ -134,7 +134,7 @@ class TestMessages:
         return hlo.read(module(*(f"%a.{i} = f32[{i + 1}]{{0}} {every}" for i in range(count))))
 
     def test_those_that_move_most_are_listed_the_rest_is_counted(self):
-        told = telling.fitted(wire.Inventory(0, "jit_step", "f", 8), self.reading(3000))
+        told = fitting.fitted(wire.Inventory(0, "jit_step", "f", 8), self.reading(3000))
         assert len(told.collectives) + told.rest == 3000 and len(told.collectives) > 500
         assert [each.op for each in told.collectives] == [f"a.{i}" for i in range(told.rest, 3000)]
         assert len(wire.encode(told)) <= wire.MAX_TELEMETRY
@@ -146,14 +146,14 @@ class TestMessages:
             f"f32[4]{{0}} all-reduce(%p), channel_id=1, use_global_device_ids=true, replica_groups={shuffled}"
         )
         reading = hlo.read(module(f"%a = {line}", devices="num_partitions=65536"))
-        (collective,) = (told := telling.fitted(wire.Inventory(0, "p", None, 65536), reading)).collectives
+        (collective,) = (told := fitting.fitted(wire.Inventory(0, "p", None, 65536), reading)).collectives
         assert (collective.bytes, collective.groups, told.groups) == (16, None, ())
 
     def test_a_new_viewer_gets_the_weightiest_programs_there_is_room_for(self):
         inventories = {
-            i: telling.fitted(wire.Inventory(0, f"p{i}", None, 8), self.reading(20 + i)) for i in range(40)
+            i: fitting.fitted(wire.Inventory(0, f"p{i}", None, 8), self.reading(20 + i)) for i in range(40)
         }
-        listed = telling.most_important(inventories, 30_000)
+        listed = fitting.most_important(inventories, 30_000)
         names = [wire.decode("inventory", each).program for each in listed]
         assert names == [f"p{i}" for i in range(39, 39 - len(names), -1)] and 1 < len(names) < 40
         assert sum(map(len, listed)) <= 30_000

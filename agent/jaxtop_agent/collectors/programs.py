@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,13 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.clock import now_ms
-from jaxtop.names import program_of, shorten
+from jaxtop.names import program_of
 from jaxtop_agent import jaxprivate
-from jaxtop_agent.arrays import origins
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.programs.inventories import Inventories, Known
+from jaxtop_agent.programs import described
+from jaxtop_agent.programs.inventories import Inventories, PerLaunch
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 # The programs that need the most memory are sent, and the rest as a count: this keeps a message below
 # MAX_TELEMETRY.
 MOST_PROGRAMS = 300
-LONGEST_NAME = 120
 # CPU seconds that one turn may spend on new programs; the rest is read in later turns.
 TURN_S = 0.01
 # On CPU, JAX makes a text of all buffers to count a program's memory: 50 MB and 0.1 s for 3,000 computations.
@@ -38,8 +36,6 @@ MOST_COUNTED_ON_CPU = 400
 EVENTS_AN_INSTRUCTION = 2
 # Programs of up to this many computations are read first: they take milliseconds.
 SMALL = 64
-# Reading a program of a plugin copies its modules, so we skip programs with more code than this.
-MOST_CODE_BYTES = 256 << 20
 
 # JAX reports the end of a compilation shortly after its program appears.
 LISTENER_LATE_MS = 10_000
@@ -59,14 +55,14 @@ class _Read(msgspec.Struct):
     # The profiler events that a launch makes in this process.
     recorded: int | None = None
 
-    def add(self, known: Known) -> None:
+    def add(self, read: PerLaunch) -> None:
         """Add what was read last."""
         self.has_figures = True
-        program, work = self.program, known.work
+        program, work = self.program, read.work
         if program is None:
             return
-        if program.argument_bytes is None and known.sides is not None:
-            taken, returned = known.sides
+        if program.argument_bytes is None and read.sides is not None:
+            taken, returned = read.sides
             program = msgspec.structs.replace(program, argument_bytes=taken, output_bytes=returned)
         self.program = _with_work(program, work)
         self.recorded = _recorded(program, work)
@@ -93,7 +89,7 @@ class LoadedPrograms:
         self._read: dict[Key, _Read] = {}
         self._unread = 0
         # The program that is being read; the generator holds its module, not the executable.
-        self._reading: tuple[Key, Generator[None, None, Known]] | None = None
+        self._reading: tuple[Key, Generator[None, None, PerLaunch]] | None = None
         self._untimed: set[Key] = set()
         self._compiles = 0
         self._last: wire.Programs | None = None
@@ -133,7 +129,9 @@ class LoadedPrograms:
         until = time.thread_time() + TURN_S
         for key in [key for key in reversed(keys) if key not in read]:
             read[key] = _Read(
-                _describe(new[key], alone=alone), now_ms(), computations=_computations(new[key])
+                described.describe(new[key], alone=alone),
+                now_ms(),
+                computations=described.computations(new[key]),
             )
             self._untimed.add(key)
             if time.thread_time() > until:
@@ -149,7 +147,7 @@ class LoadedPrograms:
         else:
             board.sources[self.name] = "on"
         self._inventories.keep(board, keys, are_all=not self._unread)
-        self._tell_recorded(board)
+        self._put_recorded(board)
         return True
 
     def _has_figures(self, key: Key) -> bool:
@@ -191,19 +189,19 @@ class LoadedPrograms:
 
     def _begin(
         self, board: Board, key: Key, executable: Any, *, alone: bool
-    ) -> tuple[Key, Generator[None, None, Known]] | None:
+    ) -> tuple[Key, Generator[None, None, PerLaunch]] | None:
         """Begin to read a program; None if it cannot be read."""
         read = self._read[key]
         if read.program is None:
             read.has_figures = True
             return None
         if read.computations <= MOST_COUNTED_ON_CPU or jaxprivate.platform(executable) != "cpu":
-            read.program = _with_memory(read.program, executable)
+            read.program = described.with_memory(read.program, executable)
         reading = self._inventories.read(board, key, executable, read.program, alone=alone)
         next(reading)  # from here on it holds no executable
         return key, reading
 
-    def _tell_recorded(self, board: Board) -> None:
+    def _put_recorded(self, board: Board) -> None:
         """Put the number of events that a launch adds to a trace onto the board, by program name.
 
         If several programs have one name, the largest number counts.
@@ -249,46 +247,6 @@ class LoadedPrograms:
         )
 
 
-def _describe(executable: Any, *, alone: bool) -> wire.Program | None:
-    """Describe a program; None if its name cannot be read or its code is too large."""
-    try:
-        if (code := jaxprivate.code_bytes(executable)) and code > MOST_CODE_BYTES:
-            return None
-        name = jaxprivate.module_name(executable)[:LONGEST_NAME]
-    except Exception:
-        return None
-    local = _local_devices(executable)
-    created = origins.created(jaxprivate.program_traceback(executable))
-    return wire.Program(
-        name=name,
-        fingerprint=_text(jaxprivate.fingerprint(executable)),
-        devices=local if alone else _devices(executable, name, local),
-        local_devices=local,
-        created=shorten(created, LONGEST_NAME) if created else None,
-    )
-
-
-def _computations(executable: Any) -> int:
-    with suppress(Exception):
-        return len(jaxprivate.parts(jaxprivate.module(executable)))
-    return 0
-
-
-def _with_memory(program: wire.Program, executable: Any) -> wire.Program:
-    """Add the memory that a program needs on a device, if the compiler reports it."""
-    with suppress(Exception):
-        memory = jaxprivate.compiled_memory(executable)
-        return msgspec.structs.replace(
-            program,
-            argument_bytes=memory.argument_size_in_bytes,
-            output_bytes=memory.output_size_in_bytes,
-            alias_bytes=memory.alias_size_in_bytes,
-            temp_bytes=memory.temp_size_in_bytes,
-            code_bytes=memory.generated_code_size_in_bytes,
-        )
-    return program
-
-
 def _with_work(program: wire.Program, work: Work | None) -> wire.Program:
     if work is None:
         return program
@@ -301,30 +259,3 @@ def _recorded(program: wire.Program, work: Work | None) -> int | None:
     if work is None or work.executed is None or program.local_devices is None:
         return None
     return EVENTS_AN_INSTRUCTION * work.executed * program.local_devices
-
-
-def _local_devices(executable: Any) -> int | None:
-    with suppress(Exception):
-        return len(jaxprivate.local_devices(executable))
-    return None
-
-
-def _devices(executable: Any, name: str, local: int | None) -> int | None:
-    """Return the number of devices in all processes; None if a program of several devices shards nothing."""
-    with suppress(Exception):
-        cuts = jaxprivate.cuts(executable)
-        if cuts:
-            return max(cuts) if max(cuts) > 1 else None
-        if local == 1 and not name.startswith("pmap_"):
-            return 1
-    return None
-
-
-def _text(fingerprint: Any) -> str | None:
-    if isinstance(fingerprint, bytes):
-        try:
-            text = fingerprint.decode("ascii")
-        except UnicodeDecodeError:
-            text = ""
-        return text if text.isalnum() else fingerprint.hex()
-    return None if fingerprint is None else str(fingerprint)

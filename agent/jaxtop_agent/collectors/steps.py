@@ -14,7 +14,8 @@ from jaxtop_agent.collectors.launches import REMEMBERED, THE_REST, Launches
 from jaxtop_agent.core import budget
 from jaxtop_agent.core.board import READING, Board
 from jaxtop_agent.steps import work
-from jaxtop_agent.steps.finder import Facts, StepFigures, Steps
+from jaxtop_agent.steps.figures import Facts, StepFigures
+from jaxtop_agent.steps.finder import Steps
 
 if TYPE_CHECKING:
     from jaxtop_agent.steps.pattern import Launch

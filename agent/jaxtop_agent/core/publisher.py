@@ -13,7 +13,7 @@ from jaxtop_agent.core.board import Board, reason
 from jaxtop_agent.core.logthread import Changes
 from jaxtop_agent.core.messages import Messages, costs
 from jaxtop_agent.core.settings import bounded
-from jaxtop_agent.programs import telling
+from jaxtop_agent.programs import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,7 +164,7 @@ class Publisher:
         state = list(self._state.items())
         if self._board.arrays is not None:  # the current table, with all changes applied
             state.append(("arrays", wire.encode(self._board.arrays)))
-        inventories = telling.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
+        inventories = fitting.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
         state += [("inventory", payload) for payload in inventories]
         since = now_ms() - OLDEST_WINDOW_MS
         state += [("window", wire.encode(each)) for each in self._board.windows if each.at_ms >= since]

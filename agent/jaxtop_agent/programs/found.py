@@ -72,7 +72,7 @@ class Table:
 
     def __init__(self, places: groups.Places | None) -> None:
         self._places = places
-        self._known: dict[tuple[str, str, bool], int | None] = {}
+        self._indices: dict[tuple[str, str, bool], int | None] = {}
         self._at: dict[wire.ReplicaGroups, int] = {}
         self.packed: list[wire.ReplicaGroups] = []
 
@@ -82,9 +82,9 @@ class Table:
         if written is None or mode is None or self._places is None:
             return None
         key = written, mode, found.kind == PERMUTE
-        if key not in self._known:
-            self._known[key] = self._add(*key, self._places)
-        return self._known[key]
+        if key not in self._indices:
+            self._indices[key] = self._add(*key, self._places)
+        return self._indices[key]
 
     def size(self, place: int | None) -> int | None:
         """Return the number of members of each group; None if the groups differ in size."""

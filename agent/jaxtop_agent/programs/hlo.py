@@ -113,7 +113,7 @@ class Module:
         table = Table(places)
         counted = Counter(each.computation for each in self._found)
         alone = {name for name, count in counted.items() if count == 1}
-        told: list[wire.Collective] = []
+        collectives: list[wire.Collective] = []
         shown: dict[str, str] = {}
         ahead, self._found = self._found[::-1], []
         while ahead:  # one by one: freeing thousands at once holds the GIL for milliseconds
@@ -121,7 +121,7 @@ class Module:
             op, is_async = self._shown_as(each, alone)
             shown[each.by.name] = shown[op] = op
             place, sides = table.place(each), each.sides()
-            told.append(
+            collectives.append(
                 wire.Collective(
                     op=op,
                     kind=each.kind,
@@ -135,7 +135,7 @@ class Module:
             )
             pause()
         return Reading(
-            collectives=tuple(told),
+            collectives=tuple(collectives),
             groups=tuple(table.packed),
             unread=self._unread,
             devices=None if places is None else places.total,

@@ -11,7 +11,7 @@ from jaxtop import wire
 from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import breathe
-from jaxtop_agent.programs import hlo, lines, telling, text
+from jaxtop_agent.programs import fitting, hlo, lines, text
 from jaxtop_agent.programs.hlo import Module, Reading
 from jaxtop_agent.programs.loaded import Loaded
 from jaxtop_agent.programs.operations import Operations, Work
@@ -34,8 +34,8 @@ AT_ONCE_S = 0.002
 BETWEEN_LOOKS = 32
 
 
-class _Kept(NamedTuple):
-    """The parts of a program's reading that are kept."""
+class _Entry(NamedTuple):
+    """What remains of a program's reading."""
 
     loaded: Loaded
     inventory: wire.Inventory | None
@@ -47,12 +47,12 @@ class Inventories:
     """The readings of the programs that are loaded now."""
 
     def __init__(self) -> None:
-        self._kept: dict[Key, _Kept] = {}
+        self._entries: dict[Key, _Entry] = {}
 
     def read(
         self, board: Board, key: Key, executable: Any, program: wire.Program, *, alone: bool
-    ) -> Generator[None, None, Known]:
-        """Read a program in small parts and send its inventory; return what else is known of a launch.
+    ) -> Generator[None, None, PerLaunch]:
+        """Read a program in small parts and send its inventory; return the rest, per launch.
 
         The executable is held only until the first part is read.
         """
@@ -60,26 +60,26 @@ class Inventories:
         source = _Source.of(executable, program, alone=alone)
         del executable
         yield
-        inventory, reading, known = yield from _inventory(source)
+        inventory, reading, per_launch = yield from _inventory(source)
         ops = frozenset(each.op for each in reading.collectives)
         is_read = not inventory.unread and not inventory.why_not
         loaded = Loaded(program.name, program.fingerprint, number, ops if is_read else None)
         has_collectives = program.devices != 1
-        is_told = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
-        told = inventory if is_told else None
-        self._kept[key] = _Kept(loaded, told, reading.ends, has_collectives and reading.calls_back)
-        if is_told or reading.calls_back:
+        is_sent = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
+        sent = inventory if is_sent else None
+        self._entries[key] = _Entry(loaded, sent, reading.ends, has_collectives and reading.calls_back)
+        if is_sent or reading.calls_back:
             self._put_on(board)
-        if is_told:
+        if is_sent:
             board.send(replace(inventory, at_ms=now_ms()))
-        return known
+        return per_launch
 
     def keep(self, board: Board, keys: Iterable[Key], *, are_all: bool = True) -> None:
         """Forget all programs but these, newest first; `are_all` is false while some are not read yet."""
-        kept = {key: self._kept[key] for key in keys if key in self._kept}
-        has_lost = len(kept) < len(self._kept)
-        self._kept = kept
-        board.loaded = tuple(each.loaded for each in reversed(kept.values())) if are_all else ()
+        left = {key: self._entries[key] for key in keys if key in self._entries}
+        has_lost = len(left) < len(self._entries)
+        self._entries = left
+        board.loaded = tuple(each.loaded for each in reversed(left.values())) if are_all else ()
         if has_lost:
             self._put_on(board)
 
@@ -88,13 +88,13 @@ class Inventories:
         self.keep(board, ())
 
     def _put_on(self, board: Board) -> None:
-        told = [(each.inventory, each.ends) for each in self._kept.values() if each.inventory is not None]
-        board.inventories = {(each.program, each.fingerprint): each for each, _ in told}
-        board.ends = {(each.program, each.fingerprint): ends for each, ends in told}
-        board.calls_back = frozenset(each.loaded.name for each in self._kept.values() if each.calls_back)
+        sent = [(each.inventory, each.ends) for each in self._entries.values() if each.inventory is not None]
+        board.inventories = {(each.program, each.fingerprint): each for each, _ in sent}
+        board.ends = {(each.program, each.fingerprint): ends for each, ends in sent}
+        board.calls_back = frozenset(each.loaded.name for each in self._entries.values() if each.calls_back)
 
 
-class Known(NamedTuple):
+class PerLaunch(NamedTuple):
     """What a program's text shows of a launch on one device, as far as it could be read."""
 
     work: Work | None = None
@@ -130,12 +130,12 @@ def _why(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:200]
 
 
-def _inventory(source: _Source) -> Generator[None, None, tuple[wire.Inventory, Reading, Known]]:
-    """Return the collectives as a message, the full reading, and what is known of a launch."""
-    reading, known, why_not = Reading(), Known(), source.why_not
+def _inventory(source: _Source) -> Generator[None, None, tuple[wire.Inventory, Reading, PerLaunch]]:
+    """Return the collectives as a message, the full reading, and the figures per launch."""
+    reading, per_launch, why_not = Reading(), PerLaunch(), source.why_not
     try:
         if not why_not:
-            reading, known = yield from _reading(source)
+            reading, per_launch = yield from _reading(source)
     except _TooLarge:
         why_not = TOO_LARGE
     except Exception as error:
@@ -150,7 +150,7 @@ def _inventory(source: _Source) -> Generator[None, None, tuple[wire.Inventory, R
         unread=reading.unread,
         why_not=why_not,
     )
-    return telling.fitted(blank, reading), reading, known
+    return fitting.fitted(blank, reading), reading, per_launch
 
 
 def _number(executable: Any) -> int | None:
@@ -182,7 +182,7 @@ class ReadingBudget:
             self._last = time.monotonic()
 
 
-def _reading(source: _Source) -> Generator[None, None, tuple[Reading, Known]]:
+def _reading(source: _Source) -> Generator[None, None, tuple[Reading, PerLaunch]]:
     """Read single instructions where JAX offers them, so that no text of many megabytes is made."""
     computations = jaxprivate.parts(source.module)
     pace = ReadingBudget()
@@ -197,7 +197,7 @@ def _reading(source: _Source) -> Generator[None, None, tuple[Reading, Known]]:
     yield
     work = operations.work(None, pace)
     yield
-    return module.finish(_places(module, source), pace), Known(work, operations.sides())
+    return module.finish(_places(module, source), pace), PerLaunch(work, operations.sides())
 
 
 def _add(module: Module, operations: Operations, computation: Any) -> Iterator[None]:
@@ -210,12 +210,12 @@ def _add(module: Module, operations: Operations, computation: Any) -> Iterator[N
     yield from operations.add(name, listed)
 
 
-def _reading_of_text(compiled: Any, computations: int, pace: ReadingBudget) -> tuple[Reading, Known]:
+def _reading_of_text(compiled: Any, computations: int, pace: ReadingBudget) -> tuple[Reading, PerLaunch]:
     if computations > MOST_BRIEF:
         raise _TooLarge
     printed = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)
     breathe()
-    return hlo.read(printed, pace), Known(operations_of(printed, pace))
+    return hlo.read(printed, pace), PerLaunch(operations_of(printed, pace))
 
 
 def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:

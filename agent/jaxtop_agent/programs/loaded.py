@@ -38,15 +38,15 @@ def _between(loaded: Sequence[Loaded], name: str, number: int) -> list[Loaded]:
 
     Numbers ascend: a program's number is between those of the programs compiled before and after it.
     """
-    known = [each.number for each in loaded if each.number is not None]
-    if any(one >= other for one, other in pairwise(known)):
+    numbers = [each.number for each in loaded if each.number is not None]
+    if any(one >= other for one, other in pairwise(numbers)):
         return [each for each in loaded if each.name == name and each.number is None]
     place, found = 0, []
     for each in loaded:
         if each.number is not None:
             place += 1
         elif each.name == name:
-            before = known[place - 1] if place else -1
-            if before < number and (place == len(known) or number < known[place]):
+            before = numbers[place - 1] if place else -1
+            if before < number and (place == len(numbers) or number < numbers[place]):
                 found.append(each)
     return found

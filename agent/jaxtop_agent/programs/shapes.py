@@ -69,10 +69,10 @@ def _bytes(dtype: str, dimensions: str, layout: str) -> int | None:
     if packed := _ELEMENT_BITS.search(layout):
         bits = int(packed[1][:3])
     sizes = [_DIMENSION.fullmatch(each) for each in dimensions.split(",")] if dimensions else []
-    known = [int(size[1][:18]) for size in sizes if size]
-    if bits is None or len(known) < len(sizes):
+    stated = [int(size[1][:18]) for size in sizes if size]
+    if bits is None or len(stated) < len(sizes):
         return None
-    total = -(-prod(known) * bits // 8)
+    total = -(-prod(stated) * bits // 8)
     return total if total < 1 << 63 else None
 
 

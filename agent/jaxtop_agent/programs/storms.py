@@ -20,7 +20,7 @@ class Storms:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._is_own: dict[str, bool] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def look(self) -> None:
         """Put the current storms onto the board, and send an event for each new one to the viewers.
@@ -32,11 +32,11 @@ class Storms:
         storms = {
             name: each for name, each in compiled if each.is_storm(now) and not self._is_jaxs(name, each)
         }
-        self._told &= storms.keys()
+        self._reported &= storms.keys()
         if board.is_watched:
-            for name in sorted(storms.keys() - self._told):
+            for name in sorted(storms.keys() - self._reported):
                 board.report("warning", "recompiling", storms[name].storm_text(now))
-            self._told.update(storms)
+            self._reported.update(storms)
         if storms.keys() == board.recompiling:
             return
         board.recompiling = frozenset(storms)

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, field
 from heapq import merge
-from statistics import fmean, quantiles
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from jaxtop_agent.steps.durations import Gap, from_wait_to_wait, launches_a_step, step_times
+from jaxtop_agent.steps.durations import Gap
+from jaxtop_agent.steps.figures import Facts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# The steps that are remembered. Current figures cover the last seconds, but at least this many steps.
+# The steps that are remembered.
 REMEMBERED = 256
-RECENT_NS, FEWEST = 10_000_000_000, 20
 # After this many launches, or this time, the pattern is checked again.
 VERIFY_EVERY, VERIFY_EVERY_NS = 128, 5_000_000_000
-# Within less time than this, all launches may run ahead of the device, and say nothing about step durations.
-SHORTEST_SIGHT_NS = 100_000_000
-# Percentiles need at least this many steps.
-FEWEST_FOR_PERCENTILES = 5
 # JAX's own operations, launched one by one, make a step only if this many of them repeat for this long.
 FEWEST_EAGER, EAGER_LASTS_NS = 2, 10_000_000_000
 # The script may count in strides, but a longer one than this is implausible.
@@ -40,41 +34,6 @@ class Call(NamedTuple):
     step: int | None
 
 
-@dataclass(frozen=True)
-class Facts:
-    """The known facts about functions, by function number.
-
-    `arguments` and `results` are the bytes that a launch takes and returns. `flops` are its operations on all
-    devices of the process together, a lower bound for the functions in `at_least`. `own` are JAX's own
-    functions, and `has_functions` is true if any function of the script was ever launched. `device_ns` is the
-    duration of a launch on the device, if the profiler measured it.
-    """
-
-    arguments: Mapping[int, int | None] = field(default_factory=dict)
-    results: Mapping[int, int | None] = field(default_factory=dict)
-    flops: Mapping[int, int | None] = field(default_factory=dict)
-    at_least: frozenset[int] = frozenset()
-    own: frozenset[int] = frozenset()
-    has_functions: bool = False
-    device_ns: Mapping[int, int] = field(default_factory=dict)
-
-
-class StepFigures(NamedTuple):
-    """The step: its functions and its durations. The percentiles are over `samples` steps."""
-
-    functions: tuple[int, ...]
-    is_told: bool
-    launches: float
-    mean_ns: float | None
-    per_second: float | None
-    samples: int
-    p50_ns: float | None
-    p90_ns: float | None
-    p99_ns: float | None
-    flops: float | None
-    flops_at_least: bool = False
-
-
 class Steps:
     """The step finder. Each look passes all remembered launches; their times show which are new.
 
@@ -85,7 +44,7 @@ class Steps:
         self.serial = 0
         self.steps = 0
         self._pattern: Pattern | None = None
-        self._is_told = False
+        self._is_reported = False
         # The time of the last launch that was compared with the pattern, and the facts at that comparison.
         self._verified = 0
         self._facts = Facts()
@@ -104,16 +63,17 @@ class Steps:
     ) -> StepFigures | None:
         """Return the current step; None while it is unknown. `counts` are the launches of each function."""
         if calls:
-            if not self._is_told:
-                self._pattern, self._is_told = None, True
+            if not self._is_reported:
+                self._pattern, self._is_reported = None, True
                 self._start_anew()
-        elif not self._is_told:
+        elif not self._is_reported:
             if self._is_due(launches, facts, now):
                 self._find_pattern(launches, facts)
             if self._pattern is None:
                 return None
         self._follow(launches, calls, facts.own, counts or {})
-        return self._tell(facts, now)
+        group = () if self._is_reported or self._pattern is None else self._pattern.group
+        return figures(list(self._gaps), self._began, group, facts, now)
 
     def _is_due(self, launches: Sequence[Launch], facts: Facts, now: int) -> bool:
         """Return whether the pattern should be searched again."""
@@ -242,62 +202,6 @@ class Steps:
         self.steps += stride
         self._gaps.append(Gap(now.at, now.at - before.at, stride, launched, first))
 
-    def _tell(self, facts: Facts, now: int) -> StepFigures | None:
-        gaps = list(self._gaps)
-        if not gaps or gaps[-1].end - self._began < SHORTEST_SIGHT_NS:
-            return None
-        often = launches_a_step(gaps)
-        durations = step_times(gaps, _on_device(often, facts.device_ns))
-        latest = [took for end, took in durations if end > gaps[-1].end - RECENT_NS]
-        if len(latest) < FEWEST:
-            latest = [took for _, took in durations[-FEWEST:]]
-        all_of_them = [took for _, took in durations]
-        has_enough = len(all_of_them) >= FEWEST_FOR_PERCENTILES
-        cuts = quantiles(all_of_them, n=100, method="inclusive") if has_enough else []
-        return StepFigures(
-            functions=() if self._is_told or self._pattern is None else self._pattern.group,
-            is_told=self._is_told,
-            launches=sum(often.values()),
-            mean_ns=fmean(latest) if latest else None,
-            per_second=_pace(gaps, now),
-            samples=len(all_of_them),
-            p50_ns=cuts[49] if cuts else None,
-            p90_ns=cuts[89] if cuts else None,
-            p99_ns=cuts[98] if cuts else None,
-            flops=_flops(often, facts),
-            flops_at_least=any(each in facts.at_least or facts.flops.get(each) is None for each in often),
-        )
-
 
 def _after(what: Sequence[T], at: int) -> Sequence[T]:
     return what[bisect_right(what, at, key=lambda each: each.at) :]
-
-
-def _on_device(often: Mapping[int, float], device_ns: Mapping[int, int]) -> int | None:
-    known = [times * device_ns[each] for each, times in often.items() if each in device_ns]
-    return round(sum(known)) if known else None
-
-
-def _flops(often: Mapping[int, float], facts: Facts) -> float | None:
-    """Return the operations of a step; None if those of one of the script's functions are unknown."""
-    total = 0.0
-    for function, times in often.items():
-        flops = facts.flops.get(function)
-        if flops is not None:
-            total += flops * times
-        elif function not in facts.own:
-            return None
-    return total if often else None
-
-
-def _pace(gaps: Sequence[Gap], now: int) -> float | None:
-    """Return the steps per second over the last seconds, including the work between steps."""
-    latest = [gap for gap in gaps if gap.end > now - RECENT_NS]
-    latest = latest if len(latest) >= FEWEST else list(gaps[-FEWEST:])
-    longest = max(gap.duration for gap in latest)
-    waited = now - latest[-1].end
-    paid, unpaid = from_wait_to_wait(latest)
-    counted, span = list(paid), sum(gap.duration for gap in paid)
-    if waited > longest:  # the unfinished step counts once it takes longer than all others
-        counted, span = [*paid, *unpaid], span + sum(gap.duration for gap in unpaid) + waited
-    return sum(gap.steps for gap in counted) * 1e9 / span if span > 0 else None

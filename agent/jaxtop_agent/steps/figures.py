@@ -1,0 +1,111 @@
+"""The figures of a step, from the times between steps and the facts about its functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import fmean, quantiles
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop_agent.steps.durations import Gap, from_wait_to_wait, launches_a_step, step_times
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Current figures cover the last seconds, but at least this many steps.
+RECENT_NS, FEWEST = 10_000_000_000, 20
+# Within less time than this, all launches may run ahead of the device, and say nothing about step durations.
+SHORTEST_SIGHT_NS = 100_000_000
+# Percentiles need at least this many steps.
+FEWEST_FOR_PERCENTILES = 5
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The known facts about functions, by function number.
+
+    `arguments` and `results` are the bytes that a launch takes and returns. `flops` are its operations on all
+    devices of the process together, a lower bound for the functions in `at_least`. `own` are JAX's own
+    functions, and `has_functions` is true if any function of the script was ever launched. `device_ns` is the
+    duration of a launch on the device, if the profiler measured it.
+    """
+
+    arguments: Mapping[int, int | None] = field(default_factory=dict)
+    results: Mapping[int, int | None] = field(default_factory=dict)
+    flops: Mapping[int, int | None] = field(default_factory=dict)
+    at_least: frozenset[int] = frozenset()
+    own: frozenset[int] = frozenset()
+    has_functions: bool = False
+    device_ns: Mapping[int, int] = field(default_factory=dict)
+
+
+class StepFigures(NamedTuple):
+    """The step: its functions and its durations. The percentiles are over `samples` steps."""
+
+    functions: tuple[int, ...]
+    launches: float
+    mean_ns: float | None
+    per_second: float | None
+    samples: int
+    p50_ns: float | None
+    p90_ns: float | None
+    p99_ns: float | None
+    flops: float | None
+    flops_at_least: bool = False
+
+
+def figures(
+    gaps: Sequence[Gap], began: int, functions: tuple[int, ...], facts: Facts, now: int
+) -> StepFigures | None:
+    """Return the figures of the steps since `began`; None while they are too few."""
+    if not gaps or gaps[-1].end - began < SHORTEST_SIGHT_NS:
+        return None
+    often = launches_a_step(gaps)
+    durations = step_times(gaps, _on_device(often, facts.device_ns))
+    latest = [took for end, took in durations if end > gaps[-1].end - RECENT_NS]
+    if len(latest) < FEWEST:
+        latest = [took for _, took in durations[-FEWEST:]]
+    all_of_them = [took for _, took in durations]
+    has_enough = len(all_of_them) >= FEWEST_FOR_PERCENTILES
+    cuts = quantiles(all_of_them, n=100, method="inclusive") if has_enough else []
+    return StepFigures(
+        functions=functions,
+        launches=sum(often.values()),
+        mean_ns=fmean(latest) if latest else None,
+        per_second=_pace(gaps, now),
+        samples=len(all_of_them),
+        p50_ns=cuts[49] if cuts else None,
+        p90_ns=cuts[89] if cuts else None,
+        p99_ns=cuts[98] if cuts else None,
+        flops=_flops(often, facts),
+        flops_at_least=any(each in facts.at_least or facts.flops.get(each) is None for each in often),
+    )
+
+
+def _on_device(often: Mapping[int, float], device_ns: Mapping[int, int]) -> int | None:
+    known = [times * device_ns[each] for each, times in often.items() if each in device_ns]
+    return round(sum(known)) if known else None
+
+
+def _flops(often: Mapping[int, float], facts: Facts) -> float | None:
+    """Return the operations of a step; None if those of one of the script's functions are unknown."""
+    total = 0.0
+    for function, times in often.items():
+        flops = facts.flops.get(function)
+        if flops is not None:
+            total += flops * times
+        elif function not in facts.own:
+            return None
+    return total if often else None
+
+
+def _pace(gaps: Sequence[Gap], now: int) -> float | None:
+    """Return the steps per second over the last seconds, including the work between steps."""
+    latest = [gap for gap in gaps if gap.end > now - RECENT_NS]
+    latest = latest if len(latest) >= FEWEST else list(gaps[-FEWEST:])
+    longest = max(gap.duration for gap in latest)
+    waited = now - latest[-1].end
+    paid, unpaid = from_wait_to_wait(latest)
+    counted, span = list(paid), sum(gap.duration for gap in paid)
+    if waited > longest:  # the unfinished step counts once it takes longer than all others
+        counted, span = [*paid, *unpaid], span + sum(gap.duration for gap in unpaid) + waited
+    return sum(gap.steps for gap in counted) * 1e9 / span if span > 0 else None
