@@ -12,7 +12,7 @@ from jaxtop.model import Cluster, arrays, growers
 from jaxtop.recording import Recording, compact, layout
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.tui.text import size
-from jaxtop.wire.times import to_ns
+from jaxtop.wire.bounds import to_ns
 from tests import builders, made_sessions
 from tests.made_sessions import Made
 from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped, written

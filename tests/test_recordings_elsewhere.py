@@ -166,7 +166,7 @@ def test_the_public_typescript_readers_read_every_file(tmp_path, monkeypatch):
 
 
 def wire_time(frame: wire.Frame) -> int:
-    from jaxtop.wire.times import to_ns
+    from jaxtop.wire.bounds import to_ns
 
     return to_ns(frame.at)
 

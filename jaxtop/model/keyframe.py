@@ -16,7 +16,7 @@ from jaxtop import wire
 from jaxtop.model.finding import Finding, Findings, Ongoing
 from jaxtop.model.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launched, Launches
 from jaxtop.model.state import Certainty, Diagnosis, Dropped, Place, RunStall
-from jaxtop.wire.times import to_ns, to_seconds
+from jaxtop.wire.bounds import to_ns, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop import private
 from jaxtop.recording.reader import Recording
 from jaxtop.recording.writer import Keyframe, Writer
-from jaxtop.wire.times import to_seconds
+from jaxtop.wire.bounds import to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from jaxtop.recording import chunks, layout
 from jaxtop.recording.chunks import CHUNK_CODE, RECORD
 from jaxtop.recording.container import MAGIC
 from jaxtop.recording.layout import Channel
-from jaxtop.wire.times import NANOSECONDS
+from jaxtop.wire.bounds import NANOSECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from jaxtop.recording import index as indexes
 from jaxtop.recording.chunks import RECORD
 from jaxtop.recording.index import NotARecording
 from jaxtop.recording.layout import LATEST_NS, Channel
-from jaxtop.wire.times import to_seconds
+from jaxtop.wire.bounds import to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

@@ -13,7 +13,7 @@ from jaxtop._version import __version__
 from jaxtop.recording import layout
 from jaxtop.recording.container import McapFile
 from jaxtop.recording.layout import Channel
-from jaxtop.wire.times import to_ns
+from jaxtop.wire.bounds import to_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -17,7 +17,7 @@ from jaxtop.model.fold import HISTORY
 from jaxtop.model.session.summary import Bin, SessionSummary, SummarySampler
 from jaxtop.recording import NotARecording, Recording
 from jaxtop.sources.streams import NOT_YET, clock_notes, side_by_side, tracks
-from jaxtop.wire.times import NANOSECONDS, to_ns, to_seconds
+from jaxtop.wire.bounds import NANOSECONDS, to_ns, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

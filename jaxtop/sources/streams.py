@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import processes, wire
-from jaxtop.wire.times import NANOSECONDS, to_ns, to_seconds
+from jaxtop.wire.bounds import NANOSECONDS, to_ns, to_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

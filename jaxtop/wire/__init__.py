@@ -6,7 +6,7 @@ in their natural small unit, which the field's name contains; None means unknown
 """
 
 from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange, Mesh, Sharding
-from jaxtop.wire.bounds import MAX_DEVICES
+from jaxtop.wire.bounds import MAX_DEVICES, NewerVersion, Unreadable, tally
 from jaxtop.wire.checks import check_census
 from jaxtop.wire.codec import (
     KINDS,
@@ -25,9 +25,8 @@ from jaxtop.wire.codec import (
     pack,
     unpack,
 )
-from jaxtop.wire.costs import Costs
-from jaxtop.wire.errors import NewerVersion, Unreadable, tally
 from jaxtop.wire.hosts import (
+    COMPILED,
     SLOWED,
     BusyThread,
     Bye,
@@ -40,13 +39,16 @@ from jaxtop.wire.hosts import (
     Hello,
     HostSample,
     Lull,
+    Place,
     Pulse,
     Rhythm,
+    Stacks,
     Stall,
     Step,
+    Thread,
 )
 from jaxtop.wire.ids import Ids, pack_ids, pack_runs, unpack_ids, unpack_runs
-from jaxtop.wire.links import Link, Peer, Reply, Request, Roster
+from jaxtop.wire.links import Costs, Link, Peer, Reply, Request, Roster
 from jaxtop.wire.past import (
     Past,
     PastArrays,
@@ -62,7 +64,6 @@ from jaxtop.wire.past import (
     PastSteps,
 )
 from jaxtop.wire.programs import Collective, Inventory, Program, Programs, ReplicaGroups
-from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Timed, Window
 
 __all__ = [

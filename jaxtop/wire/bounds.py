@@ -1,10 +1,16 @@
-"""The bounds of a message. Decoding enforces those of single values, `checks.py` all others."""
+"""What a message may contain, and the error of bytes that break it.
+
+Decoding enforces the bounds of single values, `checks.py` all others.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
+
+if TYPE_CHECKING:
+    from collections import Counter
 
 # MAX_DEVICES is eight times the largest run that the viewer is measured with. MAX_PLACES bounds what a
 # message unpacks to, with repetitions: it has room for sets of replica groups for every axis of a mesh.
@@ -27,3 +33,33 @@ Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Process = Annotated[int, Meta(ge=0, le=MAX_PROCESSES)]
 IntervalMs = Annotated[int, Meta(ge=1, le=86_400_000)]
 AgentId = Annotated[str, Meta(max_length=256)]
+
+NANOSECONDS = 1_000_000_000
+
+
+class Unreadable(Exception):
+    """Bytes that are not a valid message; the text says why."""
+
+
+class NewerVersion(Unreadable):
+    """A message of a newer jaxtop."""
+
+
+# A bound on distinct reasons: a peer that sends ever new errors must not fill the memory with their counts.
+MOST_REASONS = 100
+
+
+def tally(rejected: Counter[str], reason: str) -> None:
+    """Count a rejected message by its reason."""
+    reason = reason[:200]
+    rejected[reason if reason in rejected or len(rejected) < MOST_REASONS else "for other reasons"] += 1
+
+
+def to_ns(at: float) -> int:
+    """Return the time in nanoseconds; `to_seconds` converts it back exactly."""
+    whole = int(at)
+    return whole * NANOSECONDS + round((at - whole) * NANOSECONDS)
+
+
+def to_seconds(ns: int) -> float:
+    return ns / NANOSECONDS

@@ -18,13 +18,13 @@ from jaxtop.wire.bounds import (
     MAX_GROUPS,
     MAX_PLACES,
     MAX_SHARDINGS,
+    NANOSECONDS,
+    Unreadable,
 )
-from jaxtop.wire.errors import Unreadable
 from jaxtop.wire.hosts import Hello
 from jaxtop.wire.ids import Ids, check_ids
 from jaxtop.wire.past import Past, PastArrays
 from jaxtop.wire.programs import Inventory, ReplicaGroups
-from jaxtop.wire.times import NANOSECONDS
 from jaxtop.wire.windows import Window
 
 if TYPE_CHECKING:

@@ -8,15 +8,16 @@ import msgspec
 from msgspec import Struct
 
 from jaxtop.wire.arrays import Arrays, ArraysChange
-from jaxtop.wire.bounds import AgentId  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import (
+    AgentId,
+    NewerVersion,
+    Unreadable,
+)
 from jaxtop.wire.checks import check
-from jaxtop.wire.costs import Costs
-from jaxtop.wire.errors import NewerVersion, Unreadable
-from jaxtop.wire.hosts import Bye, Compile, Event, Hello, Pulse
-from jaxtop.wire.links import Link, Reply, Request, Roster
+from jaxtop.wire.hosts import Bye, Compile, Event, Hello, Pulse, Stacks
+from jaxtop.wire.links import Costs, Link, Reply, Request, Roster
 from jaxtop.wire.past import Past, PastArrays, PastEvents
 from jaxtop.wire.programs import Inventory, Programs
-from jaxtop.wire.stacks import Stacks
 from jaxtop.wire.windows import Window
 
 # Since version 2 viewers announce themselves on the telemetry socket; before, they subscribed to it.

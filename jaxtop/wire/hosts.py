@@ -1,4 +1,4 @@
-"""A process and its figures."""
+"""A process, its figures and its stacks."""
 
 from __future__ import annotations
 
@@ -251,3 +251,32 @@ class Bye(Struct, frozen=True, tag="bye"):
 
     at_ms: TimeMs
     reason: str
+
+
+# The file of a place inside a compiled function, where Python has no frame.
+COMPILED = "jaxlib/<compiled>"
+
+
+class Place(Struct, frozen=True, array_like=True):
+    """A line of a running function."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Thread(Struct, frozen=True, array_like=True):
+    """A Python thread and its stack, the innermost frame last; the main thread comes first."""
+
+    name: str
+    is_main: bool
+    frames: tuple[Place, ...]
+    unsent: int = 0
+
+
+class Stacks(Struct, frozen=True, omit_defaults=True, tag="stacks"):
+    """The threads of a process without its agent's own, sent on request or because of a stall."""
+
+    at_ms: TimeMs
+    is_stall: bool
+    threads: tuple[Thread, ...]

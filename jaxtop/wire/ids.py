@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from jaxtop.wire.bounds import MAX_DEVICES, MAX_PLACES
-from jaxtop.wire.errors import Unreadable
+from jaxtop.wire.bounds import MAX_DEVICES, MAX_PLACES, Unreadable
 
 Ids = tuple[tuple[int, int], ...]
 # Integers as runs: the first, the count, and the step.

@@ -1,10 +1,10 @@
-"""Addresses of agents, states of connections, and requests of viewers."""
+"""Addresses of agents, states of connections, requests of viewers and the answers to them."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from jaxtop.wire.bounds import AgentId, Process  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.bounds import AgentId, Process, TimeMs  # noqa: TC001 - msgspec reads the annotations
 
 
 class Peer(Struct, frozen=True, omit_defaults=True):
@@ -58,3 +58,16 @@ class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
     what: str
     error: str = ""
     at_ms: int = 0
+
+
+class Costs(Struct, frozen=True, omit_defaults=True, tag="costs"):
+    """The CPU time of each part of an agent, in microseconds, over the `for_ms` since it started.
+
+    Collectors run on the sampler's thread, so their time is part of that thread's. Neither includes JAX's
+    hooks, which run on the threads of the script.
+    """
+
+    at_ms: TimeMs
+    for_ms: int
+    collectors_us: dict[str, int] = {}
+    threads_us: dict[str, int] = {}
