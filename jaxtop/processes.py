@@ -46,10 +46,10 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def is_gone(place: Namespace, pid: int, started: int | None) -> bool:
-    """Return True only if this machine knows that the process ended; False elsewhere."""
+def is_gone(place: Namespace, pid: int, started: int | None) -> bool | None:
+    """Return whether the process has ended; None if this machine cannot tell."""
     if place != here() or not place.boot or started is None:
-        return False
+        return None
     return start_ticks(pid) != started
 
 

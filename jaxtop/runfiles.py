@@ -157,7 +157,7 @@ def read(path: Path) -> RunFile | None:
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
     place = processes.Namespace(hello.boot, hello.pid_namespace)
-    return RunFile(path, hello, processes.is_gone(place, hello.pid, hello.process_started_ticks))
+    return RunFile(path, hello, bool(processes.is_gone(place, hello.pid, hello.process_started_ticks)))
 
 
 def find() -> list[RunFile]:

@@ -84,11 +84,7 @@ def ask() -> list[CostReport]:
         waiting = list(reports)
         for report in reports:
             take = _taker(report, waiting)
-            try:
-                requests.ask(report.hello.requests, wire.Request("cost"), time.monotonic(), take)
-            except zmq.ZMQError as error:
-                report.why_not = f"has no valid address: {error}"
-                waiting.remove(report)
+            requests.ask(report.hello.requests, wire.Request("cost"), time.monotonic(), take)
         while waiting and (left := until - time.monotonic()) > 0:
             poller = zmq.Poller()
             requests.wait_with(poller)

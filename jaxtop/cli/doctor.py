@@ -264,16 +264,6 @@ def _home() -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _python,
-    _libraries,
-    _encryption,
-    _key,
-    _home,
-    _run_files,
-    _room,
-    _port,
-    _jax,
-    _hardware,
-    _stand_ins,
+    _python, _libraries, _encryption, _key, _home, _run_files, _room, _port, _jax, _hardware, _stand_ins,
     _demo,
-)
+)  # fmt: skip

@@ -49,13 +49,6 @@ class Team(NamedTuple):
     is_alone: bool = False
 
 
-class Listener(NamedTuple):
-    """A callback for progress, and the longest time without a message."""
-
-    show_stage: Callable[[Stage], None]
-    patience_s: float
-
-
 class Heard(NamedTuple):
     """What process 0 reported. In other processes the reports are empty."""
 
@@ -76,8 +69,9 @@ def run(team: Team, asked: Asked, show_stage: Callable[[Stage], None]) -> Heard:
             finally:
                 os.close(writing)
             stack.callback(_end, started)
-        heard = _listen(reading, started, errors, Listener(show_stage, asked.patience_s + SILENCE))
-        _await(started[0])
+        heard = _listen(reading, started, errors, show_stage, asked.patience_s + SILENCE)
+        with suppress(subprocess.TimeoutExpired):
+            started[0].wait(LEAVE_WITHIN)
         # The other processes are no longer needed.
         _fail_if_ended(started[:1], errors, heard.stage)
         return heard
@@ -90,7 +84,9 @@ def _start(team: Team, asked: Asked, errors: list[IO[str]], pipe: int) -> list[s
     if team.hosts > 1:
         coordinator = f"127.0.0.1:{processes.free_port()}"
         # The processes could not reach one another through a proxy.
-        environment = {name: value for name, value in environment.items() if not _is_proxy(name)}
+        environment = {
+            name: value for name, value in environment.items() if not name.lower().endswith("_proxy")
+        }
     started = []
     for index in range(team.hosts):
         words: list[object] = ["--asked", msgspec.json.encode(asked).decode()]
@@ -116,12 +112,12 @@ def _start(team: Team, asked: Asked, errors: list[IO[str]], pipe: int) -> list[s
     return started
 
 
-def _is_proxy(name: str) -> bool:
-    return name.lower().endswith("_proxy")
-
-
 def _listen(
-    pipe: int, started: list[subprocess.Popen[bytes]], errors: list[IO[str]], listener: Listener
+    pipe: int,
+    started: list[subprocess.Popen[bytes]],
+    errors: list[IO[str]],
+    show_stage: Callable[[Stage], None],
+    patience_s: float,
 ) -> Heard:
     plan: Plan | None = None
     reports: list[Report] = []
@@ -132,17 +128,15 @@ def _listen(
             heard_at = time.monotonic()
             if isinstance(message, Stage):
                 stage = message
-                listener.show_stage(stage)
+                show_stage(stage)
             elif isinstance(message, Plan):
                 plan = message
             else:
                 reports.append(message)
         _fail_if_ended(started, errors, stage.name)
-        if time.monotonic() - heard_at > listener.patience_s:
-            raise UserError(
-                f"nothing has moved for {listener.patience_s:.0f} s ({stage.name}): is something stuck?",
-                COULD_NOT,
-            )
+        if time.monotonic() - heard_at > patience_s:
+            text = f"nothing has moved for {patience_s:.0f} s ({stage.name}): is something stuck?"
+            raise UserError(text, COULD_NOT)
     return Heard(plan, tuple(reports), stage.name)
 
 
@@ -160,11 +154,6 @@ def _messages(pipe: int) -> Iterator[list[Said]]:
                     return
                 *lines, rest = (rest + read).split(b"\n")
             yield [decoder.decode(line) for line in lines]
-
-
-def _await(child: subprocess.Popen[bytes]) -> None:
-    with suppress(subprocess.TimeoutExpired):
-        child.wait(LEAVE_WITHIN)
 
 
 def _fail_if_ended(started: list[subprocess.Popen[bytes]], errors: list[IO[str]], stage: str) -> None:

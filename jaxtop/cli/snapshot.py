@@ -71,7 +71,7 @@ def gather(source: LiveSource, wait: float) -> Cluster:
         source,
         cluster,
         wait,
-        lambda: source.is_settled and not _lacking(cluster) and _have_all_spoken(cluster),
+        lambda: source.is_settled and not _lacking(cluster) and all(map(_has_spoken, hosts(cluster))),
     )
     return cluster
 
@@ -125,10 +125,6 @@ def _way_out(host: Host) -> str:
 def _lacking(cluster: Cluster) -> list[Run]:
     """Return the runs with missing processes, whose agents are late or were never started."""
     return [run for run in runs(cluster, steady()) if len(run.hosts) < (run.process_count or 0)]
-
-
-def _have_all_spoken(cluster: Cluster) -> bool:
-    return all(_has_spoken(host) for host in hosts(cluster))
 
 
 def _has_spoken(host: Host) -> bool:

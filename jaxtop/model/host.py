@@ -107,21 +107,14 @@ class Host:
 
     def without_figures(self) -> Host:
         """Return the host reduced to its identity and how it ended."""
-        return Host(
-            self.agent,
-            hello=self.hello,
-            peer=self.peer,
-            run=self.run,
-            run_name=self.run_name,
-            process_count=self.process_count,
-            bye=self.bye,
-            link=self.link,
-            link_at=self.link_at,
-            heard_at=self.heard_at,
-            pulse_at=self.pulse_at,
-        )
+        return Host(**{name: getattr(self, name) for name in _FACTS})
 
 
+# What is known of a process that has exited.
+_FACTS = (
+    "agent", "hello", "peer", "run", "run_name", "process_count", "bye", "link", "link_at", "heard_at",
+    "pulse_at",
+)  # fmt: skip
 EMPTY_HOST = Host(agent="")
 
 

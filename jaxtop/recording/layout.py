@@ -15,13 +15,9 @@ ENCODING = "msgpack"
 # Metadata records: what the file is; the channels of the next chunks; the start and the end of a keyframe;
 # the clock; the end of the recording.
 ABOUT, CHANNELS, KEYFRAME, KEYFRAME_END, CLOCK, FINISHED = (
-    "jaxtop",
-    "jaxtop.channels",
-    "jaxtop.keyframe",
-    "jaxtop.keyframe_end",
-    "jaxtop.clock",
+    "jaxtop", "jaxtop.channels", "jaxtop.keyframe", "jaxtop.keyframe_end", "jaxtop.clock",
     "jaxtop.finished",
-)
+)  # fmt: skip
 # In ABOUT: each flush writes an end of the data, and the next flush overwrites it. FINISHED marks the last.
 END, END_IS_REWRITTEN = "end", "rewritten"
 # The attachment at the end of a finished file.

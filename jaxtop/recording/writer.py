@@ -127,17 +127,11 @@ def _parts(state: Iterable[tuple[float, str, wire.Message] | wire.Frame]) -> Ite
     """Yield a state in parts that are small enough for one message."""
     part: list[object] = []
     size = 0
-    for frame in map(_frame, state):
+    for each in state:
+        frame = each if isinstance(each, wire.Frame) else wire.local_frame(*each)
         part.append((to_ns(frame.at), frame.agent, frame.kind, frame.raw))
         size += len(frame.raw)
         if size >= layout.LARGEST_PART:
             yield part
             part, size = [], 0
     yield part
-
-
-def _frame(part: tuple[float, str, wire.Message] | wire.Frame) -> wire.Frame:
-    if isinstance(part, wire.Frame):
-        return part
-    at, agent, message = part
-    return wire.Frame(at, agent, wire.kind_of(message), wire.LOCAL_SEQUENCE, wire.encode(message))

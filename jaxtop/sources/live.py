@@ -119,7 +119,7 @@ class LiveSource:
             return
 
         def answered(reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
-            self._take_all(frames)
+            self._answered(reply, frames)
             done(reply)
 
         self._questions.ask(peer.requests, request, self._clock(), answered)
@@ -162,11 +162,9 @@ class LiveSource:
         self._sequence[key] = frame.sequence
         peer = self._peers.get(frame.agent)
         if last is not None and frame.sequence > last + 1 and peer is not None:
-            self._questions.ask(
-                peer.requests, wire.Request("state"), frame.at, lambda _, frames: self._take_all(frames)
-            )
+            self._questions.ask(peer.requests, wire.Request("state"), frame.at, self._answered)
 
-    def _take_all(self, frames: list[wire.Frame]) -> None:
+    def _answered(self, _reply: wire.Reply | None, frames: list[wire.Frame]) -> None:
         for frame in frames:
             self._pass_on(frame)
 
@@ -200,17 +198,7 @@ class LiveSource:
             self._rosters_complete = None
 
     def _follow_run_file(self, hello: wire.Hello, *, is_dead: bool) -> None:
-        listed = wire.Peer(
-            agent=hello.agent,
-            process_index=hello.process_index,
-            hostname=hello.hostname,
-            pid=hello.pid,
-            process_started_ticks=hello.process_started_ticks,
-            boot=hello.boot,
-            pid_namespace=hello.pid_namespace,
-            telemetry=hello.telemetry,
-            requests=hello.requests,
-        )
+        listed = wire.Peer(*(getattr(hello, name) for name in wire.Peer.__struct_fields__))
         roster = wire.Roster(hello.agent, (listed,), hello.run, hello.name, hello.process_count)
         self._emit("", roster)
         self._meet(listed, hello.run, hello.process_count)
@@ -235,16 +223,14 @@ class LiveSource:
             if now >= run.ask_due:
                 lacking = (now - run.lacks_since) * SHARE_OF_LACK
                 run.ask_due = now + min(max(ROSTER_AGAIN_AFTER, lacking), RAREST_ROSTER)
-                self._questions.ask(
-                    members[0].requests, wire.Request("roster"), now, lambda _, frames: self._take_all(frames)
-                )
+                self._questions.ask(members[0].requests, wire.Request("roster"), now, self._answered)
 
     def _found(self, typed: str, frames: list[wire.Frame]) -> str | None:
         """Process the answer of an agent at a typed address; return the agent."""
         for frame in frames:
             if frame.kind == "roster":
                 self._reach_through(typed, frame)
-                self._take_all([frame])
+                self._pass_on(frame)
                 return frame.agent
         return None
 
@@ -270,6 +256,4 @@ class LiveSource:
 
     def _emit(self, agent: str, message: wire.Message) -> None:
         """Add a frame made by this viewer to the stream."""
-        self._out.append(
-            wire.Frame(self._now, agent, wire.kind_of(message), wire.LOCAL_SEQUENCE, wire.encode(message))
-        )
+        self._out.append(wire.local_frame(self._now, agent, message))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import zmq
@@ -34,9 +34,8 @@ class Answered(Protocol):
 class _Asked:
     endpoint: str
     request: wire.Request
-    answered: Answered
+    answered: list[Answered]
     noticed: Callable[[LinkChange], None]
-    also: list[Answered] = field(default_factory=list)
     # Set when the request is sent.
     socket: Question | None = None
     until: float = 0.0
@@ -76,9 +75,9 @@ class RequestPool:
         """Send a request. An equal request to the same agent under way is shared, and both get the reply."""
         for each in (*self._open, *self._waiting):
             if each.endpoint == endpoint and each.request == request:
-                each.also.append(answered)
+                each.answered.append(answered)
                 return
-        self._waiting.append(_Asked(endpoint, request, answered, noticed))
+        self._waiting.append(_Asked(endpoint, request, [answered], noticed))
         self._begin(now)
 
     def wait_with(self, poller: zmq.Poller) -> None:
@@ -117,7 +116,7 @@ class RequestPool:
                 asked.socket = Question(self._context, self._keys, self._server, asked.endpoint, raw)
             except zmq.ZMQError as error:  # not a valid address, or no descriptors are left
                 reply = wire.Reply(asked.request.what, error=f"has no valid address: {error}")
-                for each in (asked.answered, *asked.also):
+                for each in asked.answered:
                     each(reply, [])
                 continue
             asked.until = now + ANSWER_WITHIN
@@ -125,9 +124,10 @@ class RequestPool:
 
     def _hand_over(self, asked: _Asked, parts: list[bytes], now: float) -> None:
         reply, frames = self._read(parts, now)
-        asked.answered(reply, frames)
-        for also in asked.also:
-            also(reply, [])  # the messages were already passed on
+        first, *others = asked.answered
+        first(reply, frames)
+        for each in others:
+            each(reply, [])  # the messages were already passed on
 
     def _read(self, parts: list[bytes], now: float) -> tuple[wire.Reply | None, list[wire.Frame]]:
         if parts and (not parts[0] or parts[0].decode("ascii", "replace") in wire.KINDS):

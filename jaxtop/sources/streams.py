@@ -60,9 +60,10 @@ class WriterStream:
     def is_growing(self) -> bool:
         """Whether its writer may still be writing."""
         last = self.recordings[-1]
-        lives = self._is_writer_alive()
-        if last.index.is_finished or lives is not None:
-            return bool(lives) and not last.index.is_finished
+        if last.index.is_finished:
+            return False
+        if (is_gone := self._is_writer_gone()) is not None:
+            return not is_gone
         try:
             return time.time() - last.path.stat().st_mtime < STILL_AFTER
         except OSError:
@@ -73,14 +74,13 @@ class WriterStream:
         """Whether it is from an agent that was killed while it wrote."""
         return self.is_black_box and not self.recordings[-1].index.is_finished and not self.is_growing
 
-    def _is_writer_alive(self) -> bool | None:
-        """Return whether the writing process exists, even if stopped; None if this machine cannot tell."""
+    def _is_writer_gone(self) -> bool | None:
+        """Return whether the writing process has ended; None if this machine cannot tell."""
         about = self.about
         place = processes.Namespace(about.get("boot", ""), about.get("pid_namespace", ""))
         pid, ticks = about.get("pid", ""), about.get("process_started_ticks", "")
-        if place != processes.here() or not place.boot or not (pid.isdecimal() and ticks.isdecimal()):
-            return None
-        return not processes.is_gone(place, int(pid), int(ticks))
+        is_named = pid.isdecimal() and ticks.isdecimal()
+        return processes.is_gone(place, int(pid), int(ticks)) if is_named else None
 
     def refresh(self) -> bool:
         """Read what was written since the last call; return whether there was something."""
@@ -125,7 +125,7 @@ class WriterStream:
             at = to_ns(span[1])
             if (after is None or at > after) and (until is None or at <= until):
                 link = wire.Link("dead", "")
-                yield at, wire.Frame(span[1], self.about["agent"], "link", 0, wire.encode(link))
+                yield at, wire.local_frame(span[1], self.about["agent"], link)
 
     def following(self, ns: int) -> int | None:
         """Return a lower bound of the time of the next frame; None if there is none."""

@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
 def entry(fd: int) -> Entry | None:
     """Return the entry of a listening socket; None if ZeroMQ has not added it yet, or on other systems."""
-    for each in _numbers("/proc/self/fd"):
+    for each in numbers("/proc/self/fd"):
         with suppress(OSError):
             if os.readlink(f"/proc/self/fd/{each}") == "anon_inode:[eventpoll]":  # noqa: PTH115 - only compared
                 for listed, data in _ENTRY.findall(Path(f"/proc/self/fdinfo/{each}").read_text()):
@@ -67,7 +67,8 @@ def drop_waiting(listening: int, most: int) -> None:
         _LIBC.close(fd)
 
 
-def _numbers(folder: str) -> list[int]:
+def numbers(folder: str) -> list[int]:
+    """Return the numbers of the descriptors or threads that a folder in `/proc` lists."""
     try:
         return [int(name) for name in os.listdir(folder)]  # noqa: PTH208 - only the names are wanted
     except OSError:

@@ -8,12 +8,12 @@ import socket
 import stat
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
 from jaxtop import room
+from jaxtop.transport.accepting import numbers
 from jaxtop.transport.audience import Audience
 from jaxtop.transport.door import Door
 from jaxtop.transport.gate import DOMAIN, OWNER, Gate
@@ -50,12 +50,12 @@ class Server:
     def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
         room.require_descriptors(DESCRIPTORS)
         room.require_threads(THREADS)
-        before = _threads()
+        before = frozenset(numbers("/proc/self/task"))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._gate = Gate(self._context, keys, guests)
         self._audience = Audience(self._open(keys))
         self._requests = self._open(keys)
-        self.own_threads = _threads() - before
+        self.own_threads = frozenset(numbers("/proc/self/task")) - before
         self._answers_from = 0.0
         self._door = Door((self._audience.socket, self._requests), KERNEL_BUFFER)
         self._poller = zmq.Poller()
@@ -151,7 +151,7 @@ class Server:
         ZeroMQ's state in this process still refers to them.
         """
         null, ports = os.open(os.devnull, os.O_RDWR), self._door.ports()
-        for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        for fd in numbers("/proc/self/fd"):
             if fd != null and _local_port(fd) in ports:
                 os.dup2(null, fd)
         os.close(null)
@@ -170,10 +170,3 @@ def _local_port(fd: int) -> int | None:
         except OSError:
             return None
     return address[1] if twin.family in (socket.AF_INET, socket.AF_INET6) else None
-
-
-def _threads() -> frozenset[int]:
-    try:
-        return frozenset(int(path.name) for path in Path("/proc/self/task").iterdir())
-    except OSError:
-        return frozenset()

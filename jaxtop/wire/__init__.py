@@ -22,6 +22,7 @@ from jaxtop.wire.codec import (
     decode_as,
     encode,
     kind_of,
+    local_frame,
     pack,
     unpack,
 )
@@ -76,6 +77,6 @@ __all__ = [
     "Place",
     "Program", "Programs", "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding",
     "Stacks", "Stall", "Step", "Thread", "Timed", "Unreadable", "Window", "check_census", "decode",
-    "decode_as", "encode", "kind_of", "pack", "pack_ids", "pack_runs", "tally", "unpack", "unpack_ids",
-    "unpack_runs",
+    "decode_as", "encode", "kind_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack",
+    "unpack_ids", "unpack_runs",
 ]  # fmt: skip

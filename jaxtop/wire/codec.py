@@ -103,6 +103,11 @@ def kind_of(message: Message) -> str:
     return str(message.__struct_config__.tag)
 
 
+def local_frame(at: float, agent: str, message: Message) -> Frame:
+    """Return the frame of a message that the viewer's side made."""
+    return Frame(at, agent, kind_of(message), LOCAL_SEQUENCE, encode(message))
+
+
 def decode(kind: str, raw: bytes) -> Message:
     """Return the message of this kind in these bytes; raise `Unreadable` if it is invalid."""
     message: Message = decode_as(KINDS[kind], raw)

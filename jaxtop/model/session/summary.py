@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.hosts import runs
@@ -98,16 +99,9 @@ class SummarySampler:
             self._since = now
 
     def take(self, cluster: ClusterState) -> SessionSummary:
-        events = tuple(self._new(cluster))
+        new = takewhile(lambda event: event is not self._seen, reversed(cluster.events))
+        events = tuple(new)[::-1]
         if events:
             self._seen = events[-1]
         taken, self._bins = SessionSummary(self._bins, events), ()
         return taken
-
-    def _new(self, cluster: ClusterState) -> list[LoggedEvent]:
-        found = []
-        for event in reversed(cluster.events):
-            if event is self._seen:
-                break
-            found.append(event)
-        return found[::-1]

@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 # A run is checked at most once in this many seconds, however many hosts report.
 CHECK_EVERY = 1.0
 # The hosts of a run detect a stall within a few seconds of each other, and their stacks arrive later.
-SETTLES_WITHIN = {
-    Certainty.STANDS: 5.0,
-    Certainty.PLACES: 5.0,
-    Certainty.WHO: 4.0,
-    Certainty.WHY: 2.0,
-    Certainty.LOST: 2.0,
-}
+SETTLES_WITHIN = dict(zip(Certainty, (5.0, 5.0, 4.0, 2.0, 2.0), strict=True))
 # A changed cause is reported again, at most once in this many seconds.
 AGAIN_AFTER = 10.0
 

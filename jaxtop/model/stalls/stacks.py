@@ -23,15 +23,9 @@ if TYPE_CHECKING:
 
 # JAX waits in these files of its own: for a result, for room to launch, for the other processes.
 _WAITING = {
-    "api.py",
-    "array.py",
-    "dispatch.py",
-    "distributed.py",
-    "multihost_utils.py",
-    "profiler.py",
-    "pxla.py",
+    "api.py", "array.py", "dispatch.py", "distributed.py", "multihost_utils.py", "profiler.py", "pxla.py",
     COMPILED.rpartition("/")[2],
-}
+}  # fmt: skip
 # Frames in these files mean that a program is being compiled.
 _MAKING = {"compiler.py", "mlir.py", "partial_eval.py"}
 LONGEST_NAME = 60
