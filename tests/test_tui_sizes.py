@@ -11,7 +11,7 @@ import pytest
 
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.draw import table_lines as draw
-from jaxtop.tui.screens import all_screens
+from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.table import Table
 from tests import builders, stage, staged, staged_collectives
 from tests.test_tui_table import COLUMNS, drive
@@ -46,7 +46,7 @@ def stuck_is_a_failure() -> Iterator[None]:
 def test_every_key_is_answered_at_any_size(size):
     dice = random.Random(f"{size}")
     frames = [*staged_collectives.late(), *(f for f in staged.at_odds() if f.kind == "programs")]
-    screens = [view.KEY for view in all_screens()]
+    screens = [each.key for each in SCREENS]
 
     async def run() -> None:
         app = JaxtopApp(stage.Feed(*frames), stage.Clock())
@@ -95,10 +95,10 @@ def test_a_table_has_rows_before_a_pane_has_lines(height):
     room: dict[str, int] = {}
 
     async def act(stage: stage.Stage) -> None:
-        for view in all_screens():
-            await stage.press("escape", "escape", view.KEY, "slash")
+        for screen in SCREENS:
+            await stage.press("escape", "escape", screen.key, "slash")
             for table in stage.view_shown.query(Table):
-                room[view.TITLE] = table.size.height - 1
+                room[screen.title] = table.size.height - 1
 
     stage.play(act, *frames, size=(60, height))
     assert {"Collectives", "Events", "Hosts", "Memory", "Programs", "Stacks", "Arrays"} <= set(room)

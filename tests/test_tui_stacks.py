@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from jaxtop.tui.app import JaxtopApp
+from jaxtop.tui.screens import SCREENS
 from tests import builders
 from tests import stage as staging
 from tests import staged_collectives as staged
@@ -285,16 +286,16 @@ class TestTheLastLine:
             await stage.press(key)
             bar = stage.text.splitlines()[-1]
             assert "? Help" in bar and "q Quit" in bar
-            for view in stage.app._views.values():
-                name = view.TITLE[: 8 if key == view.KEY else 3]
-                assert f" {view.KEY} {name}" in bar
+            for screen in SCREENS:
+                name = screen.title[: 8 if key == screen.key else 3]
+                assert f" {screen.key} {name}" in bar
 
         play(act, *builders.well(), size=(80, 24))
 
     def test_at_120_columns_they_have_their_whole_names(self):
         async def act(stage: Stage) -> None:
             bar = stage.text.splitlines()[-1]
-            assert all(f"{view.KEY} {view.TITLE}" in bar for view in stage.app._views.values())
+            assert all(f"{screen.key} {screen.title}" in bar for screen in SCREENS)
 
         play(act, *builders.well(), size=(120, 40))
 

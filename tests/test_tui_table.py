@@ -531,7 +531,7 @@ def test_rows_are_sorted_at_most_once_for_all_that_came_in_between(monkeypatch):
         monkeypatch.setattr(table, "in_order", count)
         for _ in range(5):
             app.table.update_rows(list(ITEMS))
-        app.table.words = "item"
+        app.table.filter_by("item")
         app.table.select(7)
         await pilot.pause()
         assert len(sorts) == 1

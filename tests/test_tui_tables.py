@@ -16,6 +16,7 @@ from jaxtop.model import Cluster
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.devices import DevicesView, gauge
 from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
@@ -536,10 +537,10 @@ def test_a_screen_can_be_shown_before_anything_is_known_and_before_it_is_on_scre
 
 
 def test_every_screen_has_its_key_and_every_key_of_a_table_is_explained():
-    assert [(view.KEY, view.TITLE) for view in (HostsView, DevicesView, EventsView)] == [
-        ("2", "Hosts"),
-        ("3", "Devices"),
-        ("8", "Events"),
+    assert [each for each in SCREENS if each.view in (HostsView, DevicesView, EventsView)] == [
+        ("2", "Hosts", HostsView),
+        ("3", "Devices", DevicesView),
+        ("8", "Events", EventsView),
     ]
     bindings = [each for keys in HostsView().table._bindings.key_to_bindings.values() for each in keys]
     assert bindings and all(each.description for each in bindings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
@@ -13,13 +13,12 @@ from jaxtop.model import Cluster
 from jaxtop.tui import headline
 from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.help import Help, palette_commands
-from jaxtop.tui.ingest import FrameIngest, NoFeed
+from jaxtop.tui.ingest import Feed, FrameIngest, NoFeed
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette, palette_of
-from jaxtop.tui.playback import Playback
+from jaxtop.tui.playback import Playback, Start
 from jaxtop.tui.request_keys import RequestApp
-from jaxtop.tui.screens import all_screens
-from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.time_keys import LOW
 from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.key_bar import KeyBar
@@ -29,15 +28,13 @@ if TYPE_CHECKING:
 
     from textual import events
     from textual.app import ComposeResult, SystemCommand
-    from textual.binding import BindingType
     from textual.filter import LineFilter
     from textual.screen import Screen
 
     from jaxtop.devbench.shown import Probe
     from jaxtop.tui.history import History, Recorder
-    from jaxtop.tui.ingest import Feed
-    from jaxtop.tui.playback import Start
     from jaxtop.tui.requests import Ask
+    from jaxtop.tui.screens.base import View
 
 PAINTS_PER_SECOND = 4
 # The pause between two slices of incoming frames. It leaves time for keys and for what they paint.
@@ -99,9 +96,11 @@ class JaxtopApp(RequestApp):
         self._header = Line(id="header")
         self._facts = Line(id="facts")
         self._keys = KeyBar()
-        self._views: dict[str, View] = {view.KEY: view for view in all_screens()}
-        for view in self._views.values():
-            view.id = f"screen-{view.KEY}"
+        self._views: dict[str, View] = {each.key: each.view() for each in SCREENS}
+        for key, view in self._views.items():
+            view.id = f"screen-{key}"
+        # The key of the open screen.
+        self._key = SCREENS[0].key
         self._visited: list[str] = []
         for palette in PALETTES.values():
             self.register_theme(palette.theme)
@@ -110,19 +109,18 @@ class JaxtopApp(RequestApp):
     def compose(self) -> ComposeResult:
         yield self._header
         yield self._facts
-        first = next(iter(self._views.values()))
-        with ContentSwitcher(initial=first.id, id="body"):
-            yield first  # the others are mounted when they are opened: ten would double the time to start
+        with ContentSwitcher(initial=self._view.id, id="body"):
+            yield self._view  # the others are mounted when opened: ten would double the time to start
         with Vertical(id="too-small"):
             yield Static(f"jaxtop needs at least {SMALLEST[0]}×{SMALLEST[1]} characters")
         yield self._bar
         yield self._keys
 
     def on_mount(self) -> None:
-        for view in self._views.values():
-            self.bind(view.KEY, f"screen('{view.KEY}')", description=view.TITLE)
+        for each in SCREENS:
+            self.bind(each.key, f"screen('{each.key}')", description=each.title)
         self._view.first_focus.focus()
-        self._keys.draw(self._view.KEY)
+        self._keys.draw(self._key)
         self._tick()
         self.set_interval(1 / PAINTS_PER_SECOND, self._tick)
 
@@ -131,17 +129,12 @@ class JaxtopApp(RequestApp):
         filters = super().get_line_filters()
         return [*filters, _IN_256] if self.console.color_system == "256" else filters
 
-    # Painting
-
     @property
     def _view(self) -> View:
-        current = self.query_one(ContentSwitcher).visible_content
-        assert isinstance(current, View)
-        return current
+        return self._views[self._key]
 
     @property
     def palette(self) -> Palette:
-        """The colours of the theme in use."""
         return palette_of(self.theme)
 
     def _now(self) -> float:
@@ -208,26 +201,21 @@ class JaxtopApp(RequestApp):
         self._bar.set_class(event.size.height < LOW, "low")
         self._paint_lines(self.moment)
 
-    # Selection and screens
-
     def on_view_selected(self, message: View.Selected) -> None:
-        """Keep the selection for the other screens."""
         self._selection = message.selection
 
     async def on_view_drilled(self, message: View.Drilled) -> None:
-        """Open the screen that shows the selection in more detail."""
         self._selection = message.selection
         await self.action_screen(message.key)
 
     async def action_screen(self, key: str) -> None:
-        """Open the screen with this key and show the current selection there."""
         before, view = self._view, self._views[key]
         if view is not before:
-            self._visited.append(before.KEY)
+            self._visited.append(self._key)
             switcher = self.query_one(ContentSwitcher)
             if not view.is_attached:
                 await switcher.add_content(view)
-            switcher.current = view.id
+            self._key, switcher.current = key, view.id
             self._keys.draw(key)
             if before.figure is not None:
                 view.look_at(before.figure)
@@ -237,36 +225,30 @@ class JaxtopApp(RequestApp):
         view.first_focus.focus()
 
     async def action_jump(self) -> None:
-        """Open the next screen that shows the same selection."""
         ring = ("1", "2", "3")
-        here = self._view.KEY
-        await self.action_screen(ring[(ring.index(here) + 1) % len(ring)] if here in ring else ring[0])
+        at = ring.index(self._key) + 1 if self._key in ring else 0
+        await self.action_screen(ring[at % len(ring)])
 
     async def action_return(self) -> None:
-        """Return to the previous screen."""
         if self._visited:
             key = self._visited.pop()
             await self.action_screen(key)
             self._visited.pop()
 
-    # Other keys
-
     async def action_stacks(self) -> None:
-        """Ask all processes for their stacks and open the screen that shows them."""
         self._send("stacks")
-        if self._view.KEY != "9":
+        if self._key != "9":
             await self.action_screen("9")
 
     def action_help(self) -> None:
-        """Show the keys that work on this screen."""
-        self.push_screen(Help(self._view.TITLE, self.screen))
+        title = next(each.title for each in SCREENS if each.key == self._key)
+        self.push_screen(Help(title, self.screen))
 
     def action_help_quit(self) -> None:
         """Exit on Ctrl+C, as other programs do. Where text is selected, Ctrl+C copies it instead."""
         self.exit()
 
     def action_theme(self) -> None:
-        """Switch to the next theme."""
         names = list(PALETTES)
         self.theme = names[(names.index(self.theme) + 1) % len(names)] if self.theme in names else names[0]
         self.notify(self.theme.removeprefix("jaxtop-").replace("-", " "), title="Theme", timeout=2)

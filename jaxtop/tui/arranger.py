@@ -11,13 +11,12 @@ from jaxtop.tui.draw.axis_bands import by_axes
 from jaxtop.tui.draw.host_blocks import by_host
 from jaxtop.tui.draw.layouts import MISSING, NO_LAYOUT, Block, Layout, Plan, Room
 from jaxtop.tui.draw.reading import placeholder
-from jaxtop.tui.moment import EMPTY
+from jaxtop.tui.moment import EMPTY, Moment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.model import DeviceView, Host, MeshView, State
-    from jaxtop.tui.moment import Moment
 
 
 class Arrangement(StrEnum):
@@ -55,14 +54,11 @@ class Arranger:
         self.id_width = 1
         self._layout: tuple[object, Layout] = (None, NO_LAYOUT)
 
-    # Hosts, devices and meshes
-
     @property
     def devices(self) -> Sequence[DeviceView]:
         return self.moment.devices
 
     def see(self, moment: Moment) -> None:
-        """Update from this moment."""
         self.moment = moment
         # A mesh without axes, or with an axis of size 0, has nothing to arrange.
         self.meshes = [mesh for mesh in moment.meshes if mesh.axes and all(size > 0 for _, size in mesh.axes)]
@@ -87,7 +83,6 @@ class Arranger:
         self._physical = {run: grid for run, grid in grids.items() if grid is not None}
 
     def position(self, key: tuple[str, int] | None) -> int | None:
-        """Return the position of a device among all devices."""
         return None if key is None else self._index.get(key)
 
     def position_in_run(self, run: str, device_id: int) -> int | None:
@@ -132,10 +127,7 @@ class Arranger:
             return ()
         return tuple(self.moment.states[view.host.agent] for view in self.moment.hosts)
 
-    # Choices
-
     def cycle(self, by: int = 1) -> None:
-        """Select the next available arrangement."""
         here = self.available
         self._wanted = here[(here.index(self.arrangement) + by) % len(here)]
 
@@ -152,7 +144,6 @@ class Arranger:
         return at, max(1, len(self.meshes))
 
     def next_choice(self) -> None:
-        """Select the next mesh, or the next run where coordinates are shown."""
         self.page = 0
         if self.arrangement is Arrangement.COORDINATES:
             self._run += 1
@@ -161,7 +152,6 @@ class Arranger:
 
     @property
     def pair(self) -> Pair:
-        """The two axes that are drawn as rows and columns."""
         grid = self.grid
         assert grid is not None
         return self._pair_of.get(_names(grid), grid.pairs[0])
@@ -189,12 +179,9 @@ class Arranger:
         return None if found == MISSING else found
 
     def follow(self, device: int | None) -> None:
-        """Open the page that contains this device."""
         grid = self.grid
         page = None if grid is None or device is None else grid.page_of(device, self.pair)
         self.page = self.page % self.pages if page is None else page
-
-    # Groups
 
     @property
     def group(self) -> tuple[MeshView, int] | None:
@@ -222,8 +209,6 @@ class Arranger:
             return "" if index is None else f"p{index}"
         at = None if grid is None else grid.coordinates(device)
         return "" if at is None else ",".join(map(str, at))
-
-    # The layout
 
     @property
     def layout(self) -> Layout:

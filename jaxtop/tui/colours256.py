@@ -35,7 +35,6 @@ class Colours256(LineFilter):
     """A filter that replaces true colours by numbered ones, so that Rich does not convert them itself."""
 
     def apply(self, segments: list[Segment], background: TextualColor) -> list[Segment]:  # noqa: ARG002 - Textual's signature
-        """Return the same segments in numbered colours."""
         return [
             Segment(text, None if style is None else _style(style), control)
             for text, style, control in segments
@@ -55,8 +54,6 @@ def _numbered(colour: Color | None) -> Color | None:
 
 @lru_cache(maxsize=4096)
 def nearest(red: int, green: int, blue: int) -> int:
-    """Return the number of the colour most similar to this one."""
-
     def distance(number: int) -> float:
         # Weighted as human vision weights colours: https://www.compuphase.com/cmetric.htm
         r, g, b = _TABLE[number]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model import Unit
+from jaxtop.model import Figure, Unit
 from jaxtop.tui import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from jaxtop.model import Figure
 
 
 def watts(value: float | None) -> str:

@@ -55,6 +55,5 @@ class GoTo(ModalScreen[float | None]):
             self._hint.add_class("wrong")
 
     def on_click(self, event: events.Click) -> None:
-        """Close the dialog on a click outside it."""
         if event.widget is self:
             self.dismiss(None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from jaxtop.model import State, launch_rate, pace_of, step_of_run
+from jaxtop.model import Host, State, launch_rate, pace_of, step_of_run
 from jaxtop.model.collectives import latecomers
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.stalls.lulls import running_of
@@ -17,7 +17,6 @@ from jaxtop.tui import requests, text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model import Host
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
@@ -190,7 +189,6 @@ def _troubles(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 
 
 def _stalls(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
-    """Return the reported stalls of runs."""
     reported = [each.reported for each in moment.cluster.stalls.values() if each.reported is not None]
     return [
         ("!", each.text, palette.bad if each.severity == "critical" else palette.warning) for each in reported

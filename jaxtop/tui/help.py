@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
-from textual.app import SystemCommand
+from textual.app import App, ComposeResult, SystemCommand
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
 from jaxtop.tui import text
@@ -18,9 +18,7 @@ from jaxtop.tui.palette import PALETTES, palette_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from textual.app import App, ComposeResult
     from textual.binding import Binding, BindingType
-    from textual.screen import Screen
 
 # Bindings that Textual adds by itself and that are of no use here.
 NOT_LISTED = frozenset({"help_quit", "app.focus_next", "app.focus_previous", "screen.copy_text"})
@@ -32,7 +30,6 @@ class Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("escape,question_mark,q", "dismiss", "Close")]
 
     def __init__(self, title: str, screen: Screen[Any]) -> None:
-        """Create help for the active bindings of a screen, under this title."""
         super().__init__()
         active = (each.binding for each in screen.active_bindings.values())
         self._keys = [each for each in active if each.action not in NOT_LISTED]
@@ -60,16 +57,15 @@ class Help(ModalScreen[None]):
         self.query_one("#help").focus()
 
     def on_click(self) -> None:
-        """Close on a click anywhere."""
         self.dismiss()
 
 
-def keys_table(bindings: Iterable[Binding], display: object) -> Table:
+def keys_table(bindings: Iterable[Binding], display: Callable[[Binding], str]) -> Table:
     """Return a table of keys and their descriptions. Keys with the same description share a line."""
     lines: dict[str, list[str]] = {}
     for binding in bindings:
         if binding.description:
-            shown = str(display(binding))  # type: ignore[operator]
+            shown = display(binding)
             keys = lines.setdefault(binding.description, [])
             if shown not in keys:
                 keys.append(shown)

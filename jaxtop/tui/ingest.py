@@ -18,41 +18,33 @@ MOST_WAITING = 20_000
 
 
 class Feed(Protocol):
-    """A source of frames, filled by a thread of its own and drained by the app."""
+    """A source of frames, filled by a thread of its own and drained by the app. By default it is empty."""
 
     def drain(self) -> list[Any]:
         """Return the frames that arrived since the last call."""
+        return []
 
     def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
         """Receive the frames that the cluster has folded, to store them."""
 
     def failure(self) -> str | None:
         """Return why no more frames will come, in one line; None if they may."""
-
-    def rejected(self) -> dict[str, int]:
-        """Return the messages that could not be read, by kind of error, with their counts."""
-
-    def notes(self) -> list[str]:
-        """Return notes for the user about the source itself, one line each."""
-
-
-class NoFeed:
-    """A feed without frames."""
-
-    def drain(self) -> list[Any]:
-        return []
-
-    def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
-        pass
-
-    def failure(self) -> str | None:
         return None
 
     def rejected(self) -> dict[str, int]:
+        """Return the messages that could not be read, by kind of error, with their counts."""
         return {}
 
     def notes(self) -> list[str]:
+        """Return notes for the user about the source itself, one line each."""
         return []
+
+
+class NoFeed(Feed):
+    """A feed without frames."""
+
+    def folded(self, frames: Sequence[Any], cluster: Cluster) -> None:
+        pass
 
 
 class FrameIngest:
@@ -65,7 +57,6 @@ class FrameIngest:
         self._taken: list[Any] = []
 
     def fetch(self) -> None:
-        """Append the frames that arrived to the waiting ones."""
         if len(self._waiting) < MOST_WAITING:
             self._waiting.extend(self._feed.drain())
 

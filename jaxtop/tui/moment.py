@@ -8,25 +8,24 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import model
-from jaxtop.devbench.shown import probed_collective, probed_device
+from jaxtop.devbench.shown import Probe, ProbedDevice, probed_collective, probed_device
+from jaxtop.model import (
+    ArrayView,
+    Cluster,
+    DeviceView,
+    Difference,
+    Host,
+    HostView,
+    MeshView,
+    ProgramView,
+    Run,
+    State,
+)
 from jaxtop.model import collectives as of_collectives
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.devbench.shown import Probe, ProbedDevice
-    from jaxtop.model import (
-        ArrayView,
-        Cluster,
-        DeviceView,
-        Difference,
-        Host,
-        HostView,
-        MeshView,
-        ProgramView,
-        Run,
-        State,
-    )
     from jaxtop.model.collectives import CollectiveView
 
 # A census is current for this many seconds.

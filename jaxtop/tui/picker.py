@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App
-from textual.binding import Binding
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from jaxtop.tui.draw.table import Column, words
@@ -16,8 +16,6 @@ from jaxtop.tui.widgets.table import Table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from textual.app import ComposeResult
-    from textual.binding import BindingType
 
 # The cells of a run, as `jaxtop ls` shows them.
 Cells = tuple[str, ...]
@@ -56,7 +54,6 @@ class Picker(App[int]):
         self.table.focus()
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Return the number of the chosen run."""
         self.exit(message.row[0])
 
 

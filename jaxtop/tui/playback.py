@@ -55,14 +55,7 @@ class Playback:
         start: Start | None = None,
         probe: Probe | None = None,
     ) -> None:
-        """Start at the present of a live cluster, or at the start of a history.
-
-        Args:
-            live: The current cluster, if it is followed.
-            history: The history of the session, if there is one.
-            start: The start position, speed and looping of a replay.
-            probe: The measured performance of this user's devices.
-        """
+        """Start at the present of a live cluster, or at the start of a history."""
         start = start or Start()
         self._probe = probe
         self._live = live
@@ -82,8 +75,6 @@ class Playback:
         # The marked time, to compare others with.
         self.mark: Then | None = None
 
-    # Position
-
     @property
     def mode(self) -> Mode:
         if self._live is None:
@@ -98,12 +89,10 @@ class Playback:
 
     @property
     def has_history(self) -> bool:
-        """Whether there is a history to move in."""
         return self._history is not None
 
     @property
     def has_present(self) -> bool:
-        """Whether there is a live run to return to."""
         return self._live is not None
 
     @property
@@ -117,7 +106,6 @@ class Playback:
 
     @property
     def span(self) -> tuple[float, float]:
-        """The first and the last time that can be shown."""
         span = self._history.span if self._history is not None else None
         first, last = span or (self.position, self.position)
         return first, max(last, self._now) if self._live is not None else last
@@ -169,10 +157,7 @@ class Playback:
             self._cluster = self._history.at(self.position)
         return Moment(self._cluster, self.position, self._probe, self._since)
 
-    # Playing
-
     def tick(self, now: float) -> None:
-        """Set the current time, and advance if playing."""
         passed = min(LONGEST_TICK, max(0.0, now - self._now)) if self._begun_at is not None else 0.0
         self._now = now
         if self._begun_at is None:
@@ -204,8 +189,6 @@ class Playback:
             self._at = to
             self._moment = None
         self._is_held = False
-
-    # User actions
 
     def hold_or_play(self) -> None:
         """Pause or resume. A replay that is at its end restarts from its start."""
@@ -272,16 +255,13 @@ class Playback:
             self._cluster = Cluster()
 
     def faster(self, by: int) -> None:
-        """Switch to the next higher or lower speed."""
         nearest = min(range(len(SPEEDS)), key=lambda i: abs(math.log(SPEEDS[i] / self.speed)))
         self.speed = SPEEDS[min(max(nearest + by, 0), len(SPEEDS) - 1)]
 
     def loop(self) -> None:
-        """Toggle whether a replay restarts at its end."""
         self.is_looped = not self.is_looped
 
     def set_mark(self) -> None:
-        """Mark the time that is shown."""
         moment = self.moment
         self.mark = Then(moment.now, moment.cluster.frozen())
 

@@ -6,14 +6,13 @@ from enum import StrEnum
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, Scope, series
+from jaxtop.model import DEVICE_FIGURES, HOST_FIGURES, STEP_FIGURES, DeviceView, Figure, Host, Scope, series
 from jaxtop.model.host import run_of
 from jaxtop.tui.draw.plot import LETTERS, Line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from jaxtop.model import DeviceView, Figure, Host
     from jaxtop.tui.draw.plot import Points
     from jaxtop.tui.moment import Moment
 
@@ -42,7 +41,6 @@ class Peer(NamedTuple):
 
 
 def choices(reported: Collection[str]) -> list[Figure]:
-    """Return the reported figures: of devices, then of the step, then of hosts."""
     return [each for each in (*DEVICE_FIGURES, *STEP_FIGURES, *HOST_FIGURES) if each.name in reported]
 
 
@@ -52,7 +50,6 @@ def is_of_device(figure: Figure) -> bool:
 
 
 def ways(figure: Figure) -> tuple[Beside, ...]:
-    """Return the comparisons that this figure allows."""
     return tuple(Beside) if is_of_device(figure) else (Beside.ALONE, Beside.HOSTS)
 
 
@@ -87,7 +84,6 @@ def few(candidates: Sequence[Peer], chosen: tuple[str, int | None]) -> list[Peer
 
 
 def line_of(moment: Moment, figure: Figure, peer: Peer, *, is_chosen: bool) -> Line:
-    """Return the line of a peer."""
     columns = [series(moment.cluster, peer.agent, figure, position) for position in peer.positions]
     points = columns[0] if len(columns) == 1 else _mean(columns)
     return Line(peer.name, tuple(points), is_chosen)
@@ -108,7 +104,6 @@ def _host(figure: Figure, host: Host) -> Peer:
 
 
 def _mean(columns: Sequence[Points]) -> list[tuple[float, float | None]]:
-    """Return the mean of the known values at each time."""
     found = []
     for points in zip(*columns, strict=False):
         known = [value for _, value in points if value is not None]

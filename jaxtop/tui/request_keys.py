@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from jaxtop.tui.moment import Moment
-from jaxtop.tui.requests import RequestBoard
+from jaxtop.tui.requests import Ask, Outcome, RequestBoard, What
 from jaxtop.tui.time_keys import TimedApp
 
 if TYPE_CHECKING:
-    from textual.binding import BindingType
-
     from jaxtop.model import Cluster, State
     from jaxtop.tui.history import Recorder
     from jaxtop.tui.playback import Playback
-    from jaxtop.tui.requests import Ask, Outcome, What
 
 
 class RequestApp(TimedApp):
@@ -33,7 +30,6 @@ class RequestApp(TimedApp):
         self._requests = RequestBoard(ask)
 
     def action_capture(self) -> None:
-        """Ask all processes to take a profiler window now."""
         self._send("capture")
 
     def action_interval(self, by: int) -> None:
@@ -57,7 +53,6 @@ class RequestApp(TimedApp):
         return [agent for agent, state in self._states.items() if not state.has_exited]
 
     def _send(self, what: What) -> None:
-        """Send a request to all processes that may still run."""
         self._notify_outcome(self._requests.send(what, self._agents))
 
     def _send_interval(self) -> None:
@@ -78,7 +73,6 @@ class RequestApp(TimedApp):
 
     @property
     def moment(self) -> Moment:
-        """The moment that is shown."""
         return self._playback.moment
 
     def _paint_lines(self, moment: Moment) -> None:

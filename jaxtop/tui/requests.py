@@ -13,11 +13,7 @@ INTERVALS_MS = (500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000)
 USUAL_MS = 1_000
 What = Literal["capture", "stacks", "pace"]
 # The object of each request, as messages name it.
-_FOR: dict[What, str] = {
-    "capture": "for a profiler window",
-    "stacks": "for stacks",
-    "pace": "for figures",
-}
+_FOR: dict[What, str] = {"capture": "for a profiler window", "stacks": "for stacks", "pace": "for figures"}
 NOT_LIVE = "requests need a live run: this is a recording"
 
 
@@ -105,7 +101,6 @@ class RequestBoard:
 
     @property
     def progress(self) -> list[str]:
-        """A line for each open request."""
         return [request.progress for request in self._open]
 
     def send(self, what: What, agents: Sequence[str], interval_ms: int | None = None) -> Outcome | None:
@@ -138,7 +133,6 @@ class RequestBoard:
         return self._interval_ms is not None and not self._is_asked("pace")
 
     def send_interval(self, agents: Sequence[str]) -> Outcome | None:
-        """Request the interval that was wanted last."""
         wanted, self._interval_ms = self._interval_ms, None
         return self.send("pace", agents, wanted)
 
@@ -157,7 +151,6 @@ def processes(count: int) -> str:
 
 
 def next_interval(interval_ms: int, by: int) -> int | None:
-    """Return the next longer or the next shorter interval; None if there is none."""
     if by > 0:
         return next((each for each in INTERVALS_MS if each > interval_ms), None)
     return next((each for each in reversed(INTERVALS_MS) if each < interval_ms), None)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from string import ascii_letters, digits
-from typing import TYPE_CHECKING
 
-from jaxtop.model import distinct, slices
-
-if TYPE_CHECKING:
-    from jaxtop.model import ArrayView, Span
+from jaxtop.model import ArrayView, Span, distinct, slices
 
 SIGNS = ascii_letters + digits
 
@@ -36,7 +32,6 @@ class Slices:
     device_ids: tuple[int, ...]
 
     def label(self, piece: int) -> str:
-        """Return the name of a slice."""
         return Signs(len(self.pieces)).label(piece)
 
     def sign(self, piece: int) -> str:
@@ -49,7 +44,6 @@ class Slices:
 
 
 def slices_of(view: ArrayView) -> Slices | None:
-    """Return the slices of an array; None if they are unknown."""
     if view.mesh is not None and prod(size for _, size in view.mesh.axes) != len(view.device_ids):
         return None  # figures from another process may contradict each other
     spans = slices(view)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.style import Style
 from rich.text import Text
 
-from jaxtop.tui.arranger import Arrangement
+from jaxtop.tui.arranger import Arrangement, Arranger
 from jaxtop.tui.draw.detail import axes_in_words
 from jaxtop.tui.draw.legend import key_style, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.tui.arranger import Arranger
+    from textual import events
+    from textual.app import App
+    from textual.widget import Widget
+
     from jaxtop.tui.draw.ink import Ink
 
 
@@ -29,8 +32,15 @@ class Switch(NamedTuple):
 
 
 def pressed_by(style: Style) -> str | None:
-    """Return the action of the switch that was clicked, if any."""
     return style.meta.get("press")
+
+
+async def run_pressed(event: events.Click, target: Widget | App[Any]) -> None:
+    """Run the action of the switch that was clicked, if any."""
+    action = pressed_by(event.style)
+    if action is not None:
+        event.stop()
+        await target.run_action(action)
 
 
 def switches(groups: Sequence[Sequence[Switch]], ink: Ink, width: int) -> Text:
@@ -72,7 +82,6 @@ def _switch_line(groups: Sequence[Sequence[Switch]], ink: Ink, brevities: Sequen
 
 
 def switches_of(arranger: Arranger) -> list[list[Switch]]:
-    """Return the switches that apply now, in groups."""
     short = {Arrangement.HOST: "host", Arrangement.AXES: "axes", Arrangement.COORDINATES: "coords"}
     groups = [
         [

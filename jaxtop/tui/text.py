@@ -12,52 +12,37 @@ def printable(words: str) -> str:
     return words if words.isprintable() else "".join(c if c.isprintable() else " " for c in words)
 
 
-_UNITS = ("B", "K", "M", "G", "T", "P")
-
-
 def size(value: float | None) -> str:
     """Format bytes in powers of 1,024, in at most five characters: 987B, 1.5K, 12.3M, 456G."""
+    return _scaled(value, 1024, ("B", "K", "M", "G", "T", "P"))
+
+
+def amount(value: float | None) -> str:
+    """Format a number in powers of 1,000, in at most five characters: 987, 1.5k, 12.3M, 456G."""
+    return _scaled(value, 1000, ("", "k", "M", "G", "T", "P", "E"))
+
+
+def _scaled(value: float | None, base: int, units: tuple[str, ...]) -> str:
     if value is None:
         return NA
-    amount = float(value)
-    for unit in _UNITS:
-        if abs(amount) < 999.5 or unit == _UNITS[-1]:
-            digits = 0 if unit == "B" or abs(amount) >= 99.95 else 1
-            return f"{amount:.{digits}f}{unit}"
-        amount /= 1024
-    raise AssertionError("the last unit takes everything")
+    left, power = float(value), 0
+    while abs(left) >= 999.5 and power < len(units) - 1:
+        left, power = left / base, power + 1
+    return f"{left:.{0 if not power or abs(left) >= 99.95 else 1}f}{units[power]}"
 
 
 def share(value: float | None) -> str:
-    """Format a share from 0 to 1 in percent."""
     return NA if value is None else f"{value * 100:.0f}%"
 
 
 def rate(value: float | None) -> str:
-    """Format a rate per second."""
     if value is None:
         return NA
     return f"{value:.0f}/s" if value >= 99.95 else f"{value:.1f}/s"
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """Format a number with thousands separators."""
     return NA if value is None else f"{value:,.{digits}f}"
-
-
-_POWERS = ("", "k", "M", "G", "T", "P", "E")
-
-
-def amount(value: float | None) -> str:
-    """Format a number in powers of 1,000, in at most five characters: 987, 1.5k, 12.3M, 456G."""
-    if value is None:
-        return NA
-    left = float(value)
-    for power in _POWERS:
-        if abs(left) < 999.5 or power == _POWERS[-1]:
-            return f"{left:.{0 if not power or abs(left) >= 99.95 else 1}f}{power}"
-        left /= 1000
-    raise AssertionError("the last power takes everything")
 
 
 def bound(words: str, *, at_least: bool) -> str:
@@ -66,7 +51,6 @@ def bound(words: str, *, at_least: bool) -> str:
 
 
 def duration(milliseconds: float | None) -> str:
-    """Format a duration in milliseconds or seconds."""
     if milliseconds is None:
         return NA
     return f"{milliseconds:.0f}ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.1f}s"

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import App
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from jaxtop.model.session.difference import Then
 from jaxtop.tui.draw.time_bar import TimeBarState
 from jaxtop.tui.go_to import GoTo
 from jaxtop.tui.moment import Selection
+from jaxtop.tui.playback import Playback
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.difference import DifferenceScreen, Outcome
 from jaxtop.tui.text import age, printable
@@ -21,10 +22,7 @@ from jaxtop.tui.widgets.time_bar import SeekBar, TimeBar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from textual.binding import BindingType
-
     from jaxtop.tui.history import Recorder
-    from jaxtop.tui.playback import Playback
 
 # After a seek is shown, wait this many seconds before the next: dragging seeks faster than a disk can read.
 SEEK_PAUSE = 0.05
@@ -33,6 +31,16 @@ LOW = 20
 NOTE_SECONDS = 12
 # The actions that need a history.
 _NEED_HISTORY = frozenset({"step", "skip", "go_to", "event", "to_start", "to_end", "faster", "loop"})
+
+
+def _moving(move: Callable[..., None]) -> Callable[..., None]:
+    """Return an action that moves the playback and shows the result."""
+
+    def action(self: TimedApp, *by: int) -> None:
+        move(self._playback, *by)
+        self._moved()
+
+    return action
 
 
 class TimedApp(App[str]):
@@ -82,9 +90,6 @@ class TimedApp(App[str]):
         """
         asyncio.get_running_loop().call_later(seconds, self.call_later, callback)
 
-    def action_interval(self, by: int) -> None:
-        raise NotImplementedError
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the keys that have nothing to act on, so that they are not listed."""
         if not self._bar.is_attached:  # the app is exiting: keys must not open anything
@@ -97,8 +102,6 @@ class TimedApp(App[str]):
             is_back = action == "to_end" and not self._playback.is_live
             return self._playback.has_history or is_back
         return super().check_action(action, parameters)
-
-    # Showing
 
     def notify(self, message: str, *, markup: bool = False, **more: Any) -> None:
         """Show a message without markup. Brackets in an error text are not markup, and may be unbalanced."""
@@ -170,50 +173,25 @@ class TimedApp(App[str]):
         if self._is_seek_due:
             self._moved()
 
-    # The keys
-
     def action_pause(self) -> None:
         """Pause or resume the view. Incoming frames are folded in both cases."""
         self._playback.tick(self._now())
         self._playback.hold_or_play()
         self._moved()
 
-    def action_step(self, samples: int) -> None:
-        """Move by this many samples."""
-        self._playback.step(samples)
-        self._moved()
-
-    def action_skip(self, seconds: int) -> None:
-        """Move by this many seconds."""
-        self._playback.skip(seconds)
-        self._moved()
+    action_step = _moving(Playback.step)
+    action_skip = _moving(Playback.skip)
+    action_to_start = _moving(Playback.to_start)
+    action_to_end = _moving(Playback.to_end)
+    action_faster = _moving(Playback.faster)
+    action_loop = _moving(Playback.loop)
 
     def action_event(self, way: int) -> None:
-        """Go to the next or the previous event."""
         if self._playback.to_event(way) is None:
             self.notify("no later event" if way > 0 else "no earlier event", timeout=2)
         self._moved()
 
-    def action_to_start(self) -> None:
-        self._playback.to_start()
-        self._moved()
-
-    def action_to_end(self) -> None:
-        self._playback.to_end()
-        self._moved()
-
-    def action_faster(self, by: int) -> None:
-        """Switch to the next higher or lower speed."""
-        self._playback.faster(by)
-        self._moved()
-
-    def action_loop(self) -> None:
-        """Toggle whether a replay restarts at its end."""
-        self._playback.loop()
-        self._moved()
-
     def action_go_to(self) -> None:
-        """Open the dialog to enter a time."""
         self.push_screen(GoTo(self._playback.span), self._go_to)
 
     def _go_to(self, at: float | None) -> None:
@@ -255,7 +233,6 @@ class TimedApp(App[str]):
         self._moved()
 
     def action_record(self) -> None:
-        """Start or stop recording."""
         if self._recorder is not None:
             self.notify(self._recorder.toggle())
             self._was_recording = self._recorder.is_on

@@ -1,24 +1,16 @@
-"""The common parts of the screens with one line per device."""
+"""The rows and columns that the screens with one line per device share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from jaxtop.model import State, memory_history
+from jaxtop.model import DeviceView, State, memory_history
 from jaxtop.tui import text
 from jaxtop.tui.draw.table import Column
-from jaxtop.tui.moment import Selection
-from jaxtop.tui.screens.base import View
-from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from textual.widget import Widget
-
-    from jaxtop.model import DeviceView
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
@@ -52,7 +44,6 @@ class DeviceRow:
 
     @property
     def history(self) -> list[int | None]:
-        """The memory of the device over the last samples."""
         return memory_history(self.scene.moment.cluster, self.device.agent, self.device.position)
 
 
@@ -76,53 +67,11 @@ def id_column() -> Column[AnyRow]:
 
 
 def empty(moment: Moment) -> str:
-    """Return why there are no devices."""
     if not moment.hosts:
         return "no devices yet: no host has reported"
     return "no devices yet: JAX is not initialized on any host"
 
 
-class DeviceTableView(View, Generic[AnyRow]):
-    """A screen with a table of devices. Enter opens the mesh."""
-
-    def __init__(
-        self,
-        columns: tuple[Column[AnyRow], ...],
-        understand: Callable[[str], Callable[[AnyRow], bool] | None] | None = None,
-    ) -> None:
-        super().__init__()
-        self.table: Table[AnyRow] = Table(
-            columns,
-            lambda row: row.device.key,
-            noun="device",
-            pinned=2,
-            sort="id",
-            tone=_tone,
-            understand=understand,
-        )
-
-    def select(self, selection: Selection) -> None:
-        """Move to the selected device, or to the first device of the selected host."""
-        super().select(selection)
-        of_host = (device.key for device in self.moment.devices if device.agent == selection.agent)
-        self.table.select(selection.device_key or next(of_host, None))
-
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
-
-    def on_table_moved(self, message: Table.Moved) -> None:
-        message.stop()
-        self.selection = Selection(*message.row.device.key)
-        self.post_message(View.Selected(self.selection))
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Open the cell of the device in the mesh."""
-        message.stop()
-        self.selection = Selection(*message.row.device.key)
-        self.post_message(View.Drilled(self.selection, "1"))
-
-
-def _tone(row: DeviceRow, palette: Palette) -> str | None:
+def tone(row: DeviceRow, palette: Palette) -> str | None:
     """Return the muted colour for devices whose figures are not current."""
     return palette.muted if row.device.state.is_silent else None

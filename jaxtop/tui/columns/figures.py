@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from jaxtop.model import recent, reported
+from jaxtop.model import Cluster, Figure, Pulse, recent, reported
 from jaxtop.tui import text
 from jaxtop.tui.draw.sparkline import sparkline
 from jaxtop.tui.draw.table import Column
 from jaxtop.tui.figures import width_of, writer
-from jaxtop.tui.palette import SIGN
+from jaxtop.tui.palette import SIGN, Palette
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop.model import Cluster, Figure, Pulse
     from jaxtop.tui.moment import Moment
-    from jaxtop.tui.palette import Palette
 
 AnyRow = TypeVar("AnyRow")
 
@@ -85,7 +83,6 @@ class Reported:
         self._seen: dict[str, Pulse] = {}
 
     def see(self, moment: Moment) -> frozenset[str]:
-        """Add the new figures of this moment, and return all names."""
         runs = [run.id for run in moment.runs]
         if runs != self._runs:
             self._runs, self._seen, self.names = runs, {}, frozenset()

@@ -11,6 +11,7 @@ from jaxtop.model import (
     FIGURES,
     HOST_FIGURES,
     STEP_TIME,
+    Figure,
     Host,
     HostView,
     Scope,
@@ -23,20 +24,17 @@ from jaxtop.model import (
 from jaxtop.model.figure_type import USUAL
 from jaxtop.model.figures import STEPS_PER_SECOND, figures_of
 from jaxtop.model.liveness import BY_SEVERITY
-from jaxtop.model.steps import past_of, step_in
+from jaxtop.model.steps import StepView, past_of, step_in
 from jaxtop.tui import text
 from jaxtop.tui.columns.figures import by_rank, measured, past
 from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
 from jaxtop.tui.figures import width_of, writer
-from jaxtop.tui.palette import SIGN
+from jaxtop.tui.palette import SIGN, Palette
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from jaxtop.model import Figure
-    from jaxtop.model.steps import StepView
     from jaxtop.tui.moment import Moment
-    from jaxtop.tui.palette import Palette
 
 
 @dataclass(slots=True)
@@ -180,7 +178,7 @@ def _index(place: tuple[str, int] | None) -> str:
     return text.NA if place is None else str(place[1])
 
 
-def _of_step(of: Figure) -> Column[HostRow]:
+def _step_column(of: Figure) -> Column[HostRow]:
     """Return a column of a figure of the step: with its sign past a threshold, as an estimate or a bound."""
     write_value = writer(of)
 
@@ -212,19 +210,19 @@ def _of_step(of: Figure) -> Column[HostRow]:
 
 
 # The columns of the step: its times stand before the history, the others behind it.
-_OF_STEP = by_rank(figures_of(Scope.STEP))
-_TIMES = tuple(each for each in _OF_STEP if each.unit is Unit.SECONDS)
+_STEP_FIGURES = by_rank(figures_of(Scope.STEP))
+_TIMES = tuple(each for each in _STEP_FIGURES if each.unit is Unit.SECONDS)
 # The number of hosts to check for a figure of the step. We assume that all hosts report the same figures.
-ASKED = 16
+HOSTS_CHECKED = 16
 
 
 def reported_steps(rows: Iterable[HostRow]) -> frozenset[str]:
     """Return the names of the figures of the step that have a value."""
-    asked = list(islice(rows, ASKED))
-    return frozenset(of.name for of in _OF_STEP if any(row.of_step(of) is not None for row in asked))
+    first = list(islice(rows, HOSTS_CHECKED))
+    return frozenset(of.name for of in _STEP_FIGURES if any(row.of_step(of) is not None for row in first))
 
 
-def _of_machine(figures: Iterable[Figure]) -> tuple[Column[HostRow], ...]:
+def _machine_columns(figures: Iterable[Figure]) -> tuple[Column[HostRow], ...]:
     return tuple(measured(of, lambda row: (row.now.pulse, 0)) for of in figures)
 
 
@@ -243,7 +241,7 @@ def _cores(cores: float | None) -> str:
     return text.NA if cores is None else f"{cores:g}"
 
 
-def _whose(row: HostRow) -> str | None:
+def _owner(row: HostRow) -> str | None:
     if row.cores is None:
         return None
     return "container" if row.now.pulse.host.is_container else "machine"
@@ -264,7 +262,10 @@ PINNED = 3
 
 
 def columns_for(
-    moment: Moment, reported: Collection[str] = (), told: Collection[str] = (), followed: str | None = None
+    moment: Moment,
+    reported: Collection[str] = (),
+    step_figures: Collection[str] = (),
+    followed: str | None = None,
 ) -> tuple[Column[HostRow], ...]:
     """Return the columns of hosts, with those figures of the step and the machine that are reported.
 
@@ -272,7 +273,7 @@ def columns_for(
     """
     usual = STEP_TIME if STEP_TIME.name in reported else _CPU
     history = _history(FOLLOWED.get(followed, usual))
-    times = [_of_step(of) for of in _TIMES if of.name in told]
+    times = [_step_column(of) for of in _TIMES if of.name in step_figures]
     return (
         state_column(lambda row: row.state),
         Column("process", "proc", 4, "right", lambda row: row.place, lambda row: _index(row.place)),
@@ -283,16 +284,16 @@ def columns_for(
         figure("launches", "launch/s", 8, lambda row: row.launches, partial(text.number, digits=1)),
         figure("steps", "steps/s", 7, lambda row: row.steps, partial(text.number, digits=2)),
         *((*times, history) if times else ()),
-        *(_of_step(of) for of in _OF_STEP if of.name in told and of not in _TIMES),
+        *(_step_column(of) for of in _STEP_FIGURES if of.name in step_figures and of not in _TIMES),
         figure("heard", "heard", 6, lambda row: row.age, text.age),
         figure("index", "at step", 7, lambda row: row.step, text.number),
-        *_of_machine([_CPU]),
+        *_machine_columns([_CPU]),
         _compiling(20),
         *(() if times else (history,)),
-        *_of_machine([*_ALWAYS, *(of for of in _LATER if of.name in reported)]),
+        *_machine_columns([*_ALWAYS, *(of for of in _LATER if of.name in reported)]),
         *(
-            (figure("cores", "cores", 5, lambda row: row.cores, _cores), words("of", "of a", 9, _whose))
-            if any(view.last.pulse.host.cores_milli is not None for view in moment.hosts[:ASKED])
+            (figure("cores", "cores", 5, lambda row: row.cores, _cores), words("of", "of a", 9, _owner))
+            if any(view.last.pulse.host.cores_milli is not None for view in moment.hosts[:HOSTS_CHECKED])
             else ()
         ),
         figure("agent", "agent", 6, lambda row: row.agent_cpu, _percent),

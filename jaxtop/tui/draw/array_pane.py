@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.color import Color
 
-from jaxtop.model.arrays.tree import MIXED, form, parts
+from jaxtop.model.arrays.tree import MIXED, Node, form, parts
 from jaxtop.tui import text
 from jaxtop.tui.draw import slices as pictures
 from jaxtop.tui.draw.detail import axes_in_words
 from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
-from jaxtop.tui.slices import in_words
+from jaxtop.tui.slices import Slices, in_words
 
 if TYPE_CHECKING:
     from jaxtop.model import ArrayView
-    from jaxtop.model.arrays.tree import Node
     from jaxtop.tui.draw.ink import Ink
     from jaxtop.tui.draw.slices import Picture
-    from jaxtop.tui.slices import Slices
 
 # From this width on, the picture is beside the facts.
 WIDE = 60
@@ -36,7 +34,6 @@ class Pane:
     y: int = 0
 
     def device_at(self, x: int, y: int) -> int | None:
-        """Return the device whose cell is at this position."""
         return None if self.picture is None else self.picture.device_at(x - self.x, y - self.y)
 
 
@@ -69,7 +66,6 @@ def pane(
 
 
 def _below(view: ArrayView, slices: Slices | None, ink: Ink, width: int, height: int) -> Pane:
-    """Return the facts, the picture below them, and the legend of its letters below that."""
     lines = _facts(view, ink, width)
     if slices is None:
         return Pane((*lines, Text(), Text(_no_slices(view), ink.muted)))
@@ -87,7 +83,6 @@ def _below(view: ArrayView, slices: Slices | None, ink: Ink, width: int, height:
 
 
 def _beside(view: ArrayView, slices: Slices | None, ink: Ink, width: int, height: int) -> Pane:
-    """Return the facts, the picture, and the legend of its letters side by side."""
     left = min(max(33, width * 2 // 5), 40)
     facts = fitted(_facts(view, ink, left), left, height)
     if slices is None:
@@ -149,7 +144,6 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
 
 
 def _sums(node: Node, ink: Ink) -> list[Text]:
-    """Return the sums of the arrays of a branch, and the facts that they share."""
     seconds = max((view.grown_s for view in node.views if view.grown_s is not None), default=None)
     known = {view.shape for view in node.views if view.groups == 1}
     # The shapes of many small arrays that were summed up are not known.
@@ -173,7 +167,6 @@ def _sums(node: Node, ink: Ink) -> list[Text]:
 
 
 def growth(value: int | None) -> str:
-    """Return the change in bytes, with its sign."""
     if value is None:
         return text.NA
     return f"+{text.size(value)}" if value > 0 else text.size(value)

@@ -32,7 +32,6 @@ class Grid:
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """The place of each member in the row-major order."""
         return {member: place for place, member in enumerate(self.members) if member != MISSING}
 
     @cached_property
@@ -54,14 +53,12 @@ class Grid:
         return self.size(pair.rows) * self.size(pair.columns) + (0.5 if in_order else 0.0)
 
     def size(self, axis: int | None) -> int:
-        """Return the size of an axis; 1 for None."""
         return 1 if axis is None else self.axes[axis][1]
 
     def name(self, axis: int | None) -> str:
         return "" if axis is None else self.axes[axis][0]
 
     def coordinates(self, member: int) -> tuple[int, ...] | None:
-        """Return the index of a member along each axis."""
         place = self.places.get(member)
         if place is None:
             return None
@@ -84,7 +81,6 @@ class Grid:
         return prod(self.size(axis) for axis in self.others(pair))
 
     def page_of(self, member: int, pair: Pair) -> int | None:
-        """Return the page on which a member is drawn."""
         at = self.coordinates(member)
         if at is None:
             return None
@@ -102,7 +98,6 @@ class Grid:
         return tuple(reversed(found))
 
     def table(self, pair: Pair, page: int) -> tuple[tuple[int, ...], ...]:
-        """Return the members of a page, row by row."""
         fixed = self.on_page(pair, page)
         first = sum(
             index * self.strides[axis] for axis, (_, index) in zip(self.others(pair), fixed, strict=True)

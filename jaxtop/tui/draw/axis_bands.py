@@ -93,11 +93,7 @@ def _axis_margin(rows: int, names: tuple[str, str]) -> int:
 
 
 def _place_axes(
-    table: Sequence[Sequence[int]],
-    names: tuple[str, str],
-    room: Room,
-    tile: Tile,
-    bands: _Bands,
+    table: Sequence[Sequence[int]], names: tuple[str, str], room: Room, tile: Tile, bands: _Bands
 ) -> Plan:
     rows, columns = len(table), len(table[0])
     margin, beside = _axis_margin(rows * bands.stride, names), ceil(rows / bands.rows)

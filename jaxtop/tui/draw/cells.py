@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
-from jaxtop.model import State
+from jaxtop.model import DeviceView, State
 from jaxtop.model.liveness import worst
 from jaxtop.tui import text
 from jaxtop.tui.draw.ink import HALVES, PEER, SELECTED, Ink
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rich.style import Style
-
-    from jaxtop.model import DeviceView
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,6 @@ class Scene:
 
 
 def planned(scene: Scene, plan: Plan) -> Scene:
-    """Return the scene with this plan."""
     trends: tuple[str, ...] = ()
     if plan.tile.height >= TALL_BOX:
         room = plan.tile.width - 4
@@ -77,7 +74,6 @@ def _trend(scene: Scene, device: int, room: int) -> str:
 
 
 def paint(scene: Scene, y: int) -> Strip:
-    """Draw one line of the plan."""
     segments: list[Segment] = []
     x = 0
     if not 0 <= y < scene.plan.height:
@@ -209,7 +205,6 @@ def _inside(scene: Scene, device: int, code: int, line: int, room: int) -> Segme
 
 
 def _texts(scene: Scene, device: int, room: int) -> tuple[str, str]:
-    """Return the name of the device and its value, for a cell of this width."""
     if device < 0:
         return ("?", "absent") if scene.reading.codes[device] == ABSENT else (" ", "")
     view = scene.devices[device]
@@ -222,7 +217,6 @@ def _sign(code: int) -> str:
 
 
 def _on(ink: Ink, code: int, *, underline: bool) -> Style:
-    """Return the style of text on the colour of a value."""
     if code in (ABSENT, EMPTY):
         return ink.muted
     if code >= STEPS:
@@ -250,10 +244,4 @@ def _label(scene: Scene, label: Label) -> Iterable[Segment]:
     yield Segment(sign.ljust(width - cell_len(name)), ink.style(ink.colour_of(state)))
 
 
-_RUNS = {
-    Level.BOX: _box,
-    Level.CHIP: _chip,
-    Level.PAIR: _pair,
-    Level.CHAR: _characters,
-    Level.HALF: _halves,
-}
+_RUNS = {Level.BOX: _box, Level.CHIP: _chip, Level.PAIR: _pair, Level.CHAR: _characters, Level.HALF: _halves}

@@ -47,14 +47,12 @@ class Subject:
 
 
 def strips_room(width: int, height: int) -> tuple[int, int]:
-    """Return the width and height for strips in a pane of this size."""
     if width >= WIDE:
         return width - FACTS - GAP, height
     return width, max(2, height // 2)
 
 
 def pane(subject: Subject, ink: Ink, width: int, height: int) -> list[Text]:
-    """Return the lines of the pane for this size."""
     if width < 1 or height < 1:
         return []
     room, lines = strips_room(width, height)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.model import FIGURES, pace_of
+from jaxtop.model import FIGURES, DeviceView, Host, pace_of
 from jaxtop.model.steps import step_of
 from jaxtop.tui import text
-from jaxtop.tui.draw.facts import GAP, fitted, pairs, probed_lines, side_by_side
+from jaxtop.tui.draw.facts import GAP, fitted, joined, pairs, probed_lines, side_by_side
 from jaxtop.tui.draw.hardware import device_lines, device_words
 from jaxtop.tui.draw.reading import STEPS
 from jaxtop.tui.draw.sparkline import bar, sparkline
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.devbench.shown import ProbedDevice
-    from jaxtop.model import DeviceView, Host
     from jaxtop.tui.draw.axes import Grid
     from jaxtop.tui.draw.hardware import Trend
     from jaxtop.tui.draw.ink import Ink
@@ -46,7 +45,6 @@ class Subject:
 
 
 def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
-    """Draw the detail for this size."""
     pulse, position = subject.device.pulse, subject.device.position
     if width >= WIDE:
         third = (width - 2 * GAP) // 3
@@ -58,7 +56,7 @@ def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
             (third, [*middle, *hardware]),
             (last, _memory(subject, ink, last)),
         ]
-        return _joined(side_by_side(columns, height))
+        return joined(side_by_side(columns, height))
     identity, host = _identity(subject, ink), [_title("host", "", ink), *_host(subject, ink)]
     memory = _memory(subject, ink, width)
     hardware = device_lines(pulse, position, ink, width, subject.trend)
@@ -73,15 +71,14 @@ def detail(subject: Subject, ink: Ink, width: int, height: int) -> Text:
         if lines and blank:
             lines.append(Text())
         lines.extend(section)
-    return _joined(fitted(lines, width, height))
+    return joined(fitted(lines, width, height))
 
 
 def _identity(subject: Subject, ink: Ink) -> list[Text]:
     device, host = subject.device, subject.host
     head = Text(f"device {device.id}", ink.bold)
     head.append(
-        f"  {text.STATE_SIGNS[device.state]} {device.state.value}",
-        ink.style(ink.colour_of(device.state)),
+        f"  {text.STATE_SIGNS[device.state]} {device.state.value}", ink.style(ink.colour_of(device.state))
     )
     kind = device.platform if device.kind.lower() == device.platform.lower() else device.kind
     platform = "" if kind == device.platform else f"{device.platform}, "
@@ -216,7 +213,3 @@ def _title(name: str, words: str, ink: Ink) -> Text:
     line = Text(f"{name} ", ink.muted)
     line.append(words, ink.muted if name != "mesh" else ink.bold)
     return line
-
-
-def _joined(lines: Sequence[Text]) -> Text:
-    return Text("\n", no_wrap=True, end="").join(lines)

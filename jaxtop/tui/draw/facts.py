@@ -12,7 +12,7 @@ from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.figures import operations
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from jaxtop.devbench.shown import ProbedDevice
     from jaxtop.tui.draw.ink import Ink
@@ -46,6 +46,11 @@ def side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> 
             line.append_text(piece)
         lines.append(line)
     return lines
+
+
+def joined(lines: Iterable[Text]) -> Text:
+    """Return the lines as one text that does not wrap."""
+    return Text("\n", no_wrap=True, end="").join(lines)
 
 
 def fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 from textual.color import Color
 
-from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, Unit
+from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, BusyThread, Figure, Pulse, Unit
 from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import pairs
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from rich.style import Style
 
-    from jaxtop.model import BusyThread, Figure, Pulse
     from jaxtop.model.steps import StepView
     from jaxtop.tui.draw.ink import Ink
 
@@ -40,7 +39,6 @@ _OF_HOST = [
 
 
 def of_level(level: Level, ink: Ink) -> Style:
-    """Return the style of a level."""
     colour = ink.palette.of_level(level)
     return ink.style(None if colour is None else Color.parse(colour), bold=level is Level.BAD or None)
 

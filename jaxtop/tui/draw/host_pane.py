@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.model.steps import step_of, steps_of
+from jaxtop.model.steps import StepView, step_of, steps_of
 from jaxtop.model.thresholds import Level
 from jaxtop.tui import text
-from jaxtop.tui.draw.facts import GAP, fitted, side_by_side
+from jaxtop.tui.draw.facts import GAP, fitted, joined, side_by_side
 from jaxtop.tui.draw.hardware import host_lines, of_level, step_lines, thread_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.model import Host, State
-    from jaxtop.model.steps import StepView
     from jaxtop.tui.draw.ink import Ink
 
 # The least widths for three columns and for two.
@@ -43,7 +42,6 @@ class HostSubject:
 
 
 def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
-    """Draw the host for this size."""
     count = 3 if width >= THREE else 2 if width >= TWO else 1
     room = (width - GAP * (count - 1)) // count
     head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
@@ -70,7 +68,7 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
         lines = fitted(parts[0], width, height)
     else:
         lines = side_by_side([(room, part) for part in parts], height)
-    return Text("\n", no_wrap=True, end="").join(lines)
+    return joined(lines)
 
 
 def _last_step(subject: HostSubject, ink: Ink) -> list[Text]:

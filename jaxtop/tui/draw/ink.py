@@ -66,7 +66,6 @@ class Ink:
         )
 
     def ramp(self, code: int) -> Color:
-        """Return the colour of a step of the scale."""
         return self._ramp[code * len(self._ramp) // STEPS]
 
     def colour(self, code: int) -> Color:
@@ -82,13 +81,11 @@ class Ink:
         return Color.parse(self.palette.of_state(state))
 
     def whole(self, code: int) -> tuple[str, Style]:
-        """Return the glyph and style of a cell of one character."""
         if code not in self._whole:
             self._whole[code] = self._draw_whole(code)
         return self._whole[code]
 
     def halves(self, key: int) -> tuple[str, Style]:
-        """Return the glyph and style of a character that shows two devices."""
         if key not in self._halves:
             self._halves[key] = self._draw_halves(*divmod(key, HALVES))
         return self._halves[key]
@@ -139,7 +136,6 @@ def glyph(step: int) -> str:
 
 
 def sign(code: int) -> str:
-    """Return the glyph of a code that is not a value."""
     state = state_of_code(code)
     if state is not None:
         return text.STATE_SIGNS[state]
@@ -161,5 +157,4 @@ def _ink(theme: str, plain: bool) -> Ink:
 
 
 def ink_of(palette: Palette, *, plain: bool) -> Ink:
-    """Return the cached ink of a palette."""
     return _ink(palette.theme.name, plain)

@@ -105,7 +105,6 @@ class Plan:
 
     @cached_property
     def items(self) -> tuple[tuple[Run | Label, ...], ...]:
-        """The runs and labels on each line, from left to right."""
         lines: list[list[Run | Label]] = [[] for _ in range(self.height)]
         for label in self.labels:
             lines[label.y].append(label)
@@ -119,7 +118,6 @@ class Plan:
         return tuple(tuple(sorted(line, key=lambda item: item.x)) for line in lines)
 
     def lines_of(self, device: int) -> range:
-        """Return the lines on which a device is drawn."""
         cell = self.by_device.get(device)
         return range(0) if cell is None else range(cell.y, cell.y + self.tile.height)
 
@@ -155,7 +153,6 @@ class Plan:
 
 
 def _runs(cells: Sequence[Cell], tile: Tile) -> Iterator[Run]:
-    """Join the adjacent cells of a line into runs."""
     columns: dict[int, list[int]] = {}
     for cell in cells:
         # If the number of rows is odd, nothing is below the last one, not even a missing device.
@@ -181,7 +178,6 @@ TALL_BOX = 5
 
 
 def tiles(room: Room) -> tuple[Tile, ...]:
-    """Return the sizes of cells, the largest first."""
     return (
         Tile(Level.BOX, max(17, room.id_width + 6, room.value_width + 4), TALL_BOX, 1),
         Tile(Level.BOX, max(11, room.id_width + 6, room.value_width + 4), 4, 1),

@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 from rich.text import Text
 
-from jaxtop.model import State
+from jaxtop.model import DeviceView, State
 from jaxtop.tui import text
 from jaxtop.tui.draw.ink import NO_VALUE, NOT_MET, Ink
-from jaxtop.tui.draw.reading import STEPS, UNKNOWN
+from jaxtop.tui.draw.reading import STEPS, UNKNOWN, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from jaxtop.model import DeviceView
-    from jaxtop.tui.draw.reading import Reading
-
 
 def printable(line: Text) -> Text:
-    """Replace the control characters in the line and return it."""
     if not line.plain.isprintable():
         line.plain = text.printable(line.plain)
     return line

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, pairwise
 from statistics import fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 from textual.color import Color
@@ -51,7 +51,6 @@ class Line:
         return [value for _, value in self.points if value is not None]
 
     def at(self, when: float) -> float | None:
-        """Return the value nearest to a time."""
         return min(self.points, key=lambda point: abs(point[0] - when), default=(0.0, None))[1]
 
 
@@ -68,7 +67,6 @@ class Frame:
     height: int = 1
 
     def time_at(self, column: int) -> float:
-        """Return the time at a column of the plot."""
         return self.start + (column + 0.5) / self.width * (self.end - self.start)
 
     def column(self, at: float) -> int:
@@ -79,6 +77,14 @@ class Frame:
         """Return the row of a value, counted from the top."""
         share = (value - self.low) / (self.high - self.low)
         return min(self.height - 1, max(0, self.height - 1 - int(share * self.height)))
+
+
+class Drawn(NamedTuple):
+    """The text to show, the number of lines above the plot, and the frame of the plot."""
+
+    text: Text
+    above: int = 0
+    frame: Frame | None = None
 
 
 def extent(lines: Sequence[Line], limit: float | None) -> tuple[float, float, float, float] | None:
@@ -161,7 +167,6 @@ def plot(
 
 
 def summary(line: Line) -> tuple[float | None, ...]:
-    """Return the last value, the minimum, the mean and the maximum."""
     known = line.known
     if not known:
         return (None,) * 4
@@ -179,7 +184,6 @@ def style_of(number: int, ink: Ink, *, chosen: bool) -> Style:
 
 
 def _ends(lines: Sequence[Line], frame: Frame) -> dict[int, str]:
-    """Return the letters of the lines that end in each row."""
     found: dict[int, str] = {}
     for letter, line in zip(LETTERS, lines, strict=False):
         if line.known:
@@ -242,7 +246,6 @@ def _is_hole(gaps: Sequence[float], i: int, usual: float) -> bool:
 
 
 def _time_axis(frame: Frame, left: int, ink: Ink, pointed: float | None) -> list[Text]:
-    """Return the line with the marks of the time axis, and below it the times."""
     length = frame.end - frame.start
     most = max(1, frame.width // _CLOCK_ROOM)
     step = next((each for each in _TIME_STEPS if length / each <= most), _TIME_STEPS[-1])

@@ -10,13 +10,12 @@ from rich.style import Style
 from rich.text import Text
 
 from jaxtop.tui import text
-from jaxtop.tui.draw.facts import fitted
+from jaxtop.tui.draw.facts import fitted, joined
 from jaxtop.tui.draw.legend import printable
-from jaxtop.tui.draw.plot import LETTERS, Line, plot, style_of, summary
+from jaxtop.tui.draw.plot import LETTERS, Drawn, Line, plot, style_of, summary
 from jaxtop.tui.figures import writer
 from jaxtop.tui.plotted import Beside, is_of_device, ways
 from jaxtop.tui.switches import Switch, switches
-from jaxtop.tui.widgets.plot import Drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +45,6 @@ class Page:
 
 
 def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
-    """Draw the page for this size."""
     write = writer(shown.figure)
     above = [switches(_groups(shown), ink, width), _about(shown, ink)]
     columns = max(1, min(2, width // (_ENTRY + 2)))
@@ -79,7 +77,7 @@ def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
 
 
 def _joined(lines: Sequence[Text], width: int, height: int) -> Text:
-    return Text("\n", no_wrap=True, end="").join(fitted(lines, width, height))
+    return joined(fitted(lines, width, height))
 
 
 def _groups(shown: Page) -> list[list[Switch]]:
@@ -113,8 +111,7 @@ def _about(shown: Page, ink: Ink) -> Text:
         line.append(f"  ╌ limit {writer(shown.figure)(shown.limit)}", ink.muted)
     if shown.of > len(shown.lines):
         line.append(
-            f"  {len(shown.lines)} of {shown.of:,}: the chosen one, the highest and the lowest",
-            ink.muted,
+            f"  {len(shown.lines)} of {shown.of:,}: the chosen one, the highest and the lowest", ink.muted
         )
     return printable(line)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop.model import State
+from jaxtop.model import DeviceView, State
 from jaxtop.tui.draw.layouts import MISSING, NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model import DeviceView
     from jaxtop.tui.metrics import Metric
 
 # A code is what a cell shows: a step of the ramp (from 0), one of these, or a state.
@@ -37,7 +36,6 @@ class Reading:
     alike: int
 
     def share(self, device: int) -> float | None:
-        """Return the value as a share of the scale."""
         value = self.values[device]
         if value is None or self.end is None:
             return None

@@ -12,7 +12,7 @@ from rich.text import Text
 from textual.color import Color
 
 from jaxtop.tui.draw.detail import axes_in_words, ids_in_words
-from jaxtop.tui.slices import SIGNS, in_words
+from jaxtop.tui.slices import SIGNS, Slices, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.style import Style
 
     from jaxtop.tui.draw.ink import Ink
-    from jaxtop.tui.slices import Slices
 
 
 @dataclass(frozen=True)
@@ -79,11 +78,7 @@ def _on(ink: Ink, colour: str) -> Style:
 
 
 def _arrange(
-    slices: Slices,
-    width: int,
-    height: int,
-    widest: int,
-    names: Callable[[Sequence[tuple[str, int]]], str],
+    slices: Slices, width: int, height: int, widest: int, names: Callable[[Sequence[tuple[str, int]]], str]
 ) -> tuple[str, Sequence[tuple[int, ...]], int]:
     """Return the caption of the directions, the devices row by row, and the width of a cell."""
     axes, ids = slices.axes, slices.device_ids

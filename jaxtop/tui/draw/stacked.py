@@ -12,12 +12,11 @@ from textual.color import Color
 
 from jaxtop.model import PARTS, Part
 from jaxtop.tui import text
-from jaxtop.tui.palette import PALETTES
+from jaxtop.tui.palette import PALETTES, Palette
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.tui.palette import Palette
 
 LETTERS = {
     Part.PARAMETERS: "P",
@@ -60,7 +59,6 @@ def stacked(sizes: Sequence[int] | None, end: int, width: int, palette: Palette)
 
 
 def bar(sizes: Sequence[int], end: int, width: int, palette: Palette) -> Text:
-    """Return the bar as one line."""
     line = Text(no_wrap=True, end="")
     for words, fore, back in stacked(sizes, end, width, palette):
         line.append(words, Style(color=fore, bgcolor=back))
@@ -68,7 +66,6 @@ def bar(sizes: Sequence[int], end: int, width: int, palette: Palette) -> Text:
 
 
 def legend(sizes: Sequence[int], width: int, palette: Palette) -> list[Text]:
-    """Return the letter, name and size of each part, in as many lines as needed."""
     lines = [Text(no_wrap=True, end="")]
     for part, size in zip(PARTS, sizes, strict=True):
         if not size:

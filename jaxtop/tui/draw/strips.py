@@ -27,14 +27,7 @@ WIDE = 56
 
 
 def strips(
-    timeline: Timeline,
-    op: str,
-    ink: Ink,
-    *,
-    name: Callable[[str], str],
-    hidden: int,
-    width: int,
-    height: int,
+    timeline: Timeline, op: str, ink: Ink, *, name: Callable[[str], str], hidden: int, width: int, height: int
 ) -> list[Text]:
     """Return a header and one line per host; `hidden` is the number of hosts not in the timeline."""
     if not timeline.strips:
@@ -59,7 +52,6 @@ def strips(
 
 
 def _head(timeline: Timeline, op: str, ink: Ink, width: int, whole: int) -> Text:
-    """Return the header: the time span, and the meanings of the glyphs that fit."""
     line = Text(no_wrap=True, end="")
     count = max(len(strip.blocks) for strip in timeline.strips)
     span = text.micros(timeline.end_us - timeline.start_us)

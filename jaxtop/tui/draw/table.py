@@ -57,8 +57,6 @@ def words(
     *,
     flexible: bool = False,
 ) -> Column[Row]:
-    """Return a column of words."""
-
     def form(value: str | None) -> str:
         return value or NA
 
@@ -183,13 +181,11 @@ class RowQuery(Generic[Row]):
         return self.columns[at % len(self.columns)]
 
     def reverse(self) -> None:
-        """Reverse the order."""
         self.descending = not self.descending
         if self.sort is None and self.columns:
             self.sort = self.columns[0]
 
     def select(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows that match the filter, in order."""
         if self.test is not None:
             rows = list(filter(self.test, rows))
         elif self.text.strip():

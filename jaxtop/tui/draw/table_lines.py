@@ -146,7 +146,6 @@ def draw_row(
 
 
 def draw_note(text: str, width: int, palette: Palette) -> Strip:
-    """Draw a message in the middle of an empty table."""
     base = _style(palette.muted, palette.theme.background)
     shown = fit(text, min(width, cell_len(text)))
     line = _Line()
@@ -155,7 +154,6 @@ def draw_note(text: str, width: int, palette: Palette) -> Strip:
 
 
 def draw_nothing(width: int, palette: Palette) -> Strip:
-    """Draw a line without a row."""
     return Strip.blank(width, _style(palette.muted, palette.theme.background))
 
 

@@ -51,13 +51,11 @@ class TimeBarState:
         return self.span[1] - self.span[0]
 
     def column(self, at: float, width: int) -> int:
-        """Return the column of a time on a track of this width."""
         if self.length <= 0:
             return 0
         return min(max(round((at - self.span[0]) / self.length * (width - 1)), 0), width - 1)
 
     def time_at(self, column: int, width: int) -> float:
-        """Return the time at a column."""
         share = min(max(column / max(1, width - 1), 0.0), 1.0)
         return self.span[0] + share * self.length
 
@@ -173,7 +171,6 @@ class Glance(NamedTuple):
 
 
 def glance(state: TimeBarState, width: int) -> Glance:
-    """Summarize the session for a track of this width."""
     used: list[float | None] = [None] * width
     ranks, missing = [0] * width, [False] * width
     if not width:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from jaxtop.tui import text
@@ -28,22 +29,17 @@ def _dtypes(operator: str, value: str) -> Callable[[str], bool]:
 
 
 FIELDS: dict[str, Field[ArrayView]] = {
+    **{name: Field(attrgetter(name), words) for name in ("name", "function", "role", "created", "run")},
+    **{name: Field(attrgetter(name), number) for name in ("count", "replication")},
     "bytes": Field(lambda view: view.bytes_per_device, number),
     "global": Field(lambda view: view.bytes_global, number),
-    "count": Field(lambda view: view.count, number),
-    "replication": Field(lambda view: view.replication, number),
     "grown": Field(lambda view: view.grown_bytes, number),
     "devices": Field(lambda view: len(view.device_ids), number),
     "dims": Field(lambda view: None if view.groups > 1 else len(view.shape), number),
     "shape": Field(lambda view: view.shape, sizes),
-    "name": Field(lambda view: view.name, words),
-    "function": Field(lambda view: view.function, words),
-    "role": Field(lambda view: view.role, words),
-    "created": Field(lambda view: view.created, words),
     "dtype": Field(lambda view: view.dtype, _dtypes),
     "spec": Field(lambda view: view.sharding, words),
     "kind": Field(lambda view: view.memory_kind, words),
-    "run": Field(lambda view: view.run, words),
 }
 
 
@@ -53,7 +49,6 @@ def shape_in_words(shape: tuple[int, ...], groups: int = 1) -> str:
 
 
 def _text_of(view: ArrayView) -> str:
-    """Return the text in which words are searched."""
     names = view.name, view.function, view.role, view.created, view.dtype, view.sharding, view.memory_kind
     return _searched(names, view.shape, view.groups, view.bytes_per_device)
 
@@ -65,6 +60,4 @@ def _searched(names: tuple[str | None, ...], shape: tuple[int, ...], groups: int
     return f"{words} {shape_in_words(shape, groups)} {shape} {text.size(held)}".lower()
 
 
-def understand(typed: str) -> Callable[[ArrayView], bool]:
-    """Return a test of arrays from a typed filter. Raise expressions.Wrong if it is invalid."""
-    return expressions.understand(typed, FIELDS, _text_of)
+understand = partial(expressions.understand, fields=FIELDS, text_of=_text_of)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from jaxtop.tui import text
@@ -10,8 +12,6 @@ from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from jaxtop.model.collectives import CollectiveView
 
 
@@ -29,35 +29,23 @@ def _share(view: CollectiveView) -> float | None:
 
 # Times are in microseconds.
 FIELDS: dict[str, Field[CollectiveView]] = {
-    "kind": Field(lambda view: view.kind, words),
-    "program": Field(lambda view: view.program, words),
-    "op": Field(lambda view: view.op, words),
-    "source": Field(lambda view: view.source, words),
+    **{name: Field(attrgetter(name), words) for name in ("kind", "program", "op", "source", "shape", "run")},
+    **{name: Field(attrgetter(name), number) for name in ("bytes", "samples")},
+    **{name: Field(attrgetter(f"{name}_us"), number) for name in ("p50", "p99", "wait", "transfer")},
     "axes": Field(axes_in_words, words),
-    "shape": Field(lambda view: view.shape, words),
-    "run": Field(lambda view: view.run, words),
     "crosses": Field(_crosses, words),
     "size": Field(lambda view: view.group_size, number),
     "groups": Field(lambda view: len(view.groups), number),
-    "bytes": Field(lambda view: view.bytes, number),
     "rate": Field(lambda view: view.per_second, number),
-    "p50": Field(lambda view: view.p50_us, number),
-    "p99": Field(lambda view: view.p99_us, number),
-    "wait": Field(lambda view: view.wait_us, number),
-    "transfer": Field(lambda view: view.transfer_us, number),
     "bandwidth": Field(lambda view: view.busbw_bytes_per_s, number),
-    "samples": Field(lambda view: view.samples, number),
     "straggler": Field(_late, number),
     "share": Field(_share, number),
 }
 
 
 def _text_of(view: CollectiveView) -> str:
-    """Return the text in which words are searched."""
     named = view.kind, view.program, view.op, view.source, view.shape, axes_in_words(view)
     return " ".join([*(name or text.NA for name in named), straggler_in_words(view)]).lower()
 
 
-def understand(typed: str) -> Callable[[CollectiveView], bool]:
-    """Return a test of collectives from a typed filter. Raise expressions.Wrong if it is invalid."""
-    return expressions.understand(typed, FIELDS, _text_of)
+understand = partial(expressions.understand, fields=FIELDS, text_of=_text_of)

@@ -130,7 +130,6 @@ def sizes(operator: str, value: str) -> Callable[[Any], bool]:
 
 
 def has_conditions(text: str) -> bool:
-    """Return whether the text contains any operator."""
     return _OPERATOR.search(text) is not None
 
 

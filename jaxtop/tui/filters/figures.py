@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from jaxtop.model import Scope, Unit
+from jaxtop.model import Figure, Scope, Unit
 from jaxtop.model.figures import figures_of
 from jaxtop.model.thresholds import slowed
 from jaxtop.tui.filters import expressions
@@ -13,7 +13,6 @@ from jaxtop.tui.filters.expressions import Field, number, quantity, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from jaxtop.model import Figure
     from jaxtop.tui.columns.devices import DeviceRow
     from jaxtop.tui.columns.hosts import HostRow
     from jaxtop.tui.draw.table import Column

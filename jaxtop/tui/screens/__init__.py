@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.tui.screens.arrays import ArraysView
 from jaxtop.tui.screens.collectives import CollectivesView
@@ -19,20 +19,23 @@ if TYPE_CHECKING:
     from jaxtop.tui.screens.base import View
 
 
-SCREENS: tuple[type[View], ...] = (
-    MeshScreenView,
-    HostsView,
-    DevicesView,
-    ArraysView,
-    MemoryScreenView,
-    CollectivesView,
-    ProgramsView,
-    EventsView,
-    StacksView,
-    PlotView,
+class Screen(NamedTuple):
+    """A screen: the key that opens it, its title, and its class."""
+
+    key: str
+    title: str
+    view: type[View]
+
+
+SCREENS = (
+    Screen("1", "Mesh", MeshScreenView),
+    Screen("2", "Hosts", HostsView),
+    Screen("3", "Devices", DevicesView),
+    Screen("4", "Arrays", ArraysView),
+    Screen("5", "Memory", MemoryScreenView),
+    Screen("6", "Collectives", CollectivesView),
+    Screen("7", "Programs", ProgramsView),
+    Screen("8", "Events", EventsView),
+    Screen("9", "Stacks", StacksView),
+    Screen("0", "Plot", PlotView),
 )
-
-
-def all_screens() -> list[View]:
-    """Return new instances of all screens."""
-    return [each() for each in SCREENS]

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.arrays.tree import MIXED, Node
+from jaxtop.model.arrays.tree import MIXED, Node, grow
 from jaxtop.tui import text
 from jaxtop.tui.draw.array_pane import growth
 from jaxtop.tui.draw.table import NOTHING, Column, figure
 from jaxtop.tui.filters.arrays import shape_in_words, understand
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.devices import gauge
+from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.slices import slices_of
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
-from jaxtop.tui.widgets.tree_table import TreeTable
+from jaxtop.tui.widgets.folding import FoldingTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from textual import events
     from textual.app import ComposeResult
-    from textual.widget import Widget
 
     from jaxtop.model import ArrayView
     from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
-    from jaxtop.tui.widgets.table import Table
 
 # From BESIDE characters on the pane is beside the tree, from WIDE on it is wider. Otherwise it is below.
 BESIDE, WIDE = 110, 180
 # From TALL lines on the pane below is higher. Below the tree it is hidden with fewer than LOW lines.
 TALL, LOW = 30, 17
 ENDED_NOTE = "run ended: its last arrays"
+# If a filter has at most this many matches, all branches are open by default.
+FEW_MATCHES = 200
+# Below the top level, a branch with more children is folded by default, or it would hide the rows after it.
+MOST_UNFOLDED = 20
 
 
 def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
@@ -80,14 +84,7 @@ def columns_for(
         Column("name", "name", 26, "left", lambda node: node.order, name, flexible=True),
         figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, text.size),
         Column(
-            "share",
-            "of all",
-            11,
-            "left",
-            share,
-            lambda node: gauge(share(node)),
-            bar,
-            largest_first=True,
+            "share", "of all", 11, "left", share, lambda node: gauge(share(node)), bar, largest_first=True
         ),
         Column("shape", "shape", 12, "left", _elements, _shape, largest_first=True),
         _fact("dtype", "dtype", 8, "dtype"),
@@ -103,7 +100,6 @@ def columns_for(
 
 
 def empty(moment: Moment) -> str:
-    """Return why there are no arrays."""
     if not moment.hosts:
         return "no arrays yet: no host has reported"
     if reasons := moment.not_on("arrays"):
@@ -113,11 +109,50 @@ def empty(moment: Moment) -> str:
     return "no arrays: no host holds any"
 
 
-class ArraysView(View):
+class TreeTable(FoldingTable[Node]):
+    """Arrays as a tree. While a filter is set, sums include only the matching arrays."""
+
+    _views: Sequence[ArrayView] = ()
+    _run_names: Mapping[str, str] = MappingProxyType({})
+    _grown: Sequence[Node] | None = None
+    _matching = 0
+
+    def update_views(self, views: Sequence[ArrayView], run_names: Mapping[str, str], empty: str) -> None:
+        """Replace the arrays. The tree is rebuilt only if the arrays or the run names changed."""
+        if views is not self._views or run_names != self._run_names:
+            self._views, self._run_names = views, run_names
+            self._grown = None
+            self._touch()
+        if empty != self._empty:
+            self._empty = empty
+            self._touch()
+
+    def filter_by(self, text: str) -> None:
+        before = self.words
+        super().filter_by(text)
+        if before != self.words:
+            self._grown = None
+
+    def _top(self) -> Sequence[Node]:
+        if self._grown is None:
+            test = self._query.test
+            views = self._views if test is None else [view for view in self._views if test(view)]
+            self._matching = len(views)
+            self._grown = grow(views, self._run_names)
+        return self._grown
+
+    def _tally(self) -> tuple[int, int]:
+        return self._matching, len(self._views)
+
+    def _opens_unasked(self, node: Node) -> bool:
+        if self._query.test is not None and self._matching <= FEW_MATCHES:
+            return True
+        return node.opens_by_default and (node.depth == 0 or len(node.children) <= MOST_UNFOLDED)
+
+
+class ArraysView(TableView):
     """The tree of arrays, with the details of the array under the cursor beside or below it."""
 
-    KEY: ClassVar[str] = "4"
-    TITLE: ClassVar[str] = "Arrays"
     DEFAULT_CSS = """
     ArraysView { layout: horizontal; }
     ArraysView FilteredTable { width: 1fr; height: 1fr; }
@@ -135,7 +170,7 @@ class ArraysView(View):
         self._total = 0
         self._past_runs: frozenset[Hashable] = frozenset()
         self._counted = ""
-        self.table = TreeTable(
+        self.table: TreeTable = TreeTable(
             lambda name: columns_for(name, self._share, self._bar_colour),
             understand,
             noun="array",
@@ -145,19 +180,14 @@ class ArraysView(View):
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table, CONDITIONS.format("bytes>1G & role=optimizer | !shape~1024"))
-        yield ArrayPane(id="array")
-
-    def on_mount(self) -> None:
-        self.watch(self.app, "theme", self._show_pane, init=False)
+        yield ArrayPane()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Place the pane where there is room for it."""
         width, height = event.size
         self.set_class(width < BESIDE, "-below")
         self.set_class(width >= WIDE, "-wide")
         self.set_class(height >= TALL, "-tall")
         self.set_class(width < BESIDE and height < LOW, "-low")
-        self.call_after_refresh(self._show_pane)
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
@@ -170,14 +200,9 @@ class ArraysView(View):
             self._counted = f"not counted on every host: {reasons[0]}"
         self._past_runs = frozenset(run.id for run in moment.runs if run.has_ended)
         self.table.update_views(self._views, moment.run_names, empty(moment))
-        self._show_pane()
-
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
+        self._draw()
 
     def _tone(self, node: Node, palette: Palette) -> str | None:
-        """Return the muted colour for arrays of a run that has ended."""
         return palette.muted if node.run in self._past_runs else None
 
     def _bar_colour(self, node: Node, palette: Palette) -> str | None:
@@ -187,27 +212,15 @@ class ArraysView(View):
         """Return the share of the memory of all arrays on all devices. These shares add up to 1."""
         return node.held_bytes / self._total if self._total else None
 
-    def _show_pane(self) -> None:
+    def _draw(self) -> None:
         if self.is_mounted:
             node = self.table.row
             is_past = node is not None and node.run in self._past_runs
             note = ENDED_NOTE if is_past else self._counted
-            self.query_one(ArrayPane).show(node, self.ink, note)
+            self.query_one(ArrayPane).show_node(node, self.ink, note)
 
-    def on_table_moved(self, message: Table.Moved) -> None:
-        """Show the array under the cursor in the pane."""
-        message.stop()
-        self._show_pane()
-
-    def on_folding_table_arranged(self, message: TreeTable.Arranged) -> None:
-        """Redraw the pane, because another row may be under the cursor."""
-        message.stop()
-        self._show_pane()
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Show the slices of the array on the mesh."""
-        message.stop()
-        view = message.row.view
+    def _chosen(self, row: Any) -> None:
+        view = row.view
         if view is not None and slices_of(view) is not None:
             self.selection = self.selection._replace(array=view.key, collective=None)
             self.post_message(View.Drilled(self.selection, "1"))

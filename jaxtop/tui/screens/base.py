@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.containers import Container
 from textual.message import Message
@@ -12,6 +13,7 @@ from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import Palette, palette_of
 
 if TYPE_CHECKING:
+    from textual import events
     from textual.widget import Widget
 
 
@@ -21,45 +23,45 @@ class View(Container):
     The app calls `show` at most four times a second, and `select` when the selection changed elsewhere.
     """
 
-    KEY: ClassVar[str]
-    TITLE: ClassVar[str]
-
     moment: Moment = EMPTY
     selection: Selection = NOTHING
     # The name of the figure that this screen focuses on, if any. The plot starts with it.
     figure: str | None = None
 
+    @dataclass
     class Selected(Message):
         """Posted when the user selects something. Other screens follow."""
 
-        def __init__(self, selection: Selection) -> None:
-            super().__init__()
-            self.selection = selection
+        selection: Selection
 
+    @dataclass
     class Drilled(Message):
         """Posted when the user opens the selection on the screen with this key."""
 
-        def __init__(self, selection: Selection, key: str) -> None:
-            super().__init__()
-            self.selection = selection
-            self.key = key
+        selection: Selection
+        key: str
 
     @property
     def palette(self) -> Palette:
-        """The colours of the theme in use."""
         return palette_of(self.app.theme)
 
     @property
     def ink(self) -> Ink:
-        """The glyphs and styles of the theme in use."""
         return ink_of(self.palette, plain=self.app.no_color)
 
+    def on_mount(self) -> None:
+        self.watch(self.app, "theme", self._draw, init=False)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self.call_after_refresh(self._draw)
+
     def show(self, moment: Moment) -> None:
-        """Draw a moment."""
         self.moment = moment
 
+    def _draw(self) -> None:
+        """Draw what depends on the size or the theme."""
+
     def select(self, selection: Selection) -> None:
-        """Move to the selection made on another screen."""
         self.selection = selection
 
     def look_at(self, figure: str) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
-from jaxtop.model.collectives import step_shares
+from jaxtop.model.collectives import CollectiveView, step_shares
 from jaxtop.model.collectives.timeline import windows_seen
 from jaxtop.tui import text
 from jaxtop.tui.chart import Chart, chart
 from jaxtop.tui.draw.collective_pane import Subject, axes_in_words, pane, straggler_in_words, strips_room
+from jaxtop.tui.draw.facts import joined
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
-from jaxtop.tui.moment import Selection
+from jaxtop.tui.moment import Moment, Selection
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -24,11 +26,7 @@ from jaxtop.tui.widgets.table import Table
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
-    from textual.binding import BindingType
-    from textual.widget import Widget
 
-    from jaxtop.model.collectives import CollectiveView
-    from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
 # The pane has PANE lines, or TALL_PANE from TALL lines on. It leaves ABOVE lines for the summary, the
@@ -54,7 +52,6 @@ def _lateness(view: CollectiveView) -> float | None:
 
 
 def _few(view: CollectiveView, palette: Palette) -> str | None:
-    """Return the muted colour for figures from too few samples."""
     return None if view.is_enough else palette.muted
 
 
@@ -92,7 +89,6 @@ def columns_for(moment: Moment) -> tuple[Column[CollectiveView], ...]:
 
 
 def empty(moment: Moment) -> str:
-    """Return why there are no collectives."""
     if not moment.hosts:
         return "no collectives yet: no host has reported"
     if len(moment.devices) == 1:
@@ -107,7 +103,6 @@ def empty(moment: Moment) -> str:
 
 
 def untimed(moment: Moment) -> str:
-    """Return why no collective has been timed yet."""
     note = next((view.host.window.note for view in moment.hosts if view.host.window.note), "")
     reasons = moment.not_on("collectives")
     if reasons:
@@ -151,11 +146,8 @@ def _lately(moment: Moment) -> list[str]:
     return [f"windows: {seen.windows:,}, last {age} ago", *moment.not_on("collectives")[:1]]
 
 
-class CollectivesView(View):
+class CollectivesView(TableView):
     """One line per collective, with the details of the one under the cursor below."""
-
-    KEY: ClassVar[str] = "6"
-    TITLE: ClassVar[str] = "Collectives"
 
     DEFAULT_CSS = """
     CollectivesView #step { height: 1; padding: 0 2; }
@@ -181,19 +173,15 @@ class CollectivesView(View):
         yield FilteredTable(self.table, CONDITIONS.format("wait>5000 & axes~data | kind=all-reduce"))
         yield self._pane
 
-    def on_mount(self) -> None:
-        self.watch(self.app, "theme", self._draw, init=False)
-
     def on_resize(self, event: events.Resize) -> None:
         height = event.size.height
         left = min(TALL_PANE if height >= TALL else PANE, height - ABOVE)
         self._pane.styles.height = max(LEAST_PANE, left)
         self.set_class(left < LEAST_PANE, "low")
-        self.call_after_refresh(self._draw)
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        self.table.update_columns(columns_for(moment))
+        self._update_columns(lambda: columns_for(moment), moment.run_names if len(moment.runs) > 1 else None)
         self.table.update_rows(moment.collectives, empty(moment))
         self._draw()
 
@@ -215,30 +203,19 @@ class CollectivesView(View):
             self.moment.probed_busbw(view),
         )
         lines = pane(subject, self.ink, width, height)
-        self._pane.read(Text("\n", no_wrap=True, end="").join(lines))
+        self._pane.read(joined(lines))
 
     def _host_name(self, agent: str) -> str:
-        """Return the name of a host in the strips."""
         host = self.moment.host(agent)
         if host is None:
             return agent
         index = "" if host.process_index is None else f"{host.process_index} "
         return f"{index}{host.hostname or host.link.endpoint}"
 
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
-
-    def on_table_moved(self, message: Table.Moved) -> None:
-        message.stop()
-        self._draw()
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        message.stop()
+    def _chosen(self, _row: Any) -> None:
         self.action_paint()
 
     def action_paint(self) -> None:
-        """Show the groups of the collective on the mesh."""
         view = self.table.row
         if view is None:
             return

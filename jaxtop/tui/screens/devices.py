@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from jaxtop.model import DEVICE_FIGURES, FIGURES
+from jaxtop.model import DEVICE_FIGURES, FIGURES, Figure, MeshView
 from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui import text
-from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty, id_column
-from jaxtop.tui.columns.figures import HISTORY_KEY, Reported, by_rank, measured, past
+from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
+from jaxtop.tui.columns.figures import Reported, by_rank, measured, past
 from jaxtop.tui.columns.hosts import state_column
 from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
 from jaxtop.tui.moment import EMPTY, Moment
-from jaxtop.tui.palette import SIGN
+from jaxtop.tui.palette import SIGN, Palette
+from jaxtop.tui.screens.tables import DeviceTableView
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from jaxtop.model import Figure, MeshView
-    from jaxtop.tui.palette import Palette
-    from jaxtop.tui.widgets.table import Table
 
 BAR = 6
 
@@ -58,7 +56,6 @@ class Scene(DeviceScene):
 
     @cached_property
     def most(self) -> int:
-        """The largest memory use of any device."""
         return max((device.used_bytes or 0 for device in self.moment.devices), default=0)
 
     @cached_property
@@ -169,10 +166,13 @@ def _errors() -> Column[Row]:
 
 _COORDS: Column[Row] = Column("coords", "coords", 8, "left", lambda row: row.device.coords, _coords)
 _MEMORY = FIGURES["used_bytes"]
-_OF_MEMORY = ("memory", "share")
 # The figures to show first and the figures to show later.
 _FIRST = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank == 1)
 _LATER = tuple(of for of in by_rank(DEVICE_FIGURES) if of.rank > 1 and of is not _MEMORY)
+FOLLOWED: dict[str | None, Figure] = {
+    **{of.name: of for of in (*_FIRST, *_LATER)},
+    **dict.fromkeys(("memory", "share"), _MEMORY),
+}
 
 
 def _figures(reported: Collection[str], among: Iterable[Figure]) -> Iterator[Column[Row]]:
@@ -190,8 +190,7 @@ def columns_for(
 
     The history column shows the followed figure if there is one, else utilization, else memory.
     """
-    if followed not in (*_OF_MEMORY, *(of.name for of in (*_FIRST, *_LATER))):
-        followed = "utilization" if "utilization" in reported else "memory"
+    usual = FIGURES["utilization"] if "utilization" in reported else _MEMORY
     axes = [_axis(name, size) for name, size in scene.axes.sizes.items()]
     first = list(_figures(reported, _FIRST))
     memory = [
@@ -206,7 +205,7 @@ def columns_for(
         # Hardware figures come before the axes, so that they are visible on narrow terminals too.
         *((*memory, *first, *axes) if first else (*axes, *memory)),
         state_column(lambda row: row.device.state),
-        _history(FIGURES.get(followed, _MEMORY)),
+        _history(FOLLOWED.get(followed, usual)),
         *((_slowed(),) if "slowed" in reported else ()),
         *_figures(reported, _LATER),
         *((_errors(),) if not {"ecc_corrected", "ecc_uncorrected"}.isdisjoint(reported) else ()),
@@ -228,16 +227,12 @@ def columns_for(
 class DevicesView(DeviceTableView[Row]):
     """One line per device."""
 
-    KEY: ClassVar[str] = "3"
-    TITLE: ClassVar[str] = "Devices"
+    FOLLOWED = FOLLOWED
 
     def __init__(self) -> None:
         super().__init__(columns_for(Scene(EMPTY, Axes([]))), self._understand)
         self._axes = Axes([])
-        self._shape: tuple[object, ...] = ()
         self._reported = Reported()
-        # The column that the table was sorted by last. The history column shows its figure.
-        self._followed: str | None = None
 
     def compose(self) -> ComposeResult:
         yield FilteredTable(self.table, CONDITIONS.format("temperature>=80 & data=3 | memory>60G"))
@@ -247,25 +242,15 @@ class DevicesView(DeviceTableView[Row]):
             typed, {**of_axes(self._axes.sizes, Row.coordinate), **OF_DEVICES}, self.table.columns
         )
 
-    def on_table_sorted(self, message: Table.Sorted) -> None:
-        """Show the history of the figure that the table is sorted by."""
-        message.stop()
-        key, _ = self.table.sorted_by
-        if key != HISTORY_KEY:
-            self._followed = key
-            self.figure = _MEMORY.name if key in _OF_MEMORY else key if key in FIGURES else None
-            self.show(self.moment)
-
     def show(self, moment: Moment) -> None:
         super().show(moment)
         if self._axes.meshes != moment.meshes:
             self._axes = Axes(moment.meshes)
         scene = Scene(moment, self._axes)
         reported = self._reported.see(moment)
-        runs = len(moment.runs)
-        shape = self._axes.sizes, scene.has_limits, scene.has_coords, runs > 1, reported, self._followed
-        if self._shape != shape:
-            self._shape = shape
-            self.table.update_columns(columns_for(scene, reported, self._followed))
-        rows = [Row(device, scene) for device in moment.devices]
-        self.table.update_rows(rows, empty(moment))
+        self._update_columns(
+            lambda: columns_for(scene, reported, self._followed),
+            *(self._axes.sizes, scene.has_limits, scene.has_coords, len(moment.runs) > 1),
+            *(reported, self._followed),
+        )
+        self.table.update_rows([Row(device, scene) for device in moment.devices], empty(moment))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from jaxtop.model.session.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, difference
+from jaxtop.model.session.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, Then, difference
 from jaxtop.tui import text
 from jaxtop.tui.draw.table import NOTHING, Column, words
 from jaxtop.tui.draw.time_bar import clock, length
 from jaxtop.tui.help import Help
-from jaxtop.tui.palette import palette_of
+from jaxtop.tui.palette import Palette, palette_of
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.key_bar import KeyBar
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from textual.app import ComposeResult
-    from textual.binding import BindingType
 
-    from jaxtop.model.session.difference import Then
-    from jaxtop.tui.palette import Palette
 
 _BAD = ("died", "gone", "stopped", "blocked", "unreachable", "refused")
 # The key of the screen with more detail, for each kind of change.
@@ -86,10 +83,6 @@ def _muted(_change: Change, palette: Palette) -> str:
     return palette.muted
 
 
-def _weight(change: Change) -> int:
-    return change.weight
-
-
 def _side(key: str, read: Callable[[Change], int | None]) -> Column[Change]:
     return Column(
         key, key, 8, "right", read, lambda change: _figure(change, read(change)), largest_first=True
@@ -104,7 +97,9 @@ def columns_for(runs: Mapping[str, str]) -> tuple[Column[Change], ...]:
         words("name", "what", 22, lambda change: change.name, flexible=True),
         *((run,) if len(runs) > 1 else ()),
         words("how", "how", 18, lambda change: change.how, _colour),
-        Column("change", "change", 8, "right", _weight, signed, _colour, largest_first=True),
+        Column(
+            "change", "change", 8, "right", lambda change: change.weight, signed, _colour, largest_first=True
+        ),
         _side("before", lambda change: change.before),
         _side("after", lambda change: change.after),
         Column("count", "count", 13, "right", lambda change: change.counts and change.counts[1], _counts),
@@ -134,7 +129,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
         Binding("v,q", "leave(False)", "Back", show=False),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("colon,ctrl+p", "app.command_palette", "Palette", key_display=":", show=False),
-        *(Binding(each.KEY, f"screen('{each.KEY}')", each.TITLE, show=False) for each in SCREENS),
+        *(Binding(each.key, f"screen('{each.key}')", each.title, show=False) for each in SCREENS),
     ]
 
     def __init__(self, marked: Then, here: Then, runs: Mapping[str, str]) -> None:
@@ -161,19 +156,15 @@ class DifferenceScreen(ModalScreen[Outcome]):
         self.table.focus()
 
     def action_leave(self, drops_mark: bool) -> None:
-        """Return to the screen that opened this one."""
         self.dismiss(Outcome(drops_mark))
 
     def action_screen(self, key: str) -> None:
-        """Return to the app and open the screen with this key."""
         self.dismiss(Outcome(key=key))
 
     def action_help(self) -> None:
-        """Show the keys that work on this screen."""
         self.app.push_screen(Help("Difference", self))
 
     def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Open the screen that shows this kind of change."""
         message.stop()
         if not self.is_current:
             return  # a second Enter arrived before the screen was removed
@@ -193,7 +184,6 @@ class DifferenceScreen(ModalScreen[Outcome]):
         return line
 
     def _about(self) -> str:
-        """Return the number of changes of each kind."""
         counts = [(kind, sum(each.kind is kind for each in self._changes)) for kind in Kind]
         counted = [f"{kind} {count:,}" for kind, count in counts if count]
         return " · ".join(counted) or "no changes"

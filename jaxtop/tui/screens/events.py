@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.widgets import Static
 
@@ -12,12 +12,13 @@ from jaxtop.tui.draw.table import Column, fit, words
 from jaxtop.tui.draw.table_lines import lay_out
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
+    from textual import events
     from textual.app import ComposeResult
-    from textual.widget import Widget
 
     from jaxtop.model import Host
     from jaxtop.model.state import LoggedEvent
@@ -117,11 +118,8 @@ def columns_for(moment: Moment, width: int) -> tuple[Column[EventRow], ...]:
     return (*first, happened, *hosts, kind) if lay_out(whole, width).after else whole
 
 
-class EventsView(View):
+class EventsView(TableView):
     """One line per event. New events appear at the top; a cursor further down stays on its event."""
-
-    KEY: ClassVar[str] = "8"
-    TITLE: ClassVar[str] = "Events"
 
     DEFAULT_CSS = """
     EventsView #whole { display: none; height: 3; padding: 0 2; background: $surface; }
@@ -131,7 +129,6 @@ class EventsView(View):
     def __init__(self) -> None:
         super().__init__()
         self._whole = Static(id="whole", markup=False)
-        self._shape: tuple[object, ...] = ()
         self.table: Table[EventRow] = Table(
             columns_for(EMPTY, 0), lambda row: row.key, noun="event", pinned=2, sort="time", follows_top=True
         )
@@ -145,20 +142,16 @@ class EventsView(View):
         self._fit_columns()
         rows = [_row(event, moment) for event in reversed(moment.cluster.events)]
         self.table.update_rows(rows, f"{_none(moment)}: starts, ends and problems appear here")
-        self._show_whole()
+        self._draw()
 
-    def on_resize(self) -> None:
+    def on_resize(self, _event: events.Resize) -> None:
         self._fit_columns()
-        self.call_after_refresh(self._show_whole)
 
     def _fit_columns(self) -> None:
         moment, width = self.moment, self.table.size.width or self.size.width
-        shape = (len(moment.runs) > 1, width)
-        if self._shape != shape:
-            self._shape = shape
-            self.table.update_columns(columns_for(moment, width))
+        self._update_columns(lambda: columns_for(moment, width), len(moment.runs) > 1, width)
 
-    def _show_whole(self) -> None:
+    def _draw(self) -> None:
         """Show the full text of the event under the cursor below, if its line does not show all of it."""
         width, has_host = self.table.width_of("text"), self.table.width_of("host") > 0
         is_cut = not has_host or any(len(row.words) > width for row in self.table.shown)
@@ -175,19 +168,12 @@ class EventsView(View):
             events = reversed(self.moment.cluster.events)
             self.table.select(next((tuple(each) for each in events if each.agent == selection.agent), None))
 
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
-
-    def on_table_moved(self, message: Table.Moved) -> None:
-        message.stop()
-        agent = message.row.event.agent
+    def _moved(self, row: Any) -> None:
+        agent = row.event.agent
         if agent != self.selection.agent:
             self.selection = Selection(agent)
         self.post_message(View.Selected(self.selection))
-        self._show_whole()
+        self._draw()
 
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        """Open the host of the event."""
-        message.stop()
-        self.post_message(View.Drilled(Selection(message.row.event.agent), "2"))
+    def _chosen(self, row: Any) -> None:
+        self.post_message(View.Drilled(Selection(row.event.agent), "2"))

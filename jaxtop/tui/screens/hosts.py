@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from jaxtop.model import STEP_TIME, recent
-from jaxtop.tui.columns.figures import HISTORY_KEY, Reported
+from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, HostRow, columns_for, reported_steps
 from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.host_pane import HostSubject, host_pane
 from jaxtop.tui.filters.figures import OF_HOSTS, understand
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Detail
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -21,7 +22,6 @@ from jaxtop.tui.widgets.table import Table
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
-    from textual.widget import Widget
 
     from jaxtop.tui.palette import Palette
 
@@ -35,17 +35,15 @@ def tone(row: HostRow, palette: Palette) -> str | None:
 
 
 def empty(moment: Moment) -> str:
-    """Return why there are no hosts."""
     if not moment.cluster.unmet:
         return "no hosts yet: waiting for a run"
     return f"no hosts yet: no answer from {', '.join(moment.cluster.unmet)}"
 
 
-class HostsView(View):
+class HostsView(TableView):
     """One line per host, with the details of the one under the cursor below."""
 
-    KEY: ClassVar[str] = "2"
-    TITLE: ClassVar[str] = "Hosts"
+    FOLLOWED = FOLLOWED
     DEFAULT_CSS = """
     HostsView #host-pane { height: 9; padding: 0 2; background: $surface; border-top: solid $panel; }
     HostsView.low #host-pane { display: none; }
@@ -64,9 +62,6 @@ class HostsView(View):
         )
         self._reported = Reported()
         self._step_figures: frozenset[str] = frozenset()
-        # The column that the table was sorted by last. The history column shows its figure.
-        self._followed: str | None = None
-        self._shape: tuple[object, ...] = ()
         self._pane = Detail(id="host-pane")
 
     def compose(self) -> ComposeResult:
@@ -75,22 +70,18 @@ class HostsView(View):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < ROOM_BELOW, "low")
-        self.call_after_refresh(self._draw)
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
         rows = [HostRow(view, moment) for view in moment.hosts]
         reported = self._reported.see(moment)
         self._step_figures |= reported_steps(rows)
-        shape = len(moment.runs) > 1, reported, self._step_figures, self._followed
-        if shape != self._shape:
-            self._shape = shape
-            self.table.update_columns(columns_for(moment, reported, self._step_figures, self._followed))
+        shown = reported, self._step_figures, self._followed
+        self._update_columns(lambda: columns_for(moment, *shown), len(moment.runs) > 1, *shown)
         self.table.update_rows(rows, empty(moment))
         self._draw()
 
     def _draw(self) -> None:
-        """Show the details of the host under the cursor."""
         row = self.table.row
         if not self.is_mounted or self.has_class("low"):
             return
@@ -111,37 +102,22 @@ class HostsView(View):
         )
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 
-    def on_table_sorted(self, message: Table.Sorted) -> None:
-        """Show the history of the figure that the table is sorted by."""
-        message.stop()
-        key, _ = self.table.sorted_by
-        if key != HISTORY_KEY:
-            self._followed = key
-            self.figure = FOLLOWED[key].name if key in FOLLOWED else None
-            self.show(self.moment)
-
     def select(self, selection: Selection) -> None:
         super().select(selection)
         self.table.select(selection.agent)
         self._draw()
 
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
-
-    def on_table_moved(self, message: Table.Moved) -> None:
+    def _moved(self, row: Any) -> None:
         """Select the host. The selected device stays selected if it is on the same host."""
-        message.stop()
-        agent = message.row.host.agent
+        agent = row.host.agent
         if agent != self.selection.agent:
             self.selection = Selection(agent)
         self._draw()
         self.post_message(View.Selected(self.selection))
 
-    def on_table_chosen(self, message: Table.Chosen) -> None:
+    def _chosen(self, row: Any) -> None:
         """Open the devices of the host, at the first one."""
-        message.stop()
-        host = message.row.host
+        host = row.host
         devices = host.hello.devices if host.hello else ()
         self.selection = Selection(host.agent, devices[0].id if devices else None)
         self.post_message(View.Drilled(self.selection, "3"))

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual.containers import Horizontal
 
-from jaxtop.model import PARTS, MemoryView, Part, growers, memory, memory_total
+from jaxtop.model import PARTS, Grower, MemoryView, Part, ProgramView, growers, memory, memory_total
 from jaxtop.tui import text
-from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, DeviceTableView, empty, id_column
+from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
-from jaxtop.tui.draw.stacked import bar, legend, stacked
+from jaxtop.tui.draw.stacked import Segment, bar, legend, stacked
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.expressions import Field, number
 from jaxtop.tui.filters.figures import OF_DEVICES, understand
-from jaxtop.tui.moment import EMPTY
+from jaxtop.tui.moment import EMPTY, Moment
+from jaxtop.tui.screens.tables import DeviceTableView
 from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.model import Grower, ProgramView
-    from jaxtop.tui.draw.stacked import Segment
-    from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
 HISTORY = 16
@@ -79,9 +77,8 @@ def _bar(width: int) -> Column[Row]:
         known = row.device.used_bytes is not None
         return stacked(row.view.bytes if known else None, row.scene.end, width, palette)
 
-    drawn: Column[Row] = Column("bar", "parts", width, "left", read, lambda _: "")
-    drawn = replace(drawn, flexible=True)
-    return replace(drawn, largest_first=True, searched=False, draw=draw)
+    column: Column[Row] = Column("bar", "parts", width, "left", read, lambda _: "", flexible=True)
+    return replace(column, largest_first=True, searched=False, draw=draw)
 
 
 def _history() -> Column[Row]:
@@ -124,8 +121,6 @@ def columns_for(scene: Scene, width: int) -> tuple[Column[Row], ...]:
 
 
 def _of_parts() -> dict[str, Field[Row]]:
-    """Return the fields of the parts, by name and by column title."""
-
     def field(part: Part) -> Field[Row]:
         return Field(lambda row: row.view.of(part), number)
 
@@ -168,7 +163,6 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
 
 
 def growing(found: list[Grower], height: int, palette: Palette) -> Text:
-    """Return the list of growers, fastest first."""
     lines = [Text("GROWING per device", f"bold {palette.muted}", end="")]
     for each in found[: max(0, height - 1)]:
         line = Text(f"+{text.size(each.bytes_per_minute)}/min", palette.warning, no_wrap=True, end="")
@@ -205,9 +199,6 @@ def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text
 class MemoryScreenView(DeviceTableView[Row]):
     """The cluster as one bar, one line per device, and below these the growers and the headroom."""
 
-    KEY: ClassVar[str] = "5"
-    TITLE: ClassVar[str] = "Memory"
-
     DEFAULT_CSS = """
     MemoryScreenView #summary { height: auto; padding: 0 2; }
     MemoryScreenView #below { height: 22%; min-height: 4; max-height: 12; background: $surface; }
@@ -218,7 +209,6 @@ class MemoryScreenView(DeviceTableView[Row]):
 
     def __init__(self) -> None:
         super().__init__(columns_for(Scene(EMPTY, []), 0), self._understand)
-        self._shape: tuple[object, ...] = ()
         self._summary = Words(id="summary")
         self._growing = Words(id="growing")
         self._headroom = Words(id="headroom")
@@ -243,10 +233,8 @@ class MemoryScreenView(DeviceTableView[Row]):
 
     def _fit_columns(self) -> None:
         scene, width = self._scene, self.size.width
-        shape = (scene.has_limits, len(scene.moment.runs) > 1, width)
-        if self._shape != shape:
-            self._shape = shape
-            self.table.update_columns(columns_for(scene, width))
+        basis = scene.has_limits, len(scene.moment.runs) > 1, width
+        self._update_columns(lambda: columns_for(scene, width), *basis)
 
     def _draw(self) -> None:
         if not self.size.width:  # not laid out yet: a resize event will follow
@@ -262,4 +250,3 @@ class MemoryScreenView(DeviceTableView[Row]):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < ROOM_BELOW, "low")
         self._fit_columns()
-        self.call_after_refresh(self._draw)

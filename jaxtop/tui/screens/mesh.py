@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 
-from jaxtop.model import MeshView, memory_history, recent
+from jaxtop.model import DeviceView, MeshView, memory_history, recent
 from jaxtop.tui.arranger import Arrangement, Arranger
 from jaxtop.tui.draw.axes import Grid
 from jaxtop.tui.draw.cells import Scene
@@ -18,10 +18,10 @@ from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.layouts import EMPTY_PLAN, MISSING
 from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.reading import Reading, read
-from jaxtop.tui.metric_choice import MetricChoice
+from jaxtop.tui.metrics import Metric, MetricChoice
 from jaxtop.tui.moment import Moment, Selection
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.switches import pressed_by, switches, switches_of
+from jaxtop.tui.switches import run_pressed, switches, switches_of
 from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
 
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 
     from textual import events
     from textual.app import ComposeResult
-    from textual.binding import BindingType
 
-    from jaxtop.model import DeviceView
     from jaxtop.tui.draw.ink import Ink
-    from jaxtop.tui.metrics import Metric
 
 # From this width on the detail is beside the mesh. Otherwise it is below, lower with fewer lines than TALL.
 BESIDE = 100
@@ -44,8 +41,6 @@ TALL = 18
 class MeshScreenView(View):
     """The mesh, its switches, the legend, and the detail of the selected device."""
 
-    KEY = "1"
-    TITLE = "Mesh"
     DEFAULT_CSS = """
     MeshScreenView { layout: horizontal; }
     MeshScreenView #mesh-left { width: 1fr; height: 1fr; }
@@ -85,14 +80,9 @@ class MeshScreenView(View):
             yield Line(id="legend")
         yield Detail(id="detail")
 
-    def on_mount(self) -> None:
-        self.watch(self.app, "theme", self._draw, init=False)
-
     def on_resize(self, event: events.Resize) -> None:
-        """Place the detail where there is room for it."""
         self.set_class(event.size.width < BESIDE, "-below")
         self.set_class(event.size.height < TALL, "-short")
-        self.call_after_refresh(self._draw_lines)
 
     @property
     def first_focus(self) -> MeshGrid:
@@ -114,8 +104,6 @@ class MeshScreenView(View):
         self._find_selected()
         self._arranger.follow(self._selected)
         self._draw()
-
-    # Selection
 
     @property
     def _selected(self) -> int | None:
@@ -163,10 +151,7 @@ class MeshScreenView(View):
         self._pointed = message.device
         self._draw_lines()
 
-    # Keys and clicks
-
     def action_arrange(self, name: str | None = None) -> None:
-        """Switch to the next arrangement, or to the one that was clicked."""
         if name is None:
             self._arranger.cycle()
         else:
@@ -178,7 +163,6 @@ class MeshScreenView(View):
         self._rearranged()
 
     def action_metric(self) -> None:
-        """Switch to the next metric that some device reports."""
         self._metrics.next(self._arranger.devices)
         self.figure = self._metrics.metric.figure
         self._draw()
@@ -209,17 +193,10 @@ class MeshScreenView(View):
         self._draw()
 
     async def on_click(self, event: events.Click) -> None:
-        """Run the action of the switch that was clicked."""
-        action = pressed_by(event.style)
-        if action is not None:
-            event.stop()
-            await self.run_action(action)
-
-    # Drawing
+        await run_pressed(event, self)
 
     @property
     def metric(self) -> Metric:
-        """The metric that colours the mesh."""
         return self._metrics.metric
 
     def _read(self) -> Reading:
@@ -278,7 +255,6 @@ class MeshScreenView(View):
         return lambda _width, _height: nothing
 
     def _no_device(self) -> str:
-        """Return the text to show when no device is selected."""
         host = None if self.selection.agent is None else self.moment.host(self.selection.agent)
         return "no device yet" if host is None else f"{self.moment.label(host)}: no devices yet"
 

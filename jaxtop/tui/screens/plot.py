@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.model import STEP_TIME, Unit
+from jaxtop.model import STEP_TIME, DeviceView, Figure, Host, Unit
 from jaxtop.model.host import run_of
 from jaxtop.tui.columns.figures import Reported
+from jaxtop.tui.draw.plot import Drawn
 from jaxtop.tui.draw.plot_page import Page, page
 from jaxtop.tui.moment import Moment, Selection
 from jaxtop.tui.plotted import Beside, Peer, choices, few, is_of_device, line_of, peers, ways
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.widgets.plot import Drawn, Plot
+from jaxtop.tui.widgets.plot import Plot
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from jaxtop.model import DeviceView, Figure, Host
 
 # The figures to plot by default, if they are reported.
 FIRST_OF_DEVICE, FIRST_OF_HOST = ("utilization", "used_bytes"), (STEP_TIME.name, "process_cpu_cores")
@@ -27,8 +27,6 @@ FIRST_OF_DEVICE, FIRST_OF_HOST = ("utilization", "used_bytes"), (STEP_TIME.name,
 class PlotView(View):
     """The line of the selection, compared with those of others, at the time that is shown."""
 
-    KEY: ClassVar[str] = "0"
-    TITLE: ClassVar[str] = "Plot"
     DEFAULT_CSS = """
     PlotView Plot { height: 1fr; padding: 0 1; }
     """
@@ -48,9 +46,6 @@ class PlotView(View):
     def compose(self) -> ComposeResult:
         yield self._plot
 
-    def on_mount(self) -> None:
-        self.watch(self.app, "theme", self._draw, init=False)
-
     @property
     def first_focus(self) -> Plot:
         return self._plot
@@ -67,8 +62,6 @@ class PlotView(View):
     def look_at(self, figure: str) -> None:
         self._name = figure
 
-    # Host, device and figure
-
     @property
     def _host(self) -> Host | None:
         """The selected host or the process that replaced it; else the first host."""
@@ -81,7 +74,6 @@ class PlotView(View):
 
     @property
     def _device(self) -> DeviceView | None:
-        """The selected device, else the first device of the host."""
         host = self._host
         devices = [each for each in self.moment.devices if host is not None and each.agent == host.agent]
         found = (each for each in devices if each.id == self.selection.device_id)
@@ -102,8 +94,6 @@ class PlotView(View):
     def _way(self, figure: Figure) -> Beside:
         return self._beside if self._beside in ways(figure) else Beside.HOSTS
 
-    # Drawing
-
     def _draw(self) -> None:
         if not self.is_mounted:
             return
@@ -111,7 +101,7 @@ class PlotView(View):
         ink = self.ink
         if figure is None or host is None:
             note = Text(" no figures to plot yet", ink.muted, end="")
-            self._plot.show(lambda _width, _height: Drawn(note))
+            self._plot.show_page(lambda _width, _height: Drawn(note))
             return
         beside, device = self._way(figure), self._device
         candidates = peers(self.moment, figure, host, device, beside)
@@ -130,7 +120,7 @@ class PlotView(View):
             self._pointed,
         )
         self._peers = drawn
-        self._plot.show(lambda width, height: page(shown, ink, width, height))
+        self._plot.show_page(lambda width, height: page(shown, ink, width, height))
 
     def _key(
         self, figure: Figure, beside: Beside, host: Host, device: DeviceView | None
@@ -146,8 +136,6 @@ class PlotView(View):
             keys = frozenset(each.key for each in few(candidates, chosen))
             self._drawn = (basis, len(candidates)), keys
         return [each for each in candidates if each.key in keys]
-
-    # User actions
 
     def on_plot_asked(self, message: Plot.Asked) -> None:
         message.stop()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
 from jaxtop.tui import text
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
-from jaxtop.tui.moment import Selection
+from jaxtop.tui.moment import Moment, Selection
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual.app import ComposeResult
-    from textual.widget import Widget
 
     from jaxtop.model import ProgramView
-    from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
 
 DIFFERS, STORM, TOO_LARGE = "≠", "!", "▲"
@@ -40,7 +39,6 @@ class ProgramRow(NamedTuple):
 
     @property
     def sign(self) -> str:
-        """The sign of the most serious problem; empty if there is none."""
         if self.view.differs:
             return DIFFERS
         if self.view.is_recompiling:
@@ -66,7 +64,6 @@ class ProgramRow(NamedTuple):
         return found and found[:FINGERPRINT]
 
     def who(self, agents: tuple[str, ...]) -> str:
-        """Return the display names of processes, or their number."""
         if len(agents) > MOST_NAMED:
             return f"{len(agents)} processes"
         hosts = [self.moment.host(agent) for agent in agents]
@@ -132,7 +129,6 @@ def columns_for(moment: Moment) -> tuple[Column[ProgramRow], ...]:
 
 
 def empty(moment: Moment) -> str:
-    """Return why there are no programs."""
     if not moment.hosts:
         return "no programs yet: no host has reported"
     off = next((source for source in moment.not_on("programs") if source.startswith("off")), None)
@@ -164,11 +160,8 @@ def about(row: ProgramRow, palette: Palette) -> Text:
     return Text("\n").join(lines)
 
 
-class ProgramsView(View):
+class ProgramsView(TableView):
     """One line per program, with the details of the one under the cursor below."""
-
-    KEY: ClassVar[str] = "7"
-    TITLE: ClassVar[str] = "Programs"
 
     DEFAULT_CSS = """
     ProgramsView #about { height: auto; min-height: 3; max-height: 6; padding: 0 2; background: $surface; }
@@ -187,24 +180,15 @@ class ProgramsView(View):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        self.table.update_columns(columns_for(moment))
+        self._update_columns(lambda: columns_for(moment), len(moment.runs) > 1)
         self.table.update_rows([ProgramRow(view, moment) for view in moment.programs], empty(moment))
-        self._show_about()
+        self._draw()
 
-    def _show_about(self) -> None:
+    def _draw(self) -> None:
         row = self.table.row
         self._about.read(about(row, self.palette) if row else Text())
 
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
-
-    def on_table_moved(self, message: Table.Moved) -> None:
-        message.stop()
-        self._show_about()
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
+    def _chosen(self, row: Any) -> None:
         """Open the first host that has a different program, else the first that has this one."""
-        message.stop()
-        view = message.row.view
+        view = row.view
         self.post_message(View.Drilled(Selection((view.differs or view.agents)[0]), "2"))

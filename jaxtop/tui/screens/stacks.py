@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
-from jaxtop.model import diagnose
+from jaxtop.model import Host, diagnose
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
 from jaxtop.model.stalls.stacks import place_text
 from jaxtop.tui import text
 from jaxtop.tui.draw.table import Column
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, words
-from jaxtop.tui.moment import EMPTY, Selection
+from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FoldingTable
@@ -25,13 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
-    from textual.binding import BindingType
-    from textual.widget import Widget
 
-    from jaxtop.model import Host
-    from jaxtop.tui.moment import Moment
     from jaxtop.tui.palette import Palette
-    from jaxtop.tui.widgets.table import Table
 
 ASK = "no stacks yet: press p to ask all processes"
 _COLOURS = {"info": "muted", "warning": "warning", "critical": "bad"}
@@ -55,13 +52,7 @@ FIELDS: dict[str, Field[Host]] = {
 }
 
 
-def understand(typed: str) -> Callable[[Host], bool]:
-    """Return a test of hosts with stacks from a typed filter. Raise expressions.Wrong if it is invalid."""
-    return expressions.understand(typed, FIELDS, search_text)
-
-
 def _at(node: StackNode) -> str:
-    """Return the innermost source line."""
     return place_text(node.innermost)
 
 
@@ -85,7 +76,6 @@ class StackTable(FoldingTable[StackNode]):
     _grouped: tuple[tuple[object, ...], Sequence[StackNode]] = ((), ())
 
     def update_moment(self, moment: Moment, empty: str) -> None:
-        """Show the stacks of this moment."""
         self._moment = moment
         self._empty = empty
         self._touch()
@@ -111,11 +101,8 @@ class StackTable(FoldingTable[StackNode]):
         return sum(len(node.hosts) for node in self._shown if node.depth == 0), hosts
 
 
-class StacksView(View):
+class StacksView(TableView):
     """The cause of a stall, if there is one, with the groups of stacks below."""
-
-    KEY: ClassVar[str] = "9"
-    TITLE: ClassVar[str] = "Stacks"
 
     DEFAULT_CSS = """
     StacksView #diagnosis { height: auto; max-height: 5; padding: 0 2; }
@@ -125,7 +112,13 @@ class StacksView(View):
     def __init__(self) -> None:
         super().__init__()
         self._diagnosis = Words(id="diagnosis")
-        self.table = StackTable(self._columns, understand, noun="host", sort=None, tone=_tone)
+        self.table: StackTable = StackTable(
+            self._columns,
+            partial(expressions.understand, fields=FIELDS, text_of=search_text),
+            noun="host",
+            sort=None,
+            tone=_tone,
+        )
 
     def _columns(self, name: Callable[[StackNode], str]) -> tuple[Column[StackNode], ...]:
         return (
@@ -144,6 +137,9 @@ class StacksView(View):
     def show(self, moment: Moment) -> None:
         super().show(moment)
         self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has reported")
+        self._draw()
+
+    def _draw(self) -> None:
         self._diagnosis.read(self._summary())
 
     def _does(self, node: StackNode) -> str:
@@ -195,20 +191,8 @@ class StacksView(View):
             lines.append(Text(f"{summary}; press p to ask again", palette.muted))
         return Text("\n").join(lines)
 
-    @property
-    def first_focus(self) -> Widget:
-        return self.table
-
-    def on_table_moved(self, message: Table.Moved) -> None:
-        """Select the host on the other screens too."""
-        message.stop()
-        host = message.row.host
+    def _moved(self, row: Any) -> None:
+        host = row.host
         if host is not None:
             self.selection = Selection(host.agent)
             self.post_message(View.Selected(self.selection))
-
-    def on_table_chosen(self, message: Table.Chosen) -> None:
-        message.stop()
-
-    def on_folding_table_arranged(self, message: FoldingTable.Arranged) -> None:
-        message.stop()

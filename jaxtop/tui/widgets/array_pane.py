@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.strip import Strip
-from textual.widget import Widget
-
 from jaxtop.tui.draw.array_pane import Pane, pane
+from jaxtop.tui.draw.facts import joined
 from jaxtop.tui.slices import Slices, slices_of
+from jaxtop.tui.widgets.detail import Detail
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -19,27 +18,23 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 
-class ArrayPane(Widget):
-    """A pane that refreshes only when its lines change. Its last line is about the device under the mouse."""
+class ArrayPane(Detail):
+    """The pane. Its last line is about the device under the mouse."""
 
-    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__(id="array")
         self._node: Node | None = None
-        self._ink: Ink | None = None
         self._note = ""
         self._slices: tuple[object, Slices | None] = (None, None)
         self._pane = Pane()
         self._pointed: int | None = None
 
-    def show(self, node: Node | None, ink: Ink, note: str = "") -> None:
+    def show_node(self, node: Node | None, ink: Ink, note: str = "") -> None:
         """Show an array, or the sums of a branch, with the note in the last line."""
         if node is None or self._node is None or node.path != self._node.path:
             self._pointed = None
-        self._node, self._ink, self._note = node, ink, note
-        self._draw()
-
-    def on_resize(self) -> None:
-        self._draw()
+        self._node, self._note = node, note
+        self.show(lambda width, height: self._text(ink, width, height))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         at = event.get_content_offset(self)
@@ -60,32 +55,9 @@ class ArrayPane(Widget):
             self._slices = lies, slices_of(view)
         return self._slices[1]
 
-    def _draw(self) -> None:
-        if self._ink is None or not self.display:
-            return
-        width, height = self.content_size
-        before, node = self._pane, self._node
-        if node is None:
-            self._pane = Pane()
-        else:
+    def _text(self, ink: Ink, width: int, height: int) -> Text:
+        node, self._pane = self._node, Pane()
+        if node is not None:
             slices = None if node.view is None else self._slices_of(node.view)
-            pointed, note = self._pointed, self._note
-            self._pane = pane(node, slices, self._ink, width, height, pointed=pointed, note=note)
-        if not _same(before.lines, self._pane.lines):
-            self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        width, style = self.size.width, self.rich_style
-        if y >= len(self._pane.lines):
-            return Strip.blank(width, style)
-        line = self._pane.lines[y].copy()
-        line.end = ""
-        line.stylize_before(line.style)  # render() of a text without spans ignores the style of the text
-        return Strip(line.render(self.app.console)).apply_style(style).adjust_cell_length(width, style)
-
-
-def _same(one: tuple[Text, ...], other: tuple[Text, ...]) -> bool:
-    return len(one) == len(other) and all(
-        a.plain == b.plain and a.spans == b.spans and a.style == b.style
-        for a, b in zip(one, other, strict=True)
-    )
+            self._pane = pane(node, slices, ink, width, height, pointed=self._pointed, note=self._note)
+        return joined(self._pane.lines)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def differs(text: Text, shown: Text) -> bool:
-    """Return whether two texts look different."""
     return text.plain != shown.plain or text.spans != shown.spans or text.style != shown.style
 
 
@@ -25,7 +24,6 @@ class Words(Static):
         self._text = Text()
 
     def read(self, text: Text) -> None:
-        """Show this text."""
         if differs(text, self._text):
             self._text = text
             self.update(text, layout=not isinstance(self, Line))

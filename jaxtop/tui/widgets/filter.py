@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Generic
 
-from textual import on
-from textual.binding import Binding
+from textual import events, on
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
@@ -15,9 +15,7 @@ from jaxtop.tui.filters.expressions import ends_in_word
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
-    from textual import events
     from textual.app import ComposeResult
-    from textual.binding import BindingType
 
 CONDITIONS = "words, or conditions: {}"
 
@@ -88,14 +86,12 @@ class FilteredTable(Vertical, Generic[Row]):
         return super().check_action(action, parameters)
 
     def action_filter(self) -> None:
-        """Open the filter line."""
         self.add_class("filtering")
         self._input.focus()
 
     def action_clear(self) -> None:
-        """Show all rows again."""
         self._input.value = ""
-        self.table.words = ""
+        self.table.filter_by("")
         self.remove_class("filtering")
         self.table.focus()
         self.refresh_bindings()
@@ -104,21 +100,19 @@ class FilteredTable(Vertical, Generic[Row]):
         self.action_clear()
 
     def on_input_changed(self, message: Input.Changed) -> None:
-        """Filter while the user types."""
         message.stop()
         text, before = message.value, self.table.words
-        self.table.words = text
+        self.table.filter_by(text)
         self._is_unfinished = self._input.has_focus and ends_in_word(text) and not self.table.shown
         if self._is_unfinished:
-            self.table.words = before
+            self.table.filter_by(before)
             self._count.update("no match yet")
             self._count.remove_class("wrong")
 
     def _finish(self) -> None:
-        """Filter by what was typed, also if no row matches."""
         if self._is_unfinished:
             self._is_unfinished = False
-            self.table.words = self._input.value
+            self.table.filter_by(self._input.value)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Keep the filter, and select the row under the cursor."""
@@ -138,7 +132,6 @@ class FilteredTable(Vertical, Generic[Row]):
             self.refresh_bindings()
 
     def on_table_counted(self, message: Table.Counted) -> None:
-        """Show how many rows match."""
         message.stop()
         if self._is_unfinished:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from jaxtop.model.arrays.tree import flatten
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from textual import events
-    from textual.binding import BindingType
 
     from jaxtop.tui.draw.table import Column
     from jaxtop.tui.palette import Palette
@@ -86,15 +85,7 @@ class FoldingTable(Table[AnyNode]):
         sort: str | None,
         tone: Callable[[AnyNode, Palette], str | None] | None = None,
     ) -> None:
-        """Create a tree without rows.
-
-        Args:
-            columns: Returns the columns; its argument writes the cells of the first column.
-            understand: Turns the text of a filter into a test, or raises Wrong.
-            noun: The word for one item that a filter counts.
-            sort: The key of the column to sort by.
-            tone: Returns the colour of the row's cells that have none of their own.
-        """
+        """Create a tree without rows. `columns` receives the function that writes the first cell of a row."""
         super().__init__(
             columns(self._first_cell),
             lambda node: node.path,
@@ -110,7 +101,6 @@ class FoldingTable(Table[AnyNode]):
         raise NotImplementedError
 
     def _opens_unasked(self, node: AnyNode) -> bool:
-        """Return whether a branch is open by default."""
         return node.opens_by_default
 
     def filter_by(self, text: str) -> None:
@@ -139,14 +129,11 @@ class FoldingTable(Table[AnyNode]):
             self._cursor = nearest
         return is_placed or nearest is not None
 
-    # Folding
-
     @property
     def _folds_now(self) -> Folds:
         return self._folds_filtered if self.words.strip() else self._folds
 
     def is_open(self, node: AnyNode) -> bool:
-        """Return whether the children of a node are shown."""
         return self._folds_now.holds_open(node, unasked=self._opens_unasked(node))
 
     def _set_open(self, node: AnyNode, *, is_open: bool) -> None:

@@ -105,7 +105,6 @@ class KeyBar(Static):
         self.draw()
 
     def draw(self, open_screen: str | None = None) -> None:
-        """Draw the bindings that are active now."""
         if open_screen is not None:
             self._open = open_screen
         if not self.is_attached or self.app.screen is not self.screen:
@@ -127,7 +126,6 @@ class KeyBar(Static):
         self.update(key_bar(screens, keys, self.size.width), layout=False)
 
     async def on_click(self, event: events.Click) -> None:
-        """Run the action of the clicked key."""
         action = pressed_by(event.style)
         if action in self._actions:
             event.stop()

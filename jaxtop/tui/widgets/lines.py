@@ -24,7 +24,6 @@ class LineView(ScrollView):
         self._lines: list[Strip] = []
 
     def draw_line(self, y: int, palette: Palette) -> Strip:
-        """Draw the visible line at this position."""
         raise NotImplementedError
 
     @property
@@ -50,7 +49,6 @@ class LineView(ScrollView):
         self.scroll_to(y=y, animate=False, force=True, immediate=True)
 
     def _scroll_to_line(self, index: int, count: int) -> None:
-        """Scroll as little as needed to show one of so many lines."""
         top = self.scroll_offset.y
         wanted = max(index - self._page + 1, min(top, index))
         wanted = min(wanted, max(0, count - self._page))
@@ -58,7 +56,6 @@ class LineView(ScrollView):
             self._scroll(wanted)
 
     def _repaint(self) -> None:
-        """Draw the visible lines, and refresh those that changed."""
         if not self.is_attached:
             return
         before, palette = self._lines, self._palette

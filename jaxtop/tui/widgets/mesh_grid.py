@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -16,7 +17,6 @@ from jaxtop.tui.draw.layouts import EMPTY_PLAN, NO_LAYOUT, Layout, Plan, Room
 
 if TYPE_CHECKING:
     from textual import events
-    from textual.binding import BindingType
 
 
 # The least size to plan for: before the first layout the widget has none.
@@ -39,22 +39,20 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("enter", "open", "Open", show=False),
     ]
 
+    @dataclass
     class Moved(Message):
         """The user moved to a device, given by its position among the devices shown."""
 
-        def __init__(self, device: int) -> None:
-            super().__init__()
-            self.device = device
+        device: int
 
     class Opened(Message):
         """The user opened the selected device."""
 
+    @dataclass
     class Pointed(Message):
         """The mouse is over another device, or over none."""
 
-        def __init__(self, device: int | None) -> None:
-            super().__init__()
-            self.device = device
+        device: int | None
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +64,6 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def plan(self) -> Plan:
-        """The positions of all cells and labels."""
         return EMPTY_PLAN if self._scene is None else self._scene.plan
 
     def show(self, layout: Layout, scene: Scene) -> None:
@@ -116,7 +113,6 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         )
 
     def on_resize(self) -> None:
-        """Plan again for the new size."""
         if self._scene is not None:
             self.show(self._layout_shown, self._scene)
 
@@ -137,10 +133,7 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         strip = paint(scene, y)
         return strip.apply_style(self.rich_style) if scene.ink.plain else strip
 
-    # Keys
-
     def action_move(self, across: int, down: int) -> None:
-        """Move to the device next to the selected one."""
         scene = self._scene
         if scene is None or scene.selected not in scene.plan.by_device:
             self.action_first()
@@ -161,8 +154,6 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
     def action_open(self) -> None:
         if self._scene is not None and self._scene.selected is not None:
             self.post_message(self.Opened())
-
-    # Mouse
 
     def _under(self, event: events.MouseEvent) -> list[int]:
         offset = event.get_content_offset(self)

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widget import Widget
 
-from jaxtop.tui.switches import pressed_by
+from jaxtop.tui.draw.plot import Drawn
+from jaxtop.tui.switches import run_pressed
+from jaxtop.tui.widgets.detail import Detail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual import events
-    from textual.binding import BindingType
-
-    from jaxtop.tui.draw.plot import Frame
 
 
-class Drawn(NamedTuple):
-    """The text to show, the number of lines above the plot, and the frame of the plot."""
-
-    text: Text
-    above: int = 0
-    frame: Frame | None = None
-
-
-class Plot(Widget, can_focus=True, inherit_bindings=False):
+class Plot(Detail, can_focus=True, inherit_bindings=False):
     """A plot that refreshes only when its text changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -41,45 +32,30 @@ class Plot(Widget, can_focus=True, inherit_bindings=False):
         Binding("enter", "open", "Open"),
     ]
 
+    @dataclass
     class Asked(Message):
         """The user asked for another figure, line or comparison, or to open the chosen one."""
 
-        def __init__(self, what: str, which: int | str = 0) -> None:
-            super().__init__()
-            self.what = what
-            self.which = which
+        what: str
+        which: int | str = 0
 
+    @dataclass
     class Pointed(Message):
         """The mouse points to a time; None if it is outside the plot."""
 
-        def __init__(self, at: float | None) -> None:
-            super().__init__()
-            self.at = at
+        at: float | None
 
     def __init__(self) -> None:
         super().__init__()
-        self._write: Callable[[int, int], Drawn] | None = None
-        self._shown = Drawn(Text())
+        self._drawn = Drawn(Text())
         self._pointed: float | None = None
 
-    def show(self, write: Callable[[int, int], Drawn]) -> None:
-        """Set the function that draws the page for a width and a height."""
-        self._write = write
-        self._draw()
+    def show_page(self, draw: Callable[[int, int], Drawn]) -> None:
+        def write(width: int, height: int) -> Text:
+            self._drawn = draw(width, height)
+            return self._drawn.text
 
-    def on_resize(self) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
-        width, height = self.content_size
-        if self._write is None or not width:
-            return
-        before, self._shown = self._shown, self._write(width, height)
-        if self._shown.text.plain != before.text.plain or self._shown.text.spans != before.text.spans:
-            self.refresh()
-
-    def render(self) -> Text:
-        return self._shown.text
+        self.show(write)
 
     def action_figure(self, by: int) -> None:
         self.post_message(self.Asked("figure", by))
@@ -91,29 +67,23 @@ class Plot(Widget, can_focus=True, inherit_bindings=False):
         self.post_message(self.Asked("choose", by))
 
     def action_line(self, number: int) -> None:
-        """Choose the line whose name was clicked."""
         self.post_message(self.Asked("line", number))
 
     def action_way(self, name: str) -> None:
-        """Choose the comparison that was clicked."""
         self.post_message(self.Asked("way", name))
 
     def action_open(self) -> None:
         self.post_message(self.Asked("open"))
 
     async def on_click(self, event: events.Click) -> None:
-        """Run the action of the clicked word, as its key does."""
-        action = pressed_by(event.style)
-        if action is not None:
-            event.stop()
-            await self.run_action(action)
+        await run_pressed(event, self)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        at, frame = event.get_content_offset(self), self._shown.frame
+        at, frame = event.get_content_offset(self), self._drawn.frame
         if at is None or frame is None:
             self._point(None)
             return
-        x, y = at.x - frame.x, at.y - self._shown.above
+        x, y = at.x - frame.x, at.y - self._drawn.above
         is_inside = 0 <= x < frame.width and 0 <= y < frame.height
         self._point(frame.time_at(x) if is_inside else None)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from textual import events
-    from textual.binding import BindingType
     from textual.strip import Strip
 
     from jaxtop.tui.palette import Palette
@@ -49,12 +49,11 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         Binding("S", "reverse", "Reverse the order", show=False),
     ]
 
+    @dataclass
     class Moved(Message):
         """The user moved the cursor to a row."""
 
-        def __init__(self, row: Any) -> None:
-            super().__init__()
-            self.row = row
+        row: Any
 
     class Chosen(Moved):
         """The user opened a row."""
@@ -62,20 +61,18 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
     class Sorted(Message):
         """The user sorted the rows by another column."""
 
+    @dataclass
     class Refused(Message):
         """The text typed as a filter is not valid."""
 
-        def __init__(self, wrong: Wrong) -> None:
-            super().__init__()
-            self.wrong = wrong
+        wrong: Wrong
 
+    @dataclass
     class Counted(Message):
         """The number of rows shown and the number of all rows."""
 
-        def __init__(self, shown: int, total: int) -> None:
-            super().__init__()
-            self.shown = shown
-            self.total = total
+        shown: int
+        total: int
 
     def __init__(
         self,
@@ -123,8 +120,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._skipped = 0
         self._layout: draw.Layout[Row] = draw.Layout(0)
 
-    # Contents
-
     def update_rows(self, rows: Sequence[Row], empty: str | None = None) -> None:
         """Replace the rows; `empty` is the message that an empty table shows."""
         self._rows = rows
@@ -147,12 +142,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     @property
     def words(self) -> str:
-        """The text of the filter."""
         return self._query.text
-
-    @words.setter
-    def words(self, text: str) -> None:
-        self.filter_by(text)
 
     def filter_by(self, text: str) -> None:
         """Show only the rows that contain these words or meet these conditions.
@@ -183,13 +173,11 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     @property
     def shown(self) -> Sequence[Row]:
-        """The rows after filtering, in display order."""
         self._arrange()
         return self._shown
 
     @property
     def row(self) -> Row | None:
-        """The row under the cursor."""
         self._arrange()
         return self._shown[self._cursor] if self._shown else None
 
@@ -202,8 +190,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         """The key of the sorted column, and whether the order is descending."""
         query = self._query
         return query.sort.key if query.sort else None, query.descending
-
-    # Arranging
 
     def _touch(self) -> None:
         if not self._stale:
@@ -233,11 +219,9 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
             self._repaint()
 
     def _ordered(self) -> list[Row]:
-        """Return the rows to show, from top to bottom."""
         return self._query.select(self._rows)
 
     def _tally(self) -> tuple[int, int]:
-        """Return the number of rows shown and the number of all rows."""
         return len(self._shown), len(self._rows)
 
     def _place_cursor(self) -> bool:
@@ -257,8 +241,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._cursor = 0 if self.words else min(self._cursor, last)
         return bool(self.words)
 
-    # Moving
-
     def _go(self, index: int) -> None:
         self._arrange()
         if not self._shown:
@@ -271,28 +253,21 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved(row))
 
     def action_move(self, by: int) -> None:
-        """Move the cursor by rows."""
         self._go(self._cursor + by)
 
     def action_page(self, by: int) -> None:
-        """Move the cursor by pages."""
         self._go(self._cursor + by * self._page)
 
     def action_top(self) -> None:
-        """Move the cursor to the first row."""
         self._go(0)
 
     def action_bottom(self) -> None:
-        """Move the cursor to the last row."""
         self._go(len(self.shown) - 1)
 
     def action_choose(self) -> None:
-        """Open the row under the cursor."""
         row = self.row
         if row is not None:
             self.post_message(self.Chosen(row))
-
-    # Columns
 
     def action_sort(self, by: int) -> None:
         """Sort by the column that is `by` places from the sorted one."""
@@ -318,12 +293,10 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
                 return
 
     def action_reverse(self) -> None:
-        """Reverse the order."""
         self._query.reverse()
         self._touch()
 
     def action_shift(self, by: int) -> None:
-        """Scroll the columns that are not pinned sideways."""
         if (by > 0 and self._layout.after) or (by < 0 and self._skipped):
             self._skipped += by
             self._lay_out()
@@ -333,8 +306,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._skipped = min(self._skipped, max(0, len(self.columns) - self._pinned - 1))
         self._layout = draw.lay_out(self.columns, self._width, self._pinned, self._skipped)
         return self._layout
-
-    # The mouse
 
     def on_click(self, event: events.Click) -> None:
         """Sort by a clicked title, move the cursor to a clicked row, and open the row under the cursor."""
@@ -363,15 +334,12 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         elif column is not None:
             self.sort_by(column)
 
-    # Drawing
-
     def on_mount(self) -> None:
         """Show the rows that were set before the table was mounted."""
         self._stale = True
         self.call_later(self._arrange)
 
     def on_resize(self) -> None:
-        """Lay out the columns for the new size and redraw the visible rows."""
         if draw.lay_out(self.columns, self._width).after == 0:
             self._skipped = 0
         self._lay_out()
@@ -401,12 +369,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
             row = self._shown[index]
             tone = self._tone(row, palette) if self._tone else None
             return draw.draw_row(
-                self._layout,
-                row,
-                palette,
-                cursor=index == self._cursor,
-                focused=self.has_focus,
-                tone=tone,
+                self._layout, row, palette, cursor=index == self._cursor, focused=self.has_focus, tone=tone
             )
         if not self._shown and y == min(3, self._height - 1):
             filtered = self._tally()[1] and f"no {self._noun} matches the filter {self.words.strip()!r}"

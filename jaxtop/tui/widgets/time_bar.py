@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.text import Text
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widget import Widget
-from textual.widgets import Static
 
 from jaxtop.tui.draw import time_bar as draw
 from jaxtop.tui.draw.time_bar import Glance, TimeBarState
-from jaxtop.tui.palette import Palette, palette_of
-from jaxtop.tui.switches import pressed_by
+from jaxtop.tui.palette import palette_of
+from jaxtop.tui.switches import pressed_by, run_pressed
+from jaxtop.tui.widgets.detail import Detail, Words
 
 if TYPE_CHECKING:
+    from rich.text import Text
     from textual import events
     from textual.app import ComposeResult
 
 NO_SESSION = TimeBarState("", False, 0.0, (0.0, 0.0), has_history=False)
 
 
-class Controls(Static):
+class Controls(Words):
     """The time in words, and the buttons. A button's tooltip shows its action and key."""
 
     async def on_click(self, event: events.Click) -> None:
-        action = pressed_by(event.style)
-        if action is not None:
-            event.stop()
-            await self.app.run_action(action)
+        await run_pressed(event, self.app)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         action = pressed_by(event.style)
@@ -40,48 +37,33 @@ class Controls(Static):
             self.tooltip = tip
 
 
-class SeekBar(Widget):
+class SeekBar(Detail):
     """The whole session: a click goes to that time, or to the event marked there; dragging scrubs."""
 
+    @dataclass
     class Sought(Message):
         """The user asked for this time."""
 
-        def __init__(self, at: float) -> None:
-            super().__init__()
-            self.at = at
+        at: float
 
     def __init__(self) -> None:
         super().__init__(id="track")
         self._state = NO_SESSION
         # Cached until the overview, the span or the width changes.
         self._glance: tuple[object, object, Glance] = (None, None, Glance())
-        self._shown = Text()
         self._pressed_at = 0
 
-    def show(self, state: TimeBarState) -> None:
-        """Show this state."""
+    def show_state(self, state: TimeBarState) -> None:
         self._state = state
-        self._draw()
+        self.show(self._track)
 
-    def on_resize(self) -> None:
-        self._draw()
-
-    def _draw(self) -> None:
-        width, height = self.content_size
+    def _track(self, width: int, height: int) -> Text:
         state = self._state
         overview, made_of, found = self._glance
         if overview is not state.overview or made_of != (state.span, width):
             found = draw.glance(state, width)
             self._glance = state.overview, (state.span, width), found
-        shown = draw.track(state, found, height, palette_of(self.app.theme))
-        if shown != self._shown or shown.spans != self._shown.spans:
-            self._shown = shown
-            self.refresh()
-
-    def render(self) -> Text:
-        return self._shown
-
-    # The mouse
+        return draw.track(state, found, height, palette_of(self.app.theme))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         event.stop()
@@ -126,25 +108,19 @@ class TimeBar(Vertical):
         self._controls = Controls(id="controls")
         self._track = SeekBar()
         self._state = NO_SESSION
-        self._drawn = Text()
 
     def compose(self) -> ComposeResult:
         yield self._controls
         yield self._track
 
     def show(self, state: TimeBarState) -> None:
-        """Show this state."""
         self._state = state
         self.set_class(not state.has_history, "trackless")
         self._draw()
-        self._track.show(state)
+        self._track.show_state(state)
 
     def on_resize(self) -> None:
         self._draw()
 
     def _draw(self) -> None:
-        palette: Palette = palette_of(self.app.theme)
-        line = draw.controls(self._state, self.size.width, palette)
-        if line != self._drawn or line.spans != self._drawn.spans:
-            self._drawn = line
-            self._controls.update(line)
+        self._controls.read(draw.controls(self._state, self.size.width, palette_of(self.app.theme)))

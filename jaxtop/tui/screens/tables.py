@@ -1,0 +1,105 @@
+"""The base classes of the screens with a table."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+from jaxtop.tui.columns.devices import AnyRow, tone
+from jaxtop.tui.columns.figures import HISTORY_KEY
+from jaxtop.tui.moment import Selection
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from textual.widget import Widget
+
+    from jaxtop.model import Figure
+    from jaxtop.tui.draw.table import Column
+    from jaxtop.tui.widgets.folding import FoldingTable
+
+
+class TableView(View):
+    """A screen with a table."""
+
+    # The figures that the history column can show, by the key of the column that the table is sorted by.
+    FOLLOWED: ClassVar[Mapping[str | None, Figure]] = MappingProxyType({})
+
+    table: Table[Any]
+    _columns_basis: tuple[object, ...] = ()
+    # The column that the table was sorted by last. The history column shows its figure.
+    _followed: str | None = None
+
+    @property
+    def first_focus(self) -> Widget:
+        return self.table
+
+    def _update_columns(self, make: Callable[[], Sequence[Column[Any]]], *basis: object) -> None:
+        """Replace the columns if what they depend on has changed."""
+        if self._columns_basis != basis:
+            self._columns_basis = basis
+            self.table.update_columns(make())
+
+    def _moved(self, _row: Any) -> None:
+        self._draw()
+
+    def _chosen(self, _row: Any) -> None:
+        """Open a row."""
+
+    def on_table_moved(self, message: Table.Moved) -> None:
+        message.stop()
+        self._moved(message.row)
+
+    def on_table_chosen(self, message: Table.Chosen) -> None:
+        message.stop()
+        self._chosen(message.row)
+
+    def on_folding_table_arranged(self, message: FoldingTable.Arranged) -> None:
+        """Draw again, because another row may be under the cursor."""
+        message.stop()
+        self._draw()
+
+    def on_table_sorted(self, message: Table.Sorted) -> None:
+        """Show the history of the figure that the table is sorted by."""
+        message.stop()
+        key, _ = self.table.sorted_by
+        if self.FOLLOWED and key != HISTORY_KEY:
+            self._followed = key
+            self.figure = self.FOLLOWED[key].name if key in self.FOLLOWED else None
+            self.show(self.moment)
+
+
+class DeviceTableView(TableView, Generic[AnyRow]):
+    """A screen with a table of devices. Enter opens the mesh."""
+
+    def __init__(
+        self,
+        columns: tuple[Column[AnyRow], ...],
+        understand: Callable[[str], Callable[[AnyRow], bool] | None],
+    ) -> None:
+        super().__init__()
+        self.table: Table[AnyRow] = Table(
+            columns,
+            lambda row: row.device.key,
+            noun="device",
+            pinned=2,
+            sort="id",
+            tone=tone,
+            understand=understand,
+        )
+
+    def select(self, selection: Selection) -> None:
+        """Move to the selected device, or to the first device of the selected host."""
+        super().select(selection)
+        of_host = (device.key for device in self.moment.devices if device.agent == selection.agent)
+        self.table.select(selection.device_key or next(of_host, None))
+
+    def _moved(self, row: Any) -> None:
+        self.selection = Selection(*row.device.key)
+        self.post_message(View.Selected(self.selection))
+
+    def _chosen(self, row: Any) -> None:
+        self.selection = Selection(*row.device.key)
+        self.post_message(View.Drilled(self.selection, "1"))
