@@ -45,10 +45,10 @@ DIALOGS = {"GoTo", "Help", "Picker"}
 SHOWN = {
     "escape": "Esc", "question_mark": "?", "slash": "/", "left": "←", "right": "→", "up": "↑",
     "down": "↓", "enter": "Enter", "tab": "Tab", "shift+tab": "Shift+Tab", "pageup": "Page Up",
-    "pagedown": "Page Down", "space": "Space", "colon": ":", "ctrl+p": "Ctrl+P", "comma": ",",
-    "full_stop": ".", "less_than_sign": "<", "greater_than_sign": ">", "minus": "-", "plus": "+",
-    "asterisk": "*", "left_square_bracket": "[", "right_square_bracket": "]", "left_curly_bracket": "{",
-    "right_curly_bracket": "}", "home": "Home", "end": "End",
+    "pagedown": "Page Down", "space": "Space", "colon": ":", "ctrl+p": "Ctrl+P", "ctrl+q": "Ctrl+Q",
+    "comma": ",", "full_stop": ".", "less_than_sign": "<", "greater_than_sign": ">", "minus": "-",
+    "plus": "+", "asterisk": "*", "left_square_bracket": "[", "right_square_bracket": "]",
+    "left_curly_bracket": "{", "right_curly_bracket": "}", "home": "Home", "end": "End",
 }  # fmt: skip
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests import pages
+from jaxtop.tui.help import NOT_LISTED
+from jaxtop.tui.screens import SCREENS
+from tests import builders, pages
+from tests.stage import Stage, play
 
 ROOT = Path(__file__).parent.parent
 WRITTEN = sorted(
@@ -37,6 +40,21 @@ def headings(page: Path) -> set[str]:
 @pytest.mark.parametrize("name", ["commands.md", "keys.md", "figures.md", "hardware.md"])
 def test_generated_pages_are_current(name):
     assert (pages.DOCS / name).read_text() == pages.pages()[name], "run `make docs`"
+
+
+def test_every_key_that_help_shows_is_on_the_page_of_keys():
+    rows = re.findall(r"^\| (`.*`) \| (.*) \|$", (pages.DOCS / "keys.md").read_text(), re.MULTILINE)
+    written = {(key, description) for keys, description in rows for key in re.findall(r"`(.+?)`", keys)}
+
+    async def act(stage: Stage) -> None:
+        for screen in SCREENS:
+            await stage.press(screen.key)
+            shown = [each.binding for each in stage.screen.active_bindings.values()]
+            listed = [each for each in shown if each.description and each.action not in NOT_LISTED]
+            keys = {(pages.SHOWN.get(each.key, each.key), each.description) for each in listed}
+            assert {each for each in keys if not each[0].isdigit()} <= written
+
+    play(act, *builders.well())
 
 
 def test_every_environment_variable_is_documented():

@@ -311,6 +311,8 @@ class TestScreen:
             await stage.press("3", "0")
             assert sum(stage.text.count(each) for each in DOTS) > 20
             assert "a device 0" in stage.text
+            heads = [each.split() for each in stage.text.splitlines() if "mean " in each]
+            assert heads and heads[0][:4] == ["last", "min", "mean", "max"]
             assert all(len(each) == size[0] for each in stage.text.splitlines())
 
         play(act, *working(30), size=size)

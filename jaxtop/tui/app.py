@@ -52,6 +52,7 @@ class JaxtopApp(RequestApp):
     ENABLE_COMMAND_PALETTE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit", priority=False),
+        Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("colon,ctrl+p", "command_palette", "Palette", key_display=":", show=False),
         Binding("z", "jump", "Jump", show=False),

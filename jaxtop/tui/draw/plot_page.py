@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jaxtop.tui.draw.ink import Ink
 
 # The widths of an entry of the table: a name, then the last value, the minimum, the mean and the maximum.
+# Names are cut where the screen is narrower than an entry.
 _NAME, _FIGURE = 16, 10
 _ENTRY = 2 + _NAME + 4 * (_FIGURE + 1)
 # The plot keeps this many rows; the table below it gets what is left.
@@ -48,7 +49,8 @@ def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
     write = writer(shown.figure)
     above = [switches(_groups(shown), ink, width), _about(shown, ink)]
     columns = max(1, min(2, width // (_ENTRY + 2)))
-    entries = _entries(shown, ink)
+    name = min(_NAME, max(1, _NAME + width - _ENTRY))
+    entries = _entries(shown, ink, name)
     rows = -(-len(entries) // columns)
     below = min(rows, max(1, height - len(above) - FEWEST_ROWS - 3))
     drawn, frame = plot(
@@ -64,7 +66,7 @@ def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
     if frame is None:
         note = Text(f" {text.NA}: {shown.figure.title} has not been reported yet", ink.muted, end="")
         return Drawn(_joined([*above, Text(), note], width, height))
-    legend = [_heads(shown, ink, columns)]
+    legend = [_heads(shown, ink, columns, name)]
     for row in range(below):
         line = Text(" ", no_wrap=True, end="")
         for column in range(columns):
@@ -72,6 +74,7 @@ def page(shown: Page, ink: Ink, width: int, height: int) -> Drawn:
             if at < len(entries):
                 line.append_text(entries[at])
                 line.append("  ")
+        line.rstrip()
         legend.append(line)
     return Drawn(_joined([*above, *drawn, *legend], width, height), len(above), frame)
 
@@ -116,14 +119,14 @@ def _about(shown: Page, ink: Ink) -> Text:
     return printable(line)
 
 
-def _heads(shown: Page, ink: Ink, columns: int) -> Text:
+def _heads(shown: Page, ink: Ink, columns: int, name: int) -> Text:
     """Return the header of the table. Its first column is the last value, or that under the mouse."""
     when = "last" if shown.pointed is None else time.strftime("%H:%M:%S", time.localtime(shown.pointed))
-    head = " " * (2 + _NAME) + "".join(f"{each:>{_FIGURE}} " for each in (when, "min", "mean", "max"))
-    return Text(" " + (head + "  ") * columns, ink.muted, no_wrap=True, end="")
+    head = " " * (2 + name) + "".join(f"{each:>{_FIGURE}} " for each in (when, "min", "mean", "max"))
+    return Text((" " + (head + "  ") * columns).rstrip(), ink.muted, no_wrap=True, end="")
 
 
-def _entries(shown: Page, ink: Ink) -> list[Text]:
+def _entries(shown: Page, ink: Ink, room: int) -> list[Text]:
     write = writer(shown.figure)
     entries = []
     for number, (letter, each) in enumerate(zip(LETTERS, shown.lines, strict=False)):
@@ -134,7 +137,7 @@ def _entries(shown: Page, ink: Ink) -> list[Text]:
         style = style_of(number, ink, chosen=each.is_chosen) + press
         entry = Text(f"{letter} ", style, no_wrap=True, end="")
         name = text.printable(each.name)
-        entry.append(f"{name[:_NAME]:<{_NAME}}", (ink.bold if each.is_chosen else ink.blank) + press)
+        entry.append(f"{name[:room]:<{room}}", (ink.bold if each.is_chosen else ink.blank) + press)
         entry.append(f"{write(last):>{_FIGURE}} ", ink.bold if each.is_chosen else ink.blank)
         entry.append("".join(f"{write(value):>{_FIGURE}} " for value in others), ink.muted)
         entries.append(entry)
