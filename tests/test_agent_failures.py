@@ -129,8 +129,8 @@ def test_a_collector_that_fails_later_takes_its_figures_back(tmp_path):
 
 
 HALVES = {
-    "the sampler": "import jaxtop_agent.core.sampler as m; m.Sampler._tick = boom",
-    "the registrar": "import jaxtop_agent.core.registrar as m; m.Registrar._is_time = m.wait = boom",
+    "the sampler": "import jaxtop_agent.service.sampler as m; m.Sampler._tick = boom",
+    "the registrar": "import jaxtop_agent.service.registrar as m; m.Registrar._is_time = m.wait = boom",
 }
 
 
@@ -166,12 +166,12 @@ UNSEEN = {
         return real(target, *args)
     _thread.start_new_thread = start_new_thread
     """,
-    "no publisher": "import jaxtop_agent.core.publisher as m; m.Publisher._serve = boom",
-    "no exit hooks": "import jaxtop_agent.core.agent as m; m.atexit = None",
+    "no publisher": "import jaxtop_agent.service.publisher as m; m.Publisher._serve = boom",
+    "no exit hooks": "import jaxtop_agent.service.agent as m; m.atexit = None",
     "no zmq": "sys.modules['zmq'] = None",
     "no server": "import jaxtop.transport as m; m.Server = boom",
-    "no identity": "import jaxtop_agent.core.identity as m; m.identify = boom",
-    "no sampler": "import jaxtop_agent.core.sampler as m; m.Sampler = boom",
+    "no identity": "import jaxtop_agent.service.identity as m; m.identify = boom",
+    "no sampler": "import jaxtop_agent.service.sampler as m; m.Sampler = boom",
     "no bells": "import jaxtop_agent.core.threads as m; m.Wake = boom",
     "no psutil": "sys.modules['psutil'] = None",
     "no msgspec": "sys.modules['msgspec'] = None",
@@ -211,7 +211,7 @@ def test_without_a_key_there_is_no_socket_and_the_script_goes_on(tmp_path, key):
         missing = {"missing": tmp_path / "nowhere", "a folder": tmp_path}
         variables["JAXTOP_KEY_FILE"] = str(missing.get(key, path))
     broken = (
-        "import jaxtop_agent.core.publisher as p, builtins; real = p.Publisher.run; p.Publisher.run = "
+        "import jaxtop_agent.service.publisher as p, builtins; real = p.Publisher.run; p.Publisher.run = "
         "lambda self: [open('tried', 'w').close(), real(self)]"
     )
     with training(tmp_path, broken, env=variables) as (process,):
@@ -262,7 +262,7 @@ def test_a_script_out_of_file_descriptors_goes_on(tmp_path, left):
         import os, resource, sys
         import numpy as np
         import jax, zmq, psutil, msgspec
-        import jaxtop_agent.core.publisher, jaxtop_agent.core.sampler, jaxtop_agent.core.registrar
+        import jaxtop_agent.service.publisher, jaxtop_agent.service.sampler, jaxtop_agent.service.registrar
         step = jax.jit(lambda x: x * 0.5 + 1)
         x = step(np.full(8, 2.0))
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))

@@ -14,8 +14,8 @@ from jaxtop_agent.collectors import memory
 from jaxtop_agent.core import budget, settings
 from jaxtop_agent.core.board import Board
 from jaxtop_agent.core.budget import WARM_UP_PAUSE, WARM_UP_TURNS, CpuShare, Throttle
-from jaxtop_agent.core.identity import identify
-from jaxtop_agent.core.sampler import Sampler
+from jaxtop_agent.service.identity import identify
+from jaxtop_agent.service.sampler import Sampler
 
 
 def paced(share: CpuShare, *costs: float) -> list[float]:

@@ -12,7 +12,7 @@ import pytest
 
 from jaxtop import processes, runfiles, wire
 from jaxtop.cli.costs import SILENT, CostReport, ask
-from jaxtop_agent.core.messages import costs
+from jaxtop_agent.service.messages import costs
 from tests.stories import hello
 from tests.support import eventually, jaxtop, training
 

@@ -8,12 +8,12 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop.wire import Device, DeviceSample
-from jaxtop_agent.core.board import Board, Topology
-from jaxtop_agent.core.identity import identify
+from jaxtop_agent.core.board import Board, Readings, Topology
 from jaxtop_agent.core.threads import Worker
-from jaxtop_agent.hardware import shown
-from jaxtop_agent.hardware.reader import Readings, columns
+from jaxtop_agent.hardware.reader import columns
 from jaxtop_agent.hardware.worker import Hardware, maker
+from jaxtop_agent.service import shown
+from jaxtop_agent.service.identity import identify
 from tests import standin
 from tests.standin import UUIDS
 from tests.standin.tpu import DUTY, gauge, serving
@@ -180,7 +180,7 @@ TRAINING = """
             for place, each in enumerate(said["devices"])
         )
         return real(**said | {"platform": "gpu"})
-    import jaxtop_agent.hardware.shown as shown
+    import jaxtop_agent.service.shown as shown
     shown.SILENCES = ((1, "a second"),)  # so that nobody waits for ten
     if "real" not in sys.argv:
         seen.Topology = gpus

@@ -23,7 +23,7 @@ from jaxtop_agent import blackbox
 from jaxtop_agent.blackbox import BlackBox
 from jaxtop_agent.core import settings
 from jaxtop_agent.core.board import Board
-from jaxtop_agent.core.identity import identify
+from jaxtop_agent.service.identity import identify
 from tests import builders, made_sessions
 from tests.made_sessions import Made
 from tests.recorded import ABOUT, assert_equal, folded, read, record, session_of, taped

@@ -27,7 +27,8 @@ def some(cases: Iterable[Any], count: int) -> list[Any]:
 START = "__import__('jaxtop').agent.start()"
 # The same with everything the agent does done without pause: what harms, harms sooner.
 START_HOT = (
-    "from jaxtop_agent.core import registrar as _r, budget as _b, settings as _t; "
+    "from jaxtop_agent.core import budget as _b, settings as _t; "
+    "from jaxtop_agent.service import registrar as _r; "
     "_r.FIRST_PAUSE = _r.LONGEST_PAUSE = _t.SHORTEST_INTERVAL = 0.001; "
     "_b.CENSUS = _b.COLLECTOR = _b.PROGRAMS = _b.CpuShare(1.0); "
     "__import__('jaxtop').agent.start(interval=0.001); del _b, _r, _t"

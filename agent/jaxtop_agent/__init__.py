@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jaxtop_agent.core.agent import Agent
+    from jaxtop_agent.service.agent import Agent
 
 __all__ = ["start", "step", "stop", "watch"]
 
@@ -58,8 +58,8 @@ def start(
         _did_nothing("this is a worker that multiprocessing has spawned, not a process of the run")
         return
     try:
-        from jaxtop_agent.core.agent import Agent
         from jaxtop_agent.core.settings import read
+        from jaxtop_agent.service.agent import Agent
 
         settings = read(name, bind, interval, collectives, record)
         if settings.on:

@@ -34,11 +34,11 @@ MODULES = (
     "jaxtop_agent.collectors.steps",
     "jaxtop_agent.collectors.topology",
     "jaxtop_agent.hardware.worker",
-    "jaxtop_agent.core.messages",
-    "jaxtop_agent.core.registrar",
-    "jaxtop_agent.core.sampler",
+    "jaxtop_agent.service.messages",
+    "jaxtop_agent.service.registrar",
+    "jaxtop_agent.service.sampler",
     "jaxtop_agent.profiler.worker",
-    "jaxtop_agent.core.publisher",
+    "jaxtop_agent.service.publisher",
 )
 
 

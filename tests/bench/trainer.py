@@ -145,7 +145,7 @@ class Commands:
         """Return the costs that the agent reports for its parts, in microseconds since it started."""
         import msgspec
 
-        from jaxtop_agent.core.messages import costs
+        from jaxtop_agent.service.messages import costs
 
         agent = self._agent._agent
         told: dict[str, Any] = msgspec.to_builtins(costs(agent._board.costs, agent._own_threads(), 0))

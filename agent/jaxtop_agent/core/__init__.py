@@ -1,1 +1,1 @@
-"""The agent's core: its threads, the board that they share, the publisher, settings and budgets."""
+"""What all parts of the agent use: the board that its threads share, budgets, settings, threads, waiting."""

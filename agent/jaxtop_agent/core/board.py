@@ -10,25 +10,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jaxtop import names
+from jaxtop import names, wire
 from jaxtop.clock import now_ms
-from jaxtop.wire import (
-    Arrays,
-    Device,
-    DeviceSample,
-    Event,
-    Hello,
-    HostSample,
-    Inventory,
-    Message,
-    Peer,
-    Programs,
-    Rhythm,
-    Roster,
-    Window,
-)
 from jaxtop_agent.core.threads import Wake
-from jaxtop_agent.hardware.reader import NOTHING, Readings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,13 +26,25 @@ READING = "on: reading programs, "
 
 
 @dataclass(frozen=True)
+class Readings:
+    """Figures, the time of the reading, and how long they count as current."""
+
+    at: float = 0.0
+    valid_s: float = 0.0
+    columns: Mapping[str, wire.hosts.Column] = field(default_factory=dict)
+
+
+NOTHING = Readings()
+
+
+@dataclass(frozen=True)
 class Topology:
     """How JAX sees this process: its index, its devices and the coordinator."""
 
     process_index: int
     process_count: int
     platform: str
-    devices: tuple[Device, ...]
+    devices: tuple[wire.Device, ...]
     coordinator: str | None
 
 
@@ -56,15 +52,15 @@ class Outbox:
     """Messages for the publisher; if it does not fetch them in time, the oldest are dropped and counted."""
 
     def __init__(self, size: int = 64) -> None:
-        self._messages: deque[Message] = deque(maxlen=size)
+        self._messages: deque[wire.Message] = deque(maxlen=size)
         self.dropped = 0
 
-    def put(self, message: Message) -> None:
+    def put(self, message: wire.Message) -> None:
         if len(self._messages) == self._messages.maxlen:
             self.dropped += 1
         self._messages.append(message)
 
-    def take(self) -> Message | None:
+    def take(self) -> wire.Message | None:
         try:
             return self._messages.popleft()
         except IndexError:
@@ -75,21 +71,21 @@ class Outbox:
 class Board:
     """The shared state of one agent."""
 
-    identity: Hello  # what never changes
+    identity: wire.Hello  # what never changes
 
     # Written by the sampler.
     topology: Topology | None = None
     sampled_ms: int | None = None
     memory_source: str | None = None
     # The full census, for new viewers; changes are sent as messages.
-    arrays: Arrays | None = None
+    arrays: wire.Arrays | None = None
     counted_ms: int | None = None
-    programs: Programs | None = None
-    rhythm: Rhythm | None = None
+    programs: wire.Programs | None = None
+    rhythm: wire.Rhythm | None = None
     # Of the loaded programs, while a viewer is connected or the agent records, by name and fingerprint: their
     # collectives, and for each operation that waits for a started collective the name of that collective.
     # Then the names of the programs that call into Python.
-    inventories: Mapping[tuple[str, str | None], Inventory] = field(default_factory=dict)
+    inventories: Mapping[tuple[str, str | None], wire.Inventory] = field(default_factory=dict)
     ends: Mapping[tuple[str, str | None], Mapping[str, str]] = field(default_factory=dict)
     calls_back: frozenset[str] = frozenset()
     # All loaded programs in the order in which they were compiled; empty until all have been read.
@@ -97,15 +93,15 @@ class Board:
     # How many trace events one launch of each program produces in this process, by name; None where that is
     # unknown. The whole mapping is None until all programs have been read.
     recorded: Mapping[str, int | None] | None = None
-    devices: DeviceSample = field(default_factory=DeviceSample)
-    host: HostSample = field(default_factory=HostSample)
+    devices: wire.DeviceSample = field(default_factory=wire.DeviceSample)
+    host: wire.HostSample = field(default_factory=wire.HostSample)
     costs: dict[str, float] = field(default_factory=dict)  # CPU seconds that each collector used
     # Written by JAX's threads while they compile, by program name.
     compiled: dict[str, Compiled] = field(default_factory=dict)
     # Written by the sampler: the programs that are currently compiled again and again.
     recompiling: frozenset[str] = frozenset()
     # Written by the registrar: the processes of the run, and the offset from our clock to that of process 0.
-    roster: Roster | None = None
+    roster: wire.Roster | None = None
     clock_offset: float = 0.0
     clock_error: float | None = None  # None: the clocks were not compared
     # Set by any thread whose change must be sent at once; reset by the publisher.
@@ -121,7 +117,7 @@ class Board:
     captures_asked: int = 0  # how many profiler windows viewers have requested
     # Written by the thread that takes profiler windows.
     can_capture: bool = True
-    windows: tuple[Window, ...] = ()  # the latest, for new viewers
+    windows: tuple[wire.Window, ...] = ()  # the latest, for new viewers
     # Written by the thread that reads the drivers: its readings, the drivers' names of the devices, and since
     # when, on the monotonic clock, a driver has not answered.
     hardware: Readings = NOTHING
@@ -143,18 +139,18 @@ class Board:
         """Whether a viewer is connected or the agent records; expensive figures are read only then."""
         return self.viewers > 0 or self.is_recording
 
-    def send(self, message: Message) -> None:
+    def send(self, message: wire.Message) -> None:
         self.outbox.put(message)
         self.publisher_bell.ring()
 
     def report(self, severity: str, kind: str, text: str) -> None:
         """Send an event."""
-        self.send(Event(now_ms(), severity, kind, text))
+        self.send(wire.Event(now_ms(), severity, kind, text))
 
-    def peer(self) -> Peer:
+    def peer(self) -> wire.Peer:
         """Return this agent's entry in the roster."""
         own = self.identity
-        return Peer(
+        return wire.Peer(
             agent=own.agent,
             process_index=None if self.topology is None else self.topology.process_index,
             hostname=own.hostname,

@@ -12,6 +12,8 @@ from collections import deque
 from typing import NamedTuple
 
 WARM_UP_TURNS, WARM_UP_PAUSE = 3, 3.0
+# A part that fails so many times in a row is switched off.
+STRIKES = 3
 
 
 class CpuShare(NamedTuple):

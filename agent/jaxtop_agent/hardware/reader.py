@@ -6,7 +6,6 @@ Also what readers share: columns, and lists of visible devices.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from jaxtop_agent.machine.files import LARGEST
@@ -21,18 +20,6 @@ if TYPE_CHECKING:
 
 # The figures of one device, by the column names of `wire.DeviceSample`; unknown figures are omitted.
 Figures = dict[str, int]
-
-
-@dataclass(frozen=True)
-class Readings:
-    """Figures, the time of the reading, and how long they count as current."""
-
-    at: float = 0.0
-    valid_s: float = 0.0
-    columns: Mapping[str, Column] = field(default_factory=dict)
-
-
-NOTHING = Readings()
 
 
 _UNIT = re.compile(r"_(permille|bytes|(sent|received)_bytes_per_s|mw|mj|c|mhz)$")

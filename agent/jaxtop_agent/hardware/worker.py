@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from jaxtop import debuglog
 from jaxtop_agent.core import budget
-from jaxtop_agent.core.board import Board, Topology, reason
-from jaxtop_agent.core.sampler import STRIKES
+from jaxtop_agent.core.board import NOTHING, Board, Readings, Topology, reason
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.hardware.reader import NOTHING, Off, Reader, Readings, columns
+from jaxtop_agent.hardware.reader import Off, Reader, columns
 
 if TYPE_CHECKING:
     from jaxtop_agent.hardware.reader import Report
@@ -101,7 +100,7 @@ class Hardware:
         debuglog.warning("hardware", "the driver cannot be read", error=error)
         self._board.hardware = NOTHING
         self._strikes += 1
-        if self._strikes < STRIKES and self._reader is not None:
+        if self._strikes < budget.STRIKES and self._reader is not None:
             return self._board.interval
         self._strikes = 0
         self._close()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from jaxtop import debuglog, keys, runfiles, transport, wire
 from jaxtop.clock import now_ms
-from jaxtop_agent.core import addresses
 from jaxtop_agent.core.board import Board, reason
-from jaxtop_agent.core.logthread import Changes
-from jaxtop_agent.core.messages import Messages, costs
 from jaxtop_agent.core.settings import bounded
 from jaxtop_agent.programs import fitting
+from jaxtop_agent.service import addresses
+from jaxtop_agent.service.logthread import Changes
+from jaxtop_agent.service.messages import Messages, costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

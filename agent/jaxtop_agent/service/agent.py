@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from jaxtop_agent.blackbox import BlackBox
     from jaxtop_agent.core.board import Board
-    from jaxtop_agent.core.logthread import LogThread
-    from jaxtop_agent.core.publisher import Publisher
     from jaxtop_agent.core.settings import Settings
     from jaxtop_agent.profiler.worker import Windows
+    from jaxtop_agent.service.logthread import LogThread
+    from jaxtop_agent.service.publisher import Publisher
 
 # The longest that the agent may delay a script's exit; each call into jaxlib is far shorter.
 PATIENCE = 2.0
@@ -82,7 +82,7 @@ class Agent:
     def _load(self) -> None:
         time.sleep(START_RETURNS_WITHIN)  # otherwise `start` would wait for the GIL in its last lines
         with self.loading.undivided():
-            from jaxtop_agent.core.logthread import LogThread  # not on the script's thread
+            from jaxtop_agent.service.logthread import LogThread  # not on the script's thread
 
             self._log = LogThread()
         debuglog.info("agent", f"jaxtop {__version__}, {sys.executable} {sys.argv}, {self._settings}")
@@ -120,15 +120,15 @@ class Agent:
         from jaxtop import runfiles  # `loading` has imported all of these before
         from jaxtop_agent import collectors
         from jaxtop_agent.core.board import Board
-        from jaxtop_agent.core.identity import identify
-        from jaxtop_agent.core.messages import Messages
-        from jaxtop_agent.core.publisher import Publisher
-        from jaxtop_agent.core.registrar import Registrar
-        from jaxtop_agent.core.sampler import Sampler
         from jaxtop_agent.hardware import worker as hardware
         from jaxtop_agent.profiler.offset import ClockOffset
         from jaxtop_agent.profiler.worker import Windows
         from jaxtop_agent.programs.storms import Storms
+        from jaxtop_agent.service.identity import identify
+        from jaxtop_agent.service.messages import Messages
+        from jaxtop_agent.service.publisher import Publisher
+        from jaxtop_agent.service.registrar import Registrar
+        from jaxtop_agent.service.sampler import Sampler
         from jaxtop_agent.stalls.watch import Stalls
 
         runfiles.explain_no_more()

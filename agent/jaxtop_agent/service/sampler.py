@@ -16,7 +16,6 @@ from jaxtop_agent.core.waiting import wait
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-STRIKES = 3
 # Without viewers the sampler only checks whether the backends are up, and keeps the hooks installed.
 IDLE_INTERVAL = 2.0
 
@@ -35,7 +34,7 @@ class _Turn:
 
     @property
     def is_off(self) -> bool:
-        return self.strikes >= STRIKES
+        return self.strikes >= budget.STRIKES
 
 
 class Sampler:
@@ -124,7 +123,7 @@ class Sampler:
             turn.strikes = 0
         except Exception as error:
             turn.strikes += 1
-            attempt = f"{turn.strikes} of {STRIKES} times in a row"
+            attempt = f"{turn.strikes} of {budget.STRIKES} times in a row"
             debuglog.warning("sampler", f"the collector {turn.collector.name!r} failed", attempt, error)
             if turn.is_off:
                 self._switch_off(turn.collector, error)

@@ -12,7 +12,7 @@ from jaxtop import wire
 from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
-from jaxtop_agent.hardware import shown
+from jaxtop_agent.service import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
