@@ -38,6 +38,7 @@ MODULES = (
     "jaxtop_agent.service.registrar",
     "jaxtop_agent.service.sampler",
     "jaxtop_agent.profiler.worker",
+    "jaxtop_agent.stalls.activity",
     "jaxtop_agent.service.publisher",
 )
 

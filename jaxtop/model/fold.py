@@ -71,6 +71,8 @@ def _reported(state: ClusterState, host: Host, message: wire.Message, at: float)
             host = host.but(window=message, launched=_launched(host, message))
         case wire.Stacks():
             host = host.but(stacks=message)
+        case wire.Activity():
+            host = host.but(activity=message)
         case wire.Bye():
             host = host.but(bye=message)
         case wire.Past():

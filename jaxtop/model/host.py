@@ -6,7 +6,20 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.wire import Arrays, Bye, Hello, Inventory, Link, PastSteps, Peer, Programs, Pulse, Stacks, Window
+from jaxtop.wire import (
+    Activity,
+    Arrays,
+    Bye,
+    Hello,
+    Inventory,
+    Link,
+    PastSteps,
+    Peer,
+    Programs,
+    Pulse,
+    Stacks,
+    Window,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +31,7 @@ NO_PULSE = Pulse(at_ms=0)
 NO_ARRAYS = Arrays(at_ms=0)
 NO_PROGRAMS = Programs(at_ms=0)
 NO_STACKS = Stacks(at_ms=0, is_stall=False, threads=())
+NO_ACTIVITY = Activity(at_ms=0, span_ms=0)
 NO_WINDOW = Window(at_ms=0, duration_us=0)
 
 
@@ -61,6 +75,7 @@ class Host:
     # The launches that windows saw, by the name of the programs.
     launched: Mapping[str, Launched] = field(default_factory=lambda: MappingProxyType({}))
     stacks: Stacks = NO_STACKS
+    activity: Activity = NO_ACTIVITY
     bye: Bye | None = None
     link: Link = NO_LINK
     link_at: float = 0.0

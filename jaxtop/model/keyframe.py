@@ -14,7 +14,16 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.model.finding import Finding, Findings, Ongoing
-from jaxtop.model.host import NO_ARRAYS, NO_LINK, NO_PROGRAMS, NO_STACKS, NO_WINDOW, Launched, Launches
+from jaxtop.model.host import (
+    NO_ACTIVITY,
+    NO_ARRAYS,
+    NO_LINK,
+    NO_PROGRAMS,
+    NO_STACKS,
+    NO_WINDOW,
+    Launched,
+    Launches,
+)
 from jaxtop.model.state import Certainty, Diagnosis, Dropped, Place, RunStall
 from jaxtop.wire.bounds import to_ns, to_seconds
 
@@ -62,6 +71,8 @@ def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[Message]:
             yield heard_at, agent, past
     if host.stacks is not NO_STACKS:
         yield heard_at, agent, host.stacks
+    if host.activity is not NO_ACTIVITY:
+        yield heard_at, agent, host.activity
     if host.pulse_at is not None:
         yield host.pulse_at, agent, host.pulse
     if host.bye is not None:

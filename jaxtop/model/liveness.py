@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from jaxtop.model.host import NO_ACTIVITY
 from jaxtop.wire import DeviceSample, HostSample, Pulse
 
 if TYPE_CHECKING:
@@ -103,7 +104,9 @@ def current(host: Host, state: State) -> Host:
     if state in _EXITED:
         return host.without_figures().but(pulse_at=None)
     if state in _SILENT:
-        return host.but(pulse=_held(host.pulse), launches_since=None, past_launches=(), steps=None)
+        return host.but(
+            pulse=_held(host.pulse), activity=NO_ACTIVITY, launches_since=None, past_launches=(), steps=None
+        )
     return host
 
 

@@ -5,6 +5,7 @@ have a default; older readers skip unknown fields, and missing fields take their
 in their natural small unit, which the field's name contains; None means unknown, never 0.
 """
 
+from jaxtop.wire.activity import ACTIVITIES, COMPILE, LAUNCH, SCRIPT, WAIT, ActiveLine, Activity
 from jaxtop.wire.arrays import ArrayGroup, Arrays, ArraysChange, Mesh, Sharding
 from jaxtop.wire.bounds import MAX_DEVICES, NewerVersion, Unreadable, tally
 from jaxtop.wire.checks import check_census
@@ -68,15 +69,15 @@ from jaxtop.wire.programs import Collective, Inventory, Program, Programs, Repli
 from jaxtop.wire.windows import Launch, Timed, Window
 
 __all__ = [
-    "COMPILED", "KINDS", "LOCAL_SEQUENCE", "MAX_DEVICES", "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS",
-    "SLOWED", "VERSION", "ArrayGroup", "Arrays", "ArraysChange", "BusyThread", "Bye", "Collective",
-    "Compile", "Compiling", "Cost", "Costs", "Device", "DeviceSample", "Event", "Frame", "Header",
-    "Hello", "HostSample", "Ids", "Inventory", "Launch", "Link", "Lull", "Mesh", "Message",
-    "NewerVersion", "Past", "PastArrays", "PastDropped", "PastEvent", "PastEvents", "PastFinding",
-    "PastLaunched", "PastLaunches", "PastSamples", "PastStandstill", "PastStarts", "PastSteps", "Peer",
-    "Place",
-    "Program", "Programs", "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding",
-    "Stacks", "Stall", "Step", "Thread", "Timed", "Unreadable", "Window", "check_census", "decode",
-    "decode_as", "encode", "kind_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack",
-    "unpack_ids", "unpack_runs",
+    "ACTIVITIES", "COMPILE", "COMPILED", "KINDS", "LAUNCH", "LOCAL_SEQUENCE", "MAX_DEVICES",
+    "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "SCRIPT", "SLOWED", "VERSION", "WAIT", "ActiveLine",
+    "Activity", "ArrayGroup", "Arrays", "ArraysChange", "BusyThread", "Bye", "Collective", "Compile",
+    "Compiling", "Cost", "Costs", "Device", "DeviceSample", "Event", "Frame", "Header", "Hello",
+    "HostSample", "Ids", "Inventory", "Launch", "Link", "Lull", "Mesh", "Message", "NewerVersion", "Past",
+    "PastArrays", "PastDropped", "PastEvent", "PastEvents", "PastFinding", "PastLaunched", "PastLaunches",
+    "PastSamples", "PastStandstill", "PastStarts", "PastSteps", "Peer", "Place", "Program", "Programs",
+    "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall",
+    "Step", "Thread", "Timed", "Unreadable", "Window", "check_census", "decode", "decode_as", "encode",
+    "kind_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack", "unpack_ids",
+    "unpack_runs",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 from msgspec import Struct
 
+from jaxtop.wire.activity import Activity
 from jaxtop.wire.arrays import Arrays, ArraysChange
 from jaxtop.wire.bounds import (
     AgentId,
@@ -50,6 +51,7 @@ Message = (
     | Inventory
     | Window
     | Stacks
+    | Activity
     | Compile
     | Event
     | Bye

@@ -132,6 +132,7 @@ class Board:
     registrar_bell: Wake = field(default_factory=Wake)
     windows_bell: Wake = field(default_factory=Wake)
     hardware_bell: Wake = field(default_factory=Wake)
+    activity_bell: Wake = field(default_factory=Wake)
     stopping: bool = False
 
     @property

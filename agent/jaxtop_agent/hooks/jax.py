@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop_agent.collectors.compiles import Compiles
 from jaxtop_agent.collectors.launches import Launches
+from jaxtop_agent.hooks.garbage import GarbageClock
 
 if TYPE_CHECKING:
     from jaxtop.wire import Compiling
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.hooks.garbage import GarbageRuns
 
 
 T = TypeVar("T", Launches, Compiles)
@@ -28,9 +30,11 @@ class Hooks:
         self._states: dict[str, str | Exception] = {}
         self._compiles: Compiles | None = None
         self.launched: Launches | None = None
+        self._garbage = GarbageClock()
 
     def install(self) -> None:
         """Install the hooks in JAX; called on the user's thread."""
+        self._garbage.install()
         self.launched = self._installed(Launches)
         self._compiles = self._installed(Compiles)
 
@@ -64,6 +68,7 @@ class Hooks:
             self._board.sources[Launches.name] = self.launched.restore()
 
     def uninstall(self) -> None:
+        self._garbage.uninstall()
         for hook in (self.launched, self._compiles):
             if hook is not None:
                 with suppress(Exception):  # a hook that JAX cannot remove only goes on counting
@@ -79,6 +84,10 @@ class Hooks:
 
     def compiling(self) -> tuple[Compiling, ...]:
         return self._compiles.running() if self._compiles else ()
+
+    def garbage(self) -> GarbageRuns:
+        """Return the runs of Python's garbage collector so far."""
+        return self._garbage.read()
 
     def compiled_at(self) -> float:
         return self._compiles.last_ended if self._compiles else 0.0

@@ -129,6 +129,7 @@ class Agent:
         from jaxtop_agent.service.publisher import Publisher
         from jaxtop_agent.service.registrar import Registrar
         from jaxtop_agent.service.sampler import Sampler
+        from jaxtop_agent.stalls.activity import MainThread
         from jaxtop_agent.stalls.watch import Stalls
 
         runfiles.explain_no_more()
@@ -163,6 +164,7 @@ class Agent:
                 ("registrar", registrar),
                 ("collectives", windows),
                 ("hardware", hardware.Hardware(board)),
+                ("activity", MainThread(board, hooks)),
                 ("recording", black_box),
             )
             if each is not None

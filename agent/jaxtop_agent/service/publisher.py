@@ -147,6 +147,7 @@ class Publisher:
             self._board.sampler_bell.ring()
             self._board.windows_bell.ring()
             self._board.hardware_bell.ring()
+            self._board.activity_bell.ring()
         if came and self._greeting_due is None:
             self._greeting_due = time.monotonic() + (GREETING_INTERVAL if before else 0)
 

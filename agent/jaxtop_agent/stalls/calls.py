@@ -7,13 +7,14 @@ Only the variable of that name is read, and no file.
 from __future__ import annotations
 
 import dis
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.arrays.frames import local
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from types import FrameType
+    from types import CodeType, FrameType
 
 # Reading a longer function would make the script wait too long.
 MOST_CODE = 6_000
@@ -23,7 +24,7 @@ COMPILED = "PjitFunction"
 
 def launch(frame: FrameType, functions: Collection[str]) -> str | None:
     """Return the compiled function, or the waiting method of an array, that this frame has called, if any."""
-    name = _called(frame)
+    name = _called(frame.f_code, frame.f_lasti)
     if name is None:
         return None
     if name in WAITS or name in functions:
@@ -37,9 +38,10 @@ def _compiled(value: Any) -> str | None:
     return str(value.__name__) if type(value).__name__ == COMPILED else None
 
 
-def _called(frame: FrameType) -> str | None:
+@lru_cache(maxsize=512)
+def _called(code: CodeType, last: int) -> str | None:
     """Return the last name of the expression being called: `step` for `step(x)` and `model.run.step(x)`."""
-    code, at = frame.f_code, frame.f_lasti // 2
+    at = last // 2
     if at < 0 or len(code.co_code) > MOST_CODE:
         return None
     positions = list(code.co_positions())

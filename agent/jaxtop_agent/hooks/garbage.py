@@ -1,0 +1,46 @@
+"""Counts the runs of Python's garbage collector, during which no Python of this process runs."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import suppress
+from time import perf_counter_ns
+from typing import NamedTuple
+
+
+class GarbageRuns(NamedTuple):
+    """The number of runs since the start, their total duration, and the longest since the last reading."""
+
+    runs: int
+    total_ns: int
+    longest_ns: int
+
+
+class GarbageClock:
+    """Called by the collector before and after each run, on the thread that runs it."""
+
+    def __init__(self) -> None:
+        self._runs = self._total = self._longest = 0
+        self._began: int | None = None
+
+    def install(self) -> None:
+        gc.callbacks.append(self._note)
+
+    def uninstall(self) -> None:
+        with suppress(ValueError):
+            gc.callbacks.remove(self._note)
+
+    def _note(self, phase: str, _facts: object) -> None:
+        if phase == "start":
+            self._began = perf_counter_ns()
+        elif self._began is not None:
+            took = perf_counter_ns() - self._began
+            self._began = None
+            self._runs += 1
+            self._total += took
+            self._longest = max(self._longest, took)
+
+    def read(self) -> GarbageRuns:
+        """Return the runs so far; the longest one is forgotten."""
+        longest, self._longest = self._longest, 0
+        return GarbageRuns(self._runs, self._total, longest)

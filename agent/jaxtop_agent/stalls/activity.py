@@ -1,0 +1,162 @@
+"""Samples what the main thread does: it runs the script, launches, waits for a result or compiles.
+
+A few samples a second are enough to say which line of the script takes which share of the time.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections import Counter, deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop import debuglog, wire
+from jaxtop.clock import now_ms
+from jaxtop.names import shorten
+from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
+from jaxtop_agent.arrays import origins, running
+from jaxtop_agent.core import threads
+from jaxtop_agent.core.board import reason
+from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.stalls import calls, stacks
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from jaxtop_agent.core.board import Board
+    from jaxtop_agent.hooks.jax import Hooks
+
+NAME = "activity"
+# The mean time between two samples. Each comes at a random time, or a loop of the same period would show only
+# one of its lines.
+EVERY_S = 0.2
+SPAN_S = 20.0
+SEND_EVERY_S = 5.0
+FEWEST_SAMPLES = 10
+MOST_LINES, DEEPEST = 6, 40
+IDLE_S = 2.0
+# Files of JAX in which its Python waits for a result or for other processes, and those in which it compiles.
+_WAITING = ("array.py", "multihost_utils.py", "distributed.py")
+_WAITING_CALLS = frozenset({"block_until_ready", "device_get", "_device_get", "effects_barrier"})
+_COMPILING = ("compiler.py", "mlir.py", "partial_eval.py", "compilation_cache.py")
+_JAX = ("jax/", "jaxlib/")
+# JAX's own callback of Python's garbage collector: it runs in the middle of any line.
+_COLLECTING = "_xla_gc_callback"
+
+
+class _Sample(NamedTuple):
+    at: float
+    place: tuple[str, int, str]
+    activity: int
+
+
+class MainThread:
+    """Takes the samples on its own thread while somebody watches, and sends their sums."""
+
+    def __init__(self, board: Board, hooks: Hooks) -> None:
+        self._board = board
+        self._hooks = hooks
+        self._samples: deque[_Sample] = deque()
+        self._garbage: deque[tuple[float, int, int, int]] = deque()
+        self._random = random.Random()  # noqa: S311 - it only spreads samples over time
+        self._sent_at = 0.0
+        board.sources[NAME] = "on"
+
+    def run(self) -> None:
+        """Sample until the agent stops. A failure turns off only this source."""
+        board = self._board
+        try:
+            while not board.stopping:
+                if not board.is_watched:
+                    self._forget()
+                    wait(board.activity_bell, IDLE_S)
+                    continue
+                wait(board.activity_bell, self._random.uniform(0.5, 1.5) * EVERY_S)
+                self._look(time.monotonic())
+        except Exception as error:
+            debuglog.warning(NAME, "the main thread is not sampled any more", error=error)
+            board.sources[NAME] = reason(error)
+
+    def _forget(self) -> None:
+        self._samples.clear()
+        self._garbage.clear()
+        self._sent_at = 0.0
+
+    def _look(self, now: float) -> None:
+        sample = _read(self._hooks)
+        if sample is None:
+            return
+        if not self._samples:
+            self._sent_at = now
+            self._note_garbage(now)
+        self._samples.append(_Sample(now, *sample))
+        while self._samples[0].at < now - SPAN_S:
+            self._samples.popleft()
+        if now - self._sent_at >= SEND_EVERY_S and len(self._samples) >= FEWEST_SAMPLES:
+            self._sent_at = now
+            self._note_garbage(now)
+            self._board.send(self._message(now))
+
+    def _note_garbage(self, now: float) -> None:
+        self._garbage.append((now, *self._hooks.garbage()))
+        while len(self._garbage) > 1 and self._garbage[1][0] <= now - SPAN_S:
+            self._garbage.popleft()
+
+    def _message(self, now: float) -> wire.Activity:
+        by_activity = Counter(each.activity for each in self._samples)
+        lines = Counter((each.place, each.activity) for each in self._samples).most_common(MOST_LINES)
+        first, *later = self._garbage
+        return wire.Activity(
+            now_ms(),
+            round((now - self._samples[0].at) * 1000),
+            (by_activity[SCRIPT], by_activity[LAUNCH], by_activity[WAIT], by_activity[COMPILE]),
+            tuple(wire.ActiveLine(wire.Place(*place), activity, count) for (place, activity), count in lines),
+            later[-1][1] - first[1] if later else 0,
+            (later[-1][2] - first[2]) // 1000 if later else 0,
+            max((longest for _, _, _, longest in later), default=0) // 1000,
+        )
+
+
+def _read(hooks: Hooks) -> tuple[tuple[str, int, str], int] | None:
+    """Return the line and the activity of the main thread; None while it runs no Python."""
+    main = threads.fact(getattr(sys.modules.get("threading"), "_main_thread", None), "_ident", None)
+    frames = running.frames()
+    frame = frames.get(main) if main is not None else None
+    frames.clear()
+    if frame is None:
+        return None
+    stack = running.stack(frame, DEEPEST)
+    del frame
+    try:
+        return _placed(stack), _activity(stack, hooks)
+    finally:
+        stack.clear()  # a held frame keeps its variables alive
+
+
+def _placed(stack: list[FrameType]) -> tuple[str, int, str]:
+    """Return the innermost line of the script's own code, or else the innermost line."""
+    own = next((frame for frame in stack if not origins.is_library(frame.f_code.co_filename)), stack[0])
+    return (
+        stacks.short(own.f_code.co_filename),
+        own.f_lineno or 0,
+        shorten(own.f_code.co_name, stacks.LONGEST),
+    )
+
+
+def _activity(stack: list[FrameType], hooks: Hooks) -> int:
+    innermost = None
+    for frame in stack:
+        file, function = stacks.short(frame.f_code.co_filename), frame.f_code.co_name
+        if file.startswith(_JAX) and function != _COLLECTING:
+            if file.endswith(_COMPILING):
+                return COMPILE
+            if innermost is None:
+                is_waiting = file.endswith(_WAITING) or function in _WAITING_CALLS
+                innermost = WAIT if is_waiting else LAUNCH
+        elif innermost is not None:
+            break
+    if innermost is not None:
+        return innermost
+    called = calls.launch(stack[0], hooks.launches())
+    return SCRIPT if called is None else WAIT if called in calls.WAITS else LAUNCH

@@ -1,0 +1,36 @@
+"""What the main thread of a process did lately, from samples of its stack; and its garbage collections."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.hosts import Place  # noqa: TC001 - msgspec reads the annotations
+
+# In the script or its libraries; in JAX to launch; in JAX to wait for a result; in JAX to compile.
+ACTIVITIES = ("script", "launch", "wait", "compile")
+SCRIPT, LAUNCH, WAIT, COMPILE = range(len(ACTIVITIES))
+
+
+class ActiveLine(Struct, frozen=True, array_like=True):
+    """A line of the script at which the main thread was seen in some samples, and with which activity."""
+
+    place: Place
+    activity: int
+    samples: int
+
+
+class Activity(Struct, frozen=True, omit_defaults=True, tag="activity"):
+    """The samples of the last `span_ms`, by activity, and the lines with most of them.
+
+    `gc_…` are the runs of Python's garbage collector in the same time: their number, their total duration
+    and the longest one.
+    """
+
+    at_ms: TimeMs
+    span_ms: int
+    samples: tuple[int, int, int, int] = (0, 0, 0, 0)
+    lines: tuple[ActiveLine, ...] = ()
+    gc_runs: int = 0
+    gc_us: int = 0
+    gc_longest_us: int = 0

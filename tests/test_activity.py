@@ -1,0 +1,93 @@
+"""What the main thread does: script, launches, waits, compilations, by line; and garbage collections."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
+from jaxtop_agent.hooks.garbage import GarbageClock
+from tests.support import JAXTOP, processes, script, viewer
+
+# Each line takes so long that its share is known beforehand.
+TEXT = """
+    import gc, time
+    import jax, jax.numpy as jnp
+
+    @jax.jit
+    def step(x):
+        return jax.lax.fori_loop(0, {rounds}, lambda _, y: jnp.tanh(y @ y), x)
+
+    def load():
+        time.sleep({sleep})
+
+    x = jnp.ones((64, 64))
+    while True:
+        load()
+        x = step(x)
+        {line}
+"""
+
+
+def watched(folder, **parts):
+    """The activity of a script once it has been sampled for a while."""
+    text = TEXT.format(**{"rounds": 1, "sleep": 0.1, "line": "float(x[0, 0])", **parts})
+    with processes([*JAXTOP, "run", script(folder, text)]), viewer() as attached:
+        attached.until(lambda: attached.host(0).activity.span_ms > 9_000, timeout=120)
+        return attached.host(0).activity
+
+
+def share(activity, kind, function=None):
+    found = [
+        each for each in activity.lines if each.activity == kind and function in (None, each.place.function)
+    ]
+    return sum(each.samples for each in found) / sum(activity.samples)
+
+
+@pytest.mark.jax
+class TestOnARealRun:
+    @pytest.mark.timeout(180)
+    def test_a_slow_loader_is_seen_at_its_line(self, tmp_path):
+        activity = watched(tmp_path)
+        assert share(activity, SCRIPT, "load") > 0.7
+        (line,) = {each.place for each in activity.lines if each.place.function == "load"}
+        assert (line.file, line.line) == ("script.py", 10)
+
+    @pytest.mark.timeout(180)
+    def test_a_read_of_the_result_is_a_wait_and_not_the_script(self, tmp_path):
+        activity = watched(tmp_path, rounds=20_000, sleep=0)
+        assert share(activity, WAIT) > 0.5 and share(activity, SCRIPT) < 0.3
+
+    @pytest.mark.timeout(180)
+    def test_changing_shapes_are_seen_as_compilation(self, tmp_path):
+        activity = watched(
+            tmp_path, sleep=0, line="x = jnp.ones((int(time.time() * 1000) % 100_000 + 64,) * 2)[:64, :64]"
+        )
+        assert share(activity, COMPILE) + share(activity, LAUNCH) > 0.5
+
+    @pytest.mark.timeout(180)
+    def test_garbage_collections_are_counted_and_timed(self, tmp_path):
+        activity = watched(tmp_path, line="gc.collect()")
+        assert activity.gc_runs > 20
+        assert 0 < activity.gc_longest_us <= activity.gc_us < activity.span_ms * 2000
+
+
+def test_the_clock_counts_each_collection_and_leaves_nothing_behind():
+    before, clock = list(gc.callbacks), GarbageClock()
+    clock.install()
+    clock.read()
+    gc.collect()
+    gc.collect()
+    first, second = clock.read(), clock.read()
+    clock.uninstall()
+    clock.uninstall()
+    assert first.runs == 2 and 0 < first.longest_ns <= first.total_ns
+    assert (second.runs, second.longest_ns) == (2, 0)
+    assert gc.callbacks == before
+
+
+def test_a_collection_that_began_before_the_clock_counts_for_nothing():
+    clock = GarbageClock()
+    clock._note("stop", {})
+    assert clock.read() == (0, 0, 0)
