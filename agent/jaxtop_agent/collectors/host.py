@@ -99,7 +99,8 @@ class HostFigures:
         process = basics.process(self._root)
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + LIMITS_EVERY
-            cores = _cores(self._root)
+            online = files.text(f"{self._root}/sys/devices/system/cpu/online")
+            cores = files.count(online) or os.cpu_count()
             self._groups.look(cores, memory.total)
             self._usable = _usable(cores, self._root)
         limits = self._groups.read()
@@ -144,10 +145,6 @@ class HostFigures:
             disks=self._disks.read(),
             own=disks.of_process(self._root),
         )
-
-
-def _cores(root: str) -> int | None:
-    return files.count(files.text(f"{root}/sys/devices/system/cpu/online")) or os.cpu_count()
 
 
 def _usable(cores: int | None, root: str) -> int | None:

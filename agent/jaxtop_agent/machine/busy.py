@@ -54,11 +54,11 @@ def _busiest(earlier: dict[int, float], now: dict[int, float], elapsed: float) -
     least = LEAST * elapsed
     used = {task: took for task in now if (took := now[task] - earlier.get(task, 0.0)) >= least}
     busiest = sorted(used, key=used.__getitem__, reverse=True)[:SHOWN]
-    names = _python_names(busiest)
-    return tuple(
-        BusyThread(names.get(task) or _comm(task), round(used[task] * 1000 / elapsed), task in names)
-        for task in busiest
-    )
+    python, found = _python_names(busiest), []
+    for task in busiest:
+        name = python.get(task) or (files.text(f"/proc/self/task/{task}/comm") or "").strip() or str(task)
+        found.append(BusyThread(name, round(used[task] * 1000 / elapsed), task in python))
+    return tuple(found)
 
 
 def _clocks(own: Collection[int]) -> dict[int, float]:
@@ -84,7 +84,3 @@ def _python_names(tasks: Collection[int]) -> dict[int, str]:
         return {}
     ids = ((fact(each, "_native_id", 0), each) for each in listed().values())
     return {task: fact(each, "_name", "") for task, each in ids if task in tasks}
-
-
-def _comm(task: int) -> str:
-    return (files.text(f"/proc/self/task/{task}/comm") or "").strip() or str(task)

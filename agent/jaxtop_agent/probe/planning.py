@@ -37,7 +37,10 @@ def plan(asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], own: Se
     """Return the plan for all processes; matrix sizes are tried on the first of its `own` devices."""
     _must_fit(asked.mesh, len(devices))
     is_cpu = devices[0].platform == "cpu"
-    benches = [name for name in BENCHES if name in asked.only or (not asked.only and _is_fit(name, is_cpu))]
+    # CPU devices share the cores, so "together" says nothing about them.
+    benches = [name for name in BENCHES if name in (asked.only or BENCHES)]
+    if is_cpu and not asked.only:
+        benches.remove("together")
     turns = turns_of(everyone)
     dtype = "float32" if is_cpu else "bfloat16"
     array = _array(everyone, is_cpu=is_cpu)
@@ -63,11 +66,6 @@ def plan(asked: Asked, everyone: Sequence[Here], devices: Sequence[Any], own: Se
         axes=axes,
         meetings=meetings,
     )
-
-
-def _is_fit(name: str, is_cpu: bool) -> bool:
-    """Return whether the benchmark makes sense: CPU devices share the cores, so "together" says nothing."""
-    return name != "together" or not is_cpu
 
 
 def turns_of(everyone: Sequence[Here]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop_agent.programs import shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtop_agent.programs.lines import Instruction
 
@@ -148,10 +148,6 @@ def _dot(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -
     return 2 * out[0].elements * prod(operands[0].dimensions[each] for each in contracted)
 
 
-def _convolution(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:
-    return _convolved(by, operands[0].dimensions, operands[1].dimensions, out[0].dimensions)
-
-
 def _convolved(
     by: Instruction, image: tuple[int, ...], kernel: tuple[int, ...], result: tuple[int, ...]
 ) -> int:
@@ -212,26 +208,14 @@ def _fft(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -
     return 8 * prod(each.bit_length() - 1 for each in lengths) * operands[0].elements
 
 
-def _sort(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - shared signature
-    elements = operands[0].elements
-    return elements * max(0, elements - 1).bit_length()
-
-
-def _triangular(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - shared signature
-    return 2 * operands[0].dimensions[-1] * operands[1].elements
-
-
-def _cholesky(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> int:  # noqa: ARG001 - shared signature
-    return operands[0].dimensions[-1] * operands[0].elements // 3
-
-
-_COMPUTED = {
+# The operations of an instruction, its operands and the arrays of its result.
+_COMPUTED: dict[str, Callable[[Instruction, Sequence[Extent], tuple[Extent, ...]], int]] = {
     "dot": _dot,
-    "convolution": _convolution,
+    "convolution": lambda by, of, out: _convolved(by, of[0].dimensions, of[1].dimensions, out[0].dimensions),
     "fft": _fft,
-    "sort": _sort,
-    "triangular-solve": _triangular,
-    "cholesky": _cholesky,
+    "sort": lambda _by, of, _out: of[0].elements * max(0, of[0].elements - 1).bit_length(),
+    "triangular-solve": lambda _by, of, _out: 2 * of[0].dimensions[-1] * of[1].elements,
+    "cholesky": lambda _by, of, _out: of[0].dimensions[-1] * of[0].elements // 3,
 }
 
 

@@ -47,7 +47,9 @@ class LaunchGaps:
         self, now: float, counts: Mapping[str, int], *, compiling: bool = False, compiled_at: float = 0.0
     ) -> LongGap | None:
         """Return the current long gap, if any; `compiled_at` is when a compilation last ended."""
-        self._forgive_lateness(now)
+        if self._looked is not None and (late := now - self._looked) > LATE:
+            self._moved += late
+            self._moved_after += late
         movers = frozenset(name for name, count in counts.items() if count != self._counts.get(name))
         self._counts = counts
         # The first call of a program is not counted, so it may be running, and for any time.
@@ -69,11 +71,6 @@ class LaunchGaps:
         seen = Counter(name for movers in self._movers for name in movers)
         often = [name for name, times in seen.items() if times * 2 > len(self._movers)] or list(seen)
         return max(often, key=lambda name: (weights.get(name, 0), seen[name], name), default="")
-
-    def _forgive_lateness(self, now: float) -> None:
-        if self._looked is not None and (late := now - self._looked) > LATE:
-            self._moved += late
-            self._moved_after += late
 
     def _move(self, now: float, movers: frozenset[str]) -> None:
         gap = now - self._moved

@@ -69,7 +69,7 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
     # A wait before the launch of an unusual function may still be a wait for the steps.
     cut = [_until_other(gap, launches) for gap in gaps]
     if _is_hidden(gaps, alike, cut, usual, device_ns):
-        return _by_the_device(gaps, device_ns)
+        return [(gap.end, device_ns or passed / steps) for gap in gaps]  # no more is known
     if _runs_ahead(cut, usual, device_ns):
         longer_than = max(usual * WAITED, _typical_wait(cut) / WAITS_DIFFER)
         return list(_shared(_after_first_wait(cut, longer_than), longer_than))
@@ -160,12 +160,6 @@ def _is_hidden(
     if device_ns is not None:
         return seen * 1.5 < device_ns * sum(gap.steps for gap in alike)
     return usual < ONLY_LAUNCHED_NS and seen * HARDLY_SEEN < sum(gap.duration for gap in gaps)
-
-
-def _by_the_device(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, float]]:
-    """Give each step the profiler's duration, else an equal share of all the time: no more is known."""
-    share = device_ns or sum(gap.duration for gap in gaps) / sum(gap.steps for gap in gaps)
-    return [(gap.end, share) for gap in gaps]
 
 
 def _after_first_wait(gaps: Sequence[Gap], longer_than: float) -> Sequence[Gap]:

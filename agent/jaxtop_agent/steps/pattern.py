@@ -86,7 +86,7 @@ def find(sequence: Sequence[int], weights: Mapping[int, float]) -> Pattern | Non
     # and where that one is launched several times in a row, with the last of these.
     group = min(
         (each for each, count in windows.items() if count * 2 >= most),
-        key=lambda each: (each.count(each[-1]), _repeats(each), each),
+        key=lambda each: (each.count(each[-1]), len(each) > 1 and each[0] == each[-1], each),
     )
     return Pattern(group, group[-1], group.count(group[-1]))
 
@@ -116,8 +116,3 @@ def _length(sequence: Sequence[int]) -> int | None:
 def _same(sequence: Sequence[int], length: int) -> float:
     pairs = len(sequence) - length
     return sum(map(eq, sequence, islice(sequence, length, None))) / pairs if pairs > 0 else 0.0
-
-
-def _repeats(group: tuple[int, ...]) -> int:
-    """Return 1 if the group ends with the function that it begins with, else 0."""
-    return int(len(group) > 1 and group[0] == group[-1])
