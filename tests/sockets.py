@@ -78,6 +78,7 @@ class Relay:
                 if heard is not None:
                     heard += data
                 sink.sendall(data)
+        with suppress(OSError):  # also after a reset, with which a killed process may end
             sink.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:

@@ -335,9 +335,12 @@ def test_an_authorised_guest_that_sends_without_end_costs_little(owner, viewers)
         os.set_blocking(process.stdout.fileno(), False)
         agent.until(process.stdout.readline)
         for _ in range(5):
-            agent.turn_for(0.5)
-            assert agent.asked
-            agent.asked.clear()
+            asked, end = 0, time.monotonic() + 0.5
+            while time.monotonic() < end:
+                agent.turn()
+                asked += len(agent.asked)
+                agent.asked.clear()  # else questions that the test itself holds would count
+            assert asked
             assert grown() < 16 * 2**20
         viewer = viewers(agent)
         agent.until(lambda: agent.server.viewers == 2)
