@@ -16,7 +16,7 @@ from tests.support import SOAK, eventually, group, in_a_group, jaxtop, snapshot,
 pytestmark = [pytest.mark.jax, pytest.mark.timeout(400)]
 
 REPEATS = range(10 if SOAK else 1)
-DURATION = 60 if SOAK else 8
+DURATION = 60 if SOAK else 5
 
 
 def demo(folder, *words, devices=4):

@@ -122,7 +122,7 @@ ROWS = (
     ),
     Row(
         name="recordings",
-        what="a day of 64 hosts in one recording (quick: an hour of 16): size, cost, time to open and seek",
+        what="a day of 64 hosts in one recording (quick: 0.25 h of 16): size, cost, time to open and seek",
         control="of bytes a figure, what Gorilla (1.37) and Prometheus (1.3) published; of seeks, their CPU",
         spread="smallest and largest of the viewers, or of stretches of 20,000 frames, around their median",
         measure=recordings.measure,

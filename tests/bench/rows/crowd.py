@@ -17,7 +17,7 @@ SLOWDOWN_BUDGET = 1.1
 
 def measure(setting: Setting) -> Iterator[Figure]:
     for arrays in setting.pick((20_000, 300_000), (20_000,)):
-        yield from _beside(arrays, setting.pick(30, 3), setting.pick(5, 1))
+        yield from _beside(arrays, setting.pick(30, 1), setting.pick(5, 1))
 
 
 def _beside(arrays: int, seconds: float, pairs: int) -> Iterator[Figure]:

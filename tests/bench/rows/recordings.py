@@ -46,7 +46,7 @@ class _Written(NamedTuple):
 
 
 def measure(setting: Setting) -> Iterator[Figure]:
-    hosts, hours = setting.pick((64, 24), (16, 1))
+    hosts, hours = setting.pick((64, 24), (16, 0.25))
     path = setting.home / "day.mcap"
     written = _write(path, Made(hosts, DEVICES, int(hours * 3600), has_trouble=False))
     label = f"{hosts} hosts × {DEVICES} devices, {hours} h"
@@ -65,7 +65,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
     whole_file = one(written.finished_bytes / written.figures)
     yield Figure("bytes a figure of the pulses, all of the file ÷ them", whole_file, "B", one(GORILLA))
     pulses = setting.home / "pulses.mcap"
-    alone = _pulses_alone(pulses, Made(min(hosts, 16), DEVICES, 3600, has_trouble=False))
+    alone = _pulses_alone(pulses, Made(min(hosts, 16), DEVICES, int(min(hours, 1) * 3600), has_trouble=False))
     yield Figure("bytes a figure, a file of pulses alone", one(alone), "B", one(PROMETHEUS))
     yield Figure("to record a frame: CPU of all threads", whole(written.cpu_us), "us")
     yield Figure("to record a frame: on the thread that gives it", whole(written.loop_us), "us")
