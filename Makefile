@@ -3,19 +3,25 @@ PYTHON ?= python3
 VENV ?= .venv
 OLDEST_JAX := 0.8.0
 BIN := $(VENV)/bin
-# So many tests at a time, but for the quiet ones; most of them wait for processes. 0: one after the other.
-JOBS ?= 4
-SIDE_BY_SIDE := --dist loadgroup --numprocesses
-# Real processes on a machine that others use, too: what fails is tried once more, and listed at the end either way.
-ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
+# So many tests at a time, except for the quiet ones; most of them wait for processes. 0: one after the other.
+JOBS ?= 6
+SIDE_BY_SIDE := --dist loadgroup --numprocesses $(JOBS)
 INSTALL := -m pip install --quiet --disable-pip-version-check
+# Of the quiet tests these compare the speed of all cores. The others run in pairs: each has a core to itself.
+ALONE := tests/test_probe_live.py tests/test_collectives_live.py
+# What tests import where not all of [dev] is installed.
+TOOLS := pytest pytest-timeout pytest-xdist grpcio prometheus-client types-psutil
+# Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test check test-newest test-oldest test-lowest test-node soak bench screenshots docs clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
 
-test: check test-newest test-oldest  ## everything CI runs
+test:                                ## everything CI runs
+	$(MAKE) --jobs 2 check $(VENV)-oldest/.ready
+	$(MAKE) test-newest test-oldest
 
 check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/ruff check .
@@ -24,20 +30,20 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
-test-newest: $(VENV)/.ready          ## on the newest JAX, those without it first
-	$(BIN)/python -m pytest -m 'not jax' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
-	$(BIN)/python -m pytest -m 'jax and not quiet' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
-	$(BIN)/python -m pytest -m 'jax and quiet' $(ONCE_MORE)
+test-newest: $(VENV)/.ready          ## on the newest JAX
+	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest -m 'quiet' --dist loadgroup --numprocesses 2 $(ALONE:%=--ignore=%)
+	$(BIN)/python -m pytest -m 'quiet' $(ALONE)
 
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE)
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet' $(ONCE_MORE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet'
 
 soak: $(VENV)/.ready test-lowest     ## the long repetitions of which CI runs a sample
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600
 
 test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and the demo on the lowest versions allowed
-	JAXTOP_LOWEST=1 $(VENV)-lowest/bin/python -m pytest $(SIDE_BY_SIDE) $(JOBS) $(ONCE_MORE) \
+	JAXTOP_LOWEST=1 $(VENV)-lowest/bin/python -m pytest $(SIDE_BY_SIDE) \
 		tests/test_bounds.py tests/test_looks.py tests/test_tui_sizes.py tests/test_tui_plot.py tests/test_tapes.py \
 		tests/test_recordings*.py tests/test_wire.py tests/test_transport.py tests/test_export.py tests/test_machine.py \
 		tests/test_hardware_*.py tests/test_demo.py \
@@ -65,7 +71,8 @@ $(VENV)/.ready: pyproject.toml
 
 $(VENV)-oldest/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-oldest
-	$(VENV)-oldest/bin/python $(INSTALL) --editable '.[dev]' 'jax==$(OLDEST_JAX)' 'jaxlib==$(OLDEST_JAX)'
+	$(VENV)-oldest/bin/python $(INSTALL) --editable '.[demo,tpu]' 'jax==$(OLDEST_JAX)' 'jaxlib==$(OLDEST_JAX)' \
+		equinox $(TOOLS)
 	touch $@
 
 $(VENV)-lowest/.ready: pyproject.toml
@@ -73,8 +80,7 @@ $(VENV)-lowest/.ready: pyproject.toml
 	$(VENV)-lowest/bin/python $(INSTALL) uv
 	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct \
 		--editable '.[demo,tpu]'
-	$(VENV)-lowest/bin/python $(INSTALL) pytest pytest-rerunfailures pytest-timeout pytest-xdist \
-		grpcio prometheus-client types-psutil
+	$(VENV)-lowest/bin/python $(INSTALL) $(TOOLS)
 	touch $@
 
 clean:
