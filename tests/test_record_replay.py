@@ -140,10 +140,11 @@ def test_it_ends_with_the_run(tmp_path):
     """And by SIGTERM in order, as by Ctrl-C."""
     path = tmp_path / "whole.mcap"
     with (
-        agents(hosts=2, seconds=8) as (address, process),
+        agents(hosts=2, seconds=150) as (address, process),
         processes([*JAXTOP, "record", address, "-o", path], stdout=PIPE, stderr=PIPE) as (recorder,),
     ):
-        process.wait(60)
+        eventually(lambda: replay(path, "--at", "+4s").returncode == 0)
+        process.kill()
         assert recorder.wait(90) == 0
         assert "recorded 2 of 2 hosts" in recorder.stdout.read()
     assert {host["state"] for host in at(path, "0s ago")["hosts"]} == {"died"}
