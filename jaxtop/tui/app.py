@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.model import Cluster
-from jaxtop.tui import headline
+from jaxtop.tui import headline, text
 from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.help import Help, palette_commands
 from jaxtop.tui.ingest import Feed, FrameIngest, NoFeed
@@ -76,7 +76,7 @@ class JaxtopApp(RequestApp):
 
         Args:
             feed: The source of live frames; None if there is only a history.
-            clock: Returns the current time.
+            clock: The current time.
             ask: Sends a request to processes; None if no process can be asked.
             history: The history of the session, which can be shown at any of its times.
             recorder: Records the incoming frames; None if there is nothing to record.
@@ -165,7 +165,6 @@ class JaxtopApp(RequestApp):
             self._paint()
 
     def _paint(self) -> None:
-        """Show the folded state at the selected time."""
         if not self.is_running:  # the timer may fire while the screens are being removed
             return
         failure = self._feed.failure()
@@ -182,7 +181,7 @@ class JaxtopApp(RequestApp):
             self._view.show(moment)
 
     def _paint_lines(self, moment: Moment) -> None:
-        clock = time.strftime("%H:%M:%S", time.localtime(moment.now))
+        clock = text.time_of_day(moment.now)
         status = headline.TimeStatus(self._mode, clock, self._playback.is_live, self._recording_status)
         width = self.size.width
         self._header.read(headline.header(moment, status, width, self.palette))

@@ -99,7 +99,6 @@ class Arranger:
 
     @property
     def arrangement(self) -> Arrangement:
-        """The chosen arrangement if it is available, else by host."""
         return self._wanted if self._wanted in self.available else Arrangement.HOST
 
     @property
@@ -122,7 +121,6 @@ class Arranger:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """The state of each row if rows are hosts, else empty."""
         if self.arrangement is not Arrangement.HOST:
             return ()
         return tuple(self.moment.states[view.host.agent] for view in self.moment.hosts)
@@ -251,7 +249,6 @@ def _blocks(moment: Moment) -> tuple[Block, ...]:
 
 
 def _host_names(host: Host, run: str) -> tuple[str, ...]:
-    """Return the names of a host, longest first."""
     where = host.hostname or host.link.endpoint or host.agent
     index = host.process_index
     if index is None:

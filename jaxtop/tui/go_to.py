@@ -1,5 +1,3 @@
-"""The dialog to enter a time."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
@@ -41,7 +39,6 @@ class GoTo(ModalScreen[float | None]):
             yield self._hint
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Return the time; if the input is invalid, show the error and keep the input."""
         message.stop()
         if not self.is_current:
             return  # a second Enter arrived before the dialog was removed

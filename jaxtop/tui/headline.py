@@ -221,7 +221,6 @@ def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 
 
 def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
-    """Return processes that compiled a different program, and functions that are recompiled repeatedly."""
     found = []
     for difference in moment.differences:
         others = [agent for agents in difference.agents[1:] for agent in agents]
@@ -246,7 +245,6 @@ def _compiling(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 
 
 def _running(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
-    """Return the longest running launch, if it has run for at least `LONG` seconds."""
     running = [each for view in moment.hosts if (each := running_of(view.now)) is not None]
     longest = max(running, key=lambda each: each.seconds, default=None)
     if longest is None or longest.seconds < LONG:

@@ -76,7 +76,6 @@ def keys_table(bindings: Iterable[Binding], display: Callable[[Binding], str]) -
 
 
 def palette_commands(app: App[Any], screen: Screen[Any]) -> Iterator[SystemCommand]:
-    """Yield a palette entry for each key binding and for each theme."""
     offered = set()
     for active in screen.active_bindings.values():
         binding = active.binding
@@ -90,16 +89,9 @@ def palette_commands(app: App[Any], screen: Screen[Any]) -> Iterator[SystemComma
             yield SystemCommand(
                 f"{binding.description} ({keys})",
                 binding.tooltip,
-                _run_action(app, binding.action, active.node),
+                partial(app.run_action, binding.action, active.node),
             )
     for palette in PALETTES.values():
         name = palette.theme.name
         title = f"Theme: {name.removeprefix('jaxtop-').replace('-', ' ')}"
         yield SystemCommand(title, "colours", partial(setattr, app, "theme", name))
-
-
-def _run_action(app: App[Any], action: str, node: Any) -> Callable[[], Any]:
-    async def run() -> None:
-        await app.run_action(action, node)
-
-    return run

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from jaxtop.model import DEVICE_FIGURES, FIGURES, ArrayView, DeviceView, Figure, Unit
 from jaxtop.model.arrays.tree import form
 from jaxtop.tui import text
-from jaxtop.tui.figures import writer
 from jaxtop.tui.moment import EMPTY, Moment, Selection
-from jaxtop.tui.slices import Signs, slices_of
+from jaxtop.tui.slices import sign_of, slices_of
+from jaxtop.tui.text import writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -52,7 +52,6 @@ class Metric:
 
 
 def _metric(figure: Figure) -> Metric:
-    """Return the metric of a device figure. The scale of a share ends at 1."""
     full = 1.0 if figure.unit is Unit.SHARE else None
     return Metric(figure.title, lambda device: device.read(figure), writer(figure), full, figure=figure.name)
 
@@ -96,14 +95,14 @@ def groups_metric(view: CollectiveView) -> Metric | None:
     """Return the metric of a device's group in a collective, with its wait; None if groups are unknown."""
     if not view.groups:
         return None
-    signs, late = Signs(len(view.groups)), view.straggler
+    late = view.straggler
     ordinals = {device_id: i for i, group in enumerate(view.groups) for device_id in group}
 
     def read(device: DeviceView) -> float | None:
         return ordinals.get(device.id) if device.run == view.run else None
 
     def write(group: float | None) -> str:
-        return text.NA if group is None else signs.label(int(group))
+        return text.NA if group is None else sign_of(int(group), len(view.groups))
 
     def is_late(device: DeviceView) -> bool:
         return late is not None and device.run == view.run and device.id == late.device_id
@@ -144,7 +143,6 @@ class MetricChoice:
         self._drilled: Selection | None = None
 
     def see(self, moment: Moment) -> None:
-        """Update the metrics of collectives when new windows have arrived."""
         self._moment = moment
         cluster = moment.cluster
         version = id(cluster.windows), cluster.windows.changes, cluster.layout_changes

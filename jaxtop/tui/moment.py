@@ -73,7 +73,6 @@ class Moment:
         return self._of_run(self.run_of(host), host.label)
 
     def label_of(self, device: DeviceView) -> str:
-        """Return the display name of a device, with its run if there are several."""
         return self._of_run(device.run, f"device {device.id}")
 
     def _of_run(self, run: str, name: str) -> str:
@@ -85,7 +84,6 @@ class Moment:
 
     @cached_property
     def states(self) -> dict[str, State]:
-        """The state of each host, by agent."""
         return {view.host.agent: view.state for view in self.hosts}
 
     @cached_property
@@ -133,7 +131,6 @@ class Moment:
 
     @cached_property
     def waits(self) -> Mapping[tuple[str, int], int]:
-        """The wait of each device in a launch, by run and device id."""
         return of_collectives.waits(self.cluster, self.now)
 
     def not_on(self, source: str) -> list[str]:
@@ -165,8 +162,13 @@ class Moment:
 
     @cached_property
     def views(self) -> dict[str, HostView]:
-        """The hosts that are shown, by agent."""
         return {view.host.agent: view for view in self.hosts}
+
+
+def name_of(host: Host) -> str:
+    """Return the name of a host with its process index, for a line that needs no more."""
+    index = "" if host.process_index is None else f"{host.process_index} "
+    return f"{index}{host.hostname or host.link.endpoint}"
 
 
 class Selection(NamedTuple):

@@ -37,7 +37,6 @@ class Palette:
         return (None, self.warning, self.bad)[level]
 
     def of_share(self, share: float) -> str:
-        """Return the colour for a share of the scale, from 0 to 1."""
         return self.ramp[min(len(self.ramp) - 1, max(0, int(share * len(self.ramp))))]
 
 
@@ -73,5 +72,4 @@ DARK, LIGHT, *_ = PALETTES.values()
 
 
 def palette_of(theme: str) -> Palette:
-    """Return the palette of a theme; the dark one for a theme of others."""
     return PALETTES.get(theme, DARK)

@@ -1,5 +1,3 @@
-"""The list to choose a run from if several are live."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar

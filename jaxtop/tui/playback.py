@@ -101,7 +101,6 @@ class Playback:
 
     @property
     def lag(self) -> float:
-        """The seconds between the position and the present."""
         return max(0.0, self._now - self.position)
 
     @property
@@ -245,7 +244,6 @@ class Playback:
         self.seek(self._start)
 
     def to_end(self) -> None:
-        """Go to the present of a live run, or to the end of a replay."""
         if self._live is None:
             self.seek(self.span[1])
             self.is_playing = self.is_playing and self._is_growing

@@ -45,7 +45,6 @@ def choices(reported: Collection[str]) -> list[Figure]:
 
 
 def is_of_device(figure: Figure) -> bool:
-    """Return whether each device has its own value of the figure."""
     return figure.scope is Scope.DEVICE
 
 

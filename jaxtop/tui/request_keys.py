@@ -1,5 +1,3 @@
-"""The base class of the app that asks processes for something: its keys and the messages about answers."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
@@ -49,7 +47,6 @@ class RequestApp(TimedApp):
 
     @property
     def _agents(self) -> list[str]:
-        """The agents whose processes may still run."""
         return [agent for agent, state in self._states.items() if not state.has_exited]
 
     def _send(self, what: What) -> None:

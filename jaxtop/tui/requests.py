@@ -69,13 +69,11 @@ class OpenRequest:
 
     @property
     def progress(self) -> str:
-        """The message to show while the request is open."""
         answers = self.answers
         return f"asking {processes(answers.asked)} {self._for}: {answers.answered:,} answered"
 
     @property
     def outcome(self) -> Outcome:
-        """The message to show when the request is complete."""
         answers = self.answers
         parts = [f"asked {processes(answers.asked)} {self._for}: {answers.answered:,} answered"]
         refused = sorted(answers.refused.items(), key=lambda each: -each[1])
@@ -137,7 +135,6 @@ class RequestBoard:
         return self.send("pace", agents, wanted)
 
     def outcomes(self) -> list[Outcome]:
-        """Return the outcomes of the requests that completed since the last call."""
         complete = [request for request in self._open if not request.is_open]
         self._open = [request for request in self._open if request not in complete]
         return [request.outcome for request in complete]

@@ -11,15 +11,9 @@ from jaxtop.model import ArrayView, Span, distinct, slices
 SIGNS = ascii_letters + digits
 
 
-@dataclass(frozen=True)
-class Signs:
-    """The names of `count` pieces or groups."""
-
-    count: int
-
-    def label(self, piece: int) -> str:
-        """Return a letter; a number if there are more pieces than letters and digits."""
-        return SIGNS[piece] if self.count <= len(SIGNS) else str(piece)
+def sign_of(piece: int, count: int) -> str:
+    """Return the name of one of `count` pieces: a letter, or a number if there are too many for letters."""
+    return SIGNS[piece] if count <= len(SIGNS) else str(piece)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +26,7 @@ class Slices:
     device_ids: tuple[int, ...]
 
     def label(self, piece: int) -> str:
-        return Signs(len(self.pieces)).label(piece)
+        return sign_of(piece, len(self.pieces))
 
     def sign(self, piece: int) -> str:
         """Return the name in one character; if there are too many slices, some share one."""

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from jaxtop.model import State
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model import State, Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.model import Figure
 
 NA = "n/a"
 
@@ -68,12 +76,14 @@ def micros(microseconds: float | None) -> str:
 
 
 def bandwidth(bytes_per_second: float | None) -> str:
-    """Format bytes per second, in powers of 1,024."""
     return NA if bytes_per_second is None else f"{size(bytes_per_second)}/s"
 
 
+def time_of_day(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
 def age(seconds: float | None) -> str:
-    """Format an age in seconds, minutes or hours, by its size."""
     if seconds is None:
         return NA
     whole = int(max(0, seconds))
@@ -97,3 +107,78 @@ STATE_SIGNS = {
     State.DIED: "×",
     State.GONE: "×",
 }
+
+
+def watts(value: float | None) -> str:
+    return NA if value is None else f"{value:.0f}W"
+
+
+def degrees(value: float | None) -> str:
+    return NA if value is None else f"{value:.0f}°C"
+
+
+def hertz(value: float | None) -> str:
+    """Format the clock of a device: 1.98GHz, 345MHz."""
+    if value is None:
+        return NA
+    return f"{value / 1e9:.2f}GHz" if value >= 999.5e6 else f"{value / 1e6:.0f}MHz"
+
+
+def seconds(value: float | None) -> str:
+    return micros(None if value is None else value * 1e6)
+
+
+def joules(value: float | None) -> str:
+    """Format an energy, from one token to one step: 958uJ, 12mJ, 35J, 1.2kJ."""
+    if value is None:
+        return NA
+    if value < 999.5e-6:
+        return f"{value * 1e6:.0f}uJ"
+    if value < 999.5e-3:
+        return f"{amount(value * 1e3)}mJ"
+    return f"{amount(value)}J"
+
+
+def operations(value: float | None) -> str:
+    return NA if value is None else f"{amount(value)}F/s"
+
+
+def plain(value: float | None) -> str:
+    """Format a number with its significant digits only: 12, 1.50, 1,234."""
+    if value is None:
+        return NA
+    return number(value, 0 if value == int(value) or abs(value) >= 99.995 else 2)
+
+
+class _Form(NamedTuple):
+    write: Callable[[float | None], str]
+    # The width of a column of it.
+    width: int
+
+
+_FORMS = {
+    Unit.BYTES: _Form(size, 6),
+    Unit.BYTES_PER_SECOND: _Form(bandwidth, 8),
+    Unit.SHARE: _Form(share, 4),
+    Unit.WATTS: _Form(watts, 6),
+    Unit.JOULES: _Form(joules, 8),
+    Unit.DEGREES: _Form(degrees, 6),
+    Unit.HERTZ: _Form(hertz, 7),
+    Unit.SECONDS: _Form(seconds, 6),
+    Unit.FLOPS: _Form(amount, 6),
+    Unit.FLOPS_PER_SECOND: _Form(operations, 8),
+    Unit.TOKENS_PER_SECOND: _Form(amount, 8),
+    Unit.NUMBER: _Form(plain, 6),
+}
+
+
+def writer(figure: Figure) -> Callable[[float | None], str]:
+    return _FORMS[figure.unit].write
+
+
+def width_of(figure: Figure) -> int:
+    """Return the width of a column of this figure: for its values with a sign, and for its title."""
+    width = _FORMS[figure.unit].width
+    if figure.unit is Unit.SHARE:  # other widths have room for a sign, and for any value
+        width += bool(figure.thresholds) + 2 * (figure.maximum is not None)
+    return max(len(figure.short), width)

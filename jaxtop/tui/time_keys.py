@@ -1,5 +1,3 @@
-"""The base class of the app that moves in time: its keys, the time bar, and recording."""
-
 from __future__ import annotations
 
 import asyncio
@@ -109,7 +107,6 @@ class TimedApp(App[str]):
 
     @property
     def _mode(self) -> str:
-        """The mode, with the distance to the present, for the header."""
         playback = self._playback
         return (
             f"{playback.mode} {age(playback.lag)}"

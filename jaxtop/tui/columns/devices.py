@@ -35,7 +35,6 @@ class DeviceRow:
 
     @property
     def place(self) -> tuple[str, int]:
-        """The run and the id of the device, which sort devices of all runs."""
         return self.device.run, self.device.id
 
     @property

@@ -9,8 +9,8 @@ from jaxtop.model import Cluster, Figure, Pulse, recent, reported
 from jaxtop.tui import text
 from jaxtop.tui.draw.sparkline import sparkline
 from jaxtop.tui.draw.table import Column
-from jaxtop.tui.figures import width_of, writer
 from jaxtop.tui.palette import SIGN, Palette
+from jaxtop.tui.text import width_of, writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -41,7 +41,6 @@ def measured(of: Figure, where: Callable[[AnyRow], tuple[Pulse, int]]) -> Column
 
 
 def by_rank(figures: Iterable[Figure]) -> tuple[Figure, ...]:
-    """Return the figures that have columns, in the order of these."""
     return tuple(sorted((each for each in figures if each.has_column), key=lambda each: each.rank))
 
 

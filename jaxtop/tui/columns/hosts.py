@@ -28,8 +28,8 @@ from jaxtop.model.steps import StepView, past_of, step_in
 from jaxtop.tui import text
 from jaxtop.tui.columns.figures import by_rank, measured, past
 from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
-from jaxtop.tui.figures import width_of, writer
 from jaxtop.tui.palette import SIGN, Palette
+from jaxtop.tui.text import width_of, writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -123,7 +123,6 @@ class HostRow:
 
     @property
     def agent_cpu(self) -> float | None:
-        """The CPU use of the agent, in percent of one core."""
         return scaled(self.now.pulse.cost.cpu_ppm, 10_000)
 
     @property

@@ -143,7 +143,6 @@ def physical(devices: Sequence[DeviceView], run: str) -> Grid | None:
 
 
 def _cores(devices: Sequence[DeviceView], found: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """Return the devices at one spot with their core numbers; in list order if they report none."""
     reported = [devices[i].core_on_chip for i in found]
     numbers = [each for each in reported if each is not None and 0 <= each < most]
     if len(set(numbers)) == len(found):

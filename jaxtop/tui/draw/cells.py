@@ -92,7 +92,6 @@ def paint(scene: Scene, y: int) -> Strip:
 
 
 def changed_lines(before: Scene, after: Scene) -> set[int] | None:
-    """Return the lines that changed; None if all did."""
     plan, fine = after.plan, after.plan.tile.level <= Level.CHIP
     if before.plan is not plan or before.ink is not after.ink:
         return None

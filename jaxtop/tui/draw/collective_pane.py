@@ -12,7 +12,7 @@ from jaxtop.tui import text
 from jaxtop.tui.draw.facts import GAP, fitted, of_probed, pairs, side_by_side
 from jaxtop.tui.draw.strips import strips
 from jaxtop.tui.metrics import LATE, who
-from jaxtop.tui.slices import Signs
+from jaxtop.tui.slices import sign_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -152,10 +152,9 @@ def by_wait(view: CollectiveView) -> list[int]:
 
 
 def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]:
-    """Return one line per group: its sign on the mesh, and each member with its wait."""
     if not view.groups:
         return [Text("devices unknown", ink.muted)] if room > 0 else []
-    ordered, signs = by_wait(view), Signs(len(view.groups))
+    ordered = by_wait(view)
     lines = []
     if room >= ROOM_FOR_TITLE:
         what = "waits in its group" if len(view.groups) == 1 else f"waits in {len(view.groups):,} groups"
@@ -167,7 +166,7 @@ def _groups(view: CollectiveView, ink: Ink, width: int, room: int) -> list[Text]
         shown = [shown[0], *sorted(shown[1:])]
     for number in shown:
         line = Text(no_wrap=True, end="")
-        line.append(f"{signs.label(number)} ", ink.bold)
+        line.append(f"{sign_of(number, len(view.groups))} ", ink.bold)
         line.append_text(_members(view, view.groups[number], ink, width - line.cell_len))
         lines.append(line)
     if more:

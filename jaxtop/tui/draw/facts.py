@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jaxtop.tui import text
 from jaxtop.tui.draw.legend import printable
-from jaxtop.tui.figures import operations
+from jaxtop.tui.text import operations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +34,6 @@ def pairs(facts: Sequence[tuple[str, str]], ink: Ink) -> Text:
 
 
 def side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> list[Text]:
-    """Join columns, each with its width, into lines."""
     lines = []
     for row in list(zip_longest(*(part for _, part in columns)))[:height]:
         line = Text(no_wrap=True, end="")
@@ -54,7 +53,6 @@ def joined(lines: Iterable[Text]) -> Text:
 
 
 def fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
-    """Return the lines that fit in the height, cut to the width."""
     fitting = list(lines[:height])
     for line in fitting:
         printable(line).truncate(width, overflow="ellipsis")

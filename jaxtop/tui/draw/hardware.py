@@ -12,8 +12,8 @@ from jaxtop.model.thresholds import Level, errors, slowed
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import pairs
 from jaxtop.tui.draw.sparkline import sparkline
-from jaxtop.tui.figures import joules, operations, writer
 from jaxtop.tui.palette import SIGN
+from jaxtop.tui.text import joules, operations, writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -99,7 +99,6 @@ def device_words(pulse: Pulse, position: int, ink: Ink, width: int) -> list[Text
 
 
 def _faults(pulse: Pulse, position: int, ink: Ink) -> list[Text]:
-    """Return what slows the device down, and the errors of its memory."""
     lines = []
     found = slowed(pulse, position)
     if found is not None and found[0]:
@@ -166,8 +165,6 @@ def thread_lines(threads: Sequence[BusyThread], ink: Ink) -> list[Text]:
 
 
 def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | None]) -> list[Text]:
-    """Return the lines of the step: its times, its jitter, what it computes and what it costs."""
-
     def took(seconds: float | None) -> str:
         return text.micros(None if seconds is None else seconds * 1e6)
 

@@ -82,7 +82,6 @@ def _last_step(subject: HostSubject, ink: Ink) -> list[Text]:
 
 
 def _made_of(step: StepView) -> str:
-    """Return the name of the step, with its number of launches if there is more than one."""
     if step.launches is None or step.launches <= 1:
         return step.name
     return f"{step.name}, {step.launches:.3g} launches"

@@ -69,7 +69,6 @@ class Ink:
         return self._ramp[code * len(self._ramp) // STEPS]
 
     def colour(self, code: int) -> Color:
-        """Return the colour of a code: a step, a state or a mark."""
         if code < STEPS:
             return self.ramp(code)
         state = state_of_code(code)

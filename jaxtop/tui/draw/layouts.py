@@ -100,7 +100,6 @@ class Plan:
 
     @cached_property
     def by_device(self) -> dict[int, Cell]:
-        """The cells of the devices that have been seen."""
         return {cell.device: cell for cell in self.cells if cell.device >= 0}
 
     @cached_property
@@ -122,7 +121,6 @@ class Plan:
         return range(0) if cell is None else range(cell.y, cell.y + self.tile.height)
 
     def at(self, x: int, y: int) -> list[int]:
-        """Return the devices drawn at this character: none, one, or one per half."""
         for item in self.items[y] if 0 <= y < self.height else ():
             if isinstance(item, Run) and item.x <= x < item.x + len(item.devices) * self.tile.width:
                 place = (x - item.x) // self.tile.width
@@ -141,7 +139,6 @@ class Plan:
         return {device: i for i, rank in enumerate(self._ranks) for _, device in rank}
 
     def step(self, device: int, dx: int, dy: int) -> int:
-        """Return the device next to this one, or this one at the edge."""
         at = self._rank_of[device]
         x = self.by_device[device].x
         if dy:

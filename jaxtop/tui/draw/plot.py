@@ -74,7 +74,6 @@ class Frame:
         return min(self.width - 1, max(0, int(share * self.width)))
 
     def row(self, value: float) -> int:
-        """Return the row of a value, counted from the top."""
         share = (value - self.low) / (self.high - self.low)
         return min(self.height - 1, max(0, self.height - 1 - int(share * self.height)))
 
@@ -106,7 +105,6 @@ def extent(lines: Sequence[Line], limit: float | None) -> tuple[float, float, fl
 
 
 def ticks(low: float, high: float, count: int, *, binary: bool) -> list[float]:
-    """Return about `count` round values between `low` and `high`."""
     rough = (high - low) / max(1, count)
     base = 1024.0 if binary else 10.0
     power = base ** math.floor(math.log(rough, base))
@@ -251,7 +249,8 @@ def _time_axis(frame: Frame, left: int, ink: Ink, pointed: float | None) -> list
     step = next((each for each in _TIME_STEPS if length / each <= most), _TIME_STEPS[-1])
     offset = time.localtime(frame.start).tm_gmtoff
     first = math.ceil((frame.start + offset) / step) * step - offset
-    marks = {frame.column(at): at for at in _steps(first, frame.end, step)}
+    times = [first + i * step for i in range(math.floor((frame.end - first) / step) + 1)]
+    marks = {frame.column(at): at for at in times}
     axis, words = "", ""
     for x in range(frame.width):
         axis += "┬" if x in marks else "─"
@@ -269,10 +268,3 @@ def _time_axis(frame: Frame, left: int, ink: Ink, pointed: float | None) -> list
         drawn.append("▲", ink.bold)
         drawn.append(axis[at + 1 :])
     return [drawn, Text(" " * (left + 1) + words, ink.muted, no_wrap=True, end="")]
-
-
-def _steps(first: float, end: float, step: float) -> Iterator[float]:
-    at = first
-    while at <= end:
-        yield at
-        at += step

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,9 @@ from jaxtop.tui import text
 from jaxtop.tui.draw.facts import fitted, joined
 from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.draw.plot import LETTERS, Drawn, Line, plot, style_of, summary
-from jaxtop.tui.figures import writer
 from jaxtop.tui.plotted import Beside, is_of_device, ways
 from jaxtop.tui.switches import Switch, switches
+from jaxtop.tui.text import writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,15 +87,15 @@ def _groups(shown: Page) -> list[list[Switch]]:
     figure = f"{shown.figure.title} ({at + 1} of {count})"
     ways_of = ways(shown.figure)
     return [
-        [Switch("m", (figure, shown.figure.title), "figure(1)", active=True)],
+        [Switch("m", (figure, shown.figure.title), "ask('figure', 1)", active=True)],
         [
-            Switch("Tab", ("",), "beside(1)"),
+            Switch("Tab", ("",), "ask('beside', 1)"),
             *(
-                Switch("", (each.value, _BRIEF[each]), f"way('{each.name}')", each is shown.beside)
+                Switch("", (each.value, _BRIEF[each]), f"ask('way', '{each.name}')", each is shown.beside)
                 for each in ways_of
             ),
         ],
-        [Switch("j k", ("choose a line", "line"), "choose(1)")],
+        [Switch("j k", ("choose a line", "line"), "ask('choose', 1)")],
     ]
 
 
@@ -104,7 +103,6 @@ _BRIEF = {Beside.ALONE: "alone", Beside.DEVICES: "devices", Beside.HOSTS: "hosts
 
 
 def _about(shown: Page, ink: Ink) -> Text:
-    """Return the title of the plot: the figure, its device or host, its limit, and the lines left out."""
     line = Text(" ", no_wrap=True, end="")
     chosen = next((each.name for each in shown.lines if each.is_chosen), "")
     line.append(f"{shown.figure.title} of {chosen}", ink.bold)
@@ -121,7 +119,7 @@ def _about(shown: Page, ink: Ink) -> Text:
 
 def _heads(shown: Page, ink: Ink, columns: int, name: int) -> Text:
     """Return the header of the table. Its first column is the last value, or that under the mouse."""
-    when = "last" if shown.pointed is None else time.strftime("%H:%M:%S", time.localtime(shown.pointed))
+    when = "last" if shown.pointed is None else text.time_of_day(shown.pointed)
     head = " " * (2 + name) + "".join(f"{each:>{_FIGURE}} " for each in (when, "min", "mean", "max"))
     return Text((" " + (head + "  ") * columns).rstrip(), ink.muted, no_wrap=True, end="")
 
@@ -133,7 +131,7 @@ def _entries(shown: Page, ink: Ink, room: int) -> list[Text]:
         last, *others = summary(each)
         if shown.pointed is not None:
             last = each.at(shown.pointed)
-        press = Style(meta={"press": f"line({number})"})
+        press = Style(meta={"press": f"ask('line', {number})"})
         style = style_of(number, ink, chosen=each.is_chosen) + press
         entry = Text(f"{letter} ", style, no_wrap=True, end="")
         name = text.printable(each.name)

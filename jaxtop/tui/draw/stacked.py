@@ -18,18 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-LETTERS = {
-    Part.PARAMETERS: "P",
-    Part.OPTIMIZER: "O",
-    Part.GRADIENTS: "G",
-    Part.BATCH: "B",
-    Part.OTHER: "N",
-    Part.UNNAMED: "U",
-    Part.TEMPORARIES: "T",
-    Part.UNEXPLAINED: "?",
-    Part.RESERVED: "/",
-    Part.FREE: "·",
-}
+# In the order of the parts.
+LETTERS = dict(zip(PARTS, "POGBNUT?/·", strict=True))
 # Names in the legend that differ from the part's own; estimates are marked as such.
 NAMES = {Part.TEMPORARIES: "temporaries (estimate)", Part.RESERVED: "reserved or fragmented"}
 # A text, its foreground and its background.
@@ -83,7 +73,6 @@ def legend(sizes: Sequence[int], width: int, palette: Palette) -> list[Text]:
 
 @lru_cache(maxsize=128)
 def _colours(part: Part, theme_name: str) -> tuple[str, str, str | None]:
-    """Return the colours of the first letter, of the letters after it, and of the background."""
     palette = PALETTES[theme_name]
     theme, ramp = palette.theme, palette.ramp
     backs = {

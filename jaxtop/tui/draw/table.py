@@ -65,6 +65,10 @@ def words(
     )
 
 
+def muted(_row: Any, palette: Palette) -> str:
+    return palette.muted
+
+
 def figure(
     key: str,
     title: str,
@@ -106,7 +110,6 @@ def in_order(rows: Iterable[Row], column: Column[Row] | None, *, descending: boo
 
 
 def matching(rows: Iterable[Row], columns: Sequence[Column[Row]], text: str) -> list[Row]:
-    """Return the rows whose cells contain all words of a filter, ignoring case."""
     left = list(rows)
     for word in text.lower().split():
         found = [False] * len(left)
@@ -159,7 +162,6 @@ class RowQuery(Generic[Row]):
         return next((column for column in self.columns if column.key == key), None)
 
     def replace_columns(self, columns: Sequence[Column[Row]]) -> None:
-        """Replace the columns; the rows stay sorted by the column with the same key."""
         self.columns = tuple(columns)
         self.sort = self._column(self.sort.key if self.sort else None)
 
@@ -170,7 +172,6 @@ class RowQuery(Generic[Row]):
         self.text = text
 
     def sort_by(self, column: Column[Row]) -> None:
-        """Sort by a column, in the direction that it declares."""
         self.sort, self.descending = column, column.largest_first
 
     def beside_sorted(self, by: int) -> Column[Row] | None:

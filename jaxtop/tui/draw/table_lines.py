@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Generic
 
 from rich.cells import cell_len
@@ -44,19 +44,15 @@ class Layout(Generic[Row]):
     slots: tuple[Slot[Row], ...] = ()
     before: int = 0
     after: int = 0
-    # The hints in the header that there are more columns: position, text and direction.
-    hints: tuple[tuple[int, str, int], ...] = field(default=(), init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def hints(self) -> list[tuple[int, str, int]]:
+        """The hints in the header that there are more columns: position, text and direction."""
         right = f"+{self.after}{RIGHT}" if self.after else ""
         left = f"{LEFT}{self.before}" if self.before else ""
-        hints: list[tuple[int, str, int]] = []
-        x = self.width
-        for text, way in ((right, 1), (left, -1)):
-            if text:
-                x -= len(text) + (1 if hints else 0)
-                hints.append((x, text, way))
-        object.__setattr__(self, "hints", tuple(reversed(hints)))
+        x = self.width - len(right)
+        found = [(x - len(left) - bool(right), left, -1), (x, right, 1)]
+        return [hint for hint in found if hint[1]]
 
     def column_at(self, x: int) -> Column[Row] | None:
         """Return the column at this position; its gap belongs to it."""
@@ -123,7 +119,6 @@ def draw_header(layout: Layout[Row], sort: str | None, *, descending: bool, pale
 def draw_row(
     layout: Layout[Row], row: Row, palette: Palette, *, cursor: bool, focused: bool, tone: str | None = None
 ) -> Strip:
-    """Draw one row; the cursor's row has a sign in the margin and a background."""
     background = _cursor_background(palette, focused=focused) if cursor else palette.theme.background
     plain = tone or palette.theme.foreground or palette.muted
     base = _style(plain, background)

@@ -15,31 +15,20 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives import CollectiveView
 
 
-def _crosses(view: CollectiveView) -> str | None:
-    return {None: None, True: "yes", False: "no"}[view.crosses_hosts]
-
-
-def _late(view: CollectiveView) -> int | None:
-    return None if view.straggler is None else view.straggler.process_index
-
-
-def _share(view: CollectiveView) -> float | None:
-    return None if view.straggler is None else view.straggler.share * 100
-
-
+_CROSSES = {None: None, True: "yes", False: "no"}
 # Times are in microseconds.
 FIELDS: dict[str, Field[CollectiveView]] = {
     **{name: Field(attrgetter(name), words) for name in ("kind", "program", "op", "source", "shape", "run")},
     **{name: Field(attrgetter(name), number) for name in ("bytes", "samples")},
     **{name: Field(attrgetter(f"{name}_us"), number) for name in ("p50", "p99", "wait", "transfer")},
     "axes": Field(axes_in_words, words),
-    "crosses": Field(_crosses, words),
+    "crosses": Field(lambda view: _CROSSES[view.crosses_hosts], words),
     "size": Field(lambda view: view.group_size, number),
     "groups": Field(lambda view: len(view.groups), number),
     "rate": Field(lambda view: view.per_second, number),
     "bandwidth": Field(lambda view: view.busbw_bytes_per_s, number),
-    "straggler": Field(_late, number),
-    "share": Field(_share, number),
+    "straggler": Field(lambda view: view.straggler and view.straggler.process_index, number),
+    "share": Field(lambda view: view.straggler and view.straggler.share * 100, number),
 }
 
 

@@ -43,7 +43,6 @@ _ASKED = {
 
 
 def _of_figures(scope: Scope, read: Callable[[Figure], Callable[[T], float | None]]) -> dict[str, Field[T]]:
-    """Return a field for each figure that has a column, by each of its names."""
     return {name: Field(read(of), _ASKED[of.unit]) for of in figures_of(scope) for name in of.filters}
 
 
@@ -101,9 +100,7 @@ def of_axes(names: Iterable[str], coordinate: Callable[[T, str], int | None]) ->
 def understand(
     typed: str, fields: Mapping[str, Field[T]], columns: Sequence[Column[T]]
 ) -> Callable[[T], bool] | None:
-    """Return a test of rows from a typed filter; None if it contains words only.
-
-    Words in a filter with conditions are searched in these columns.
+    """Return a test of rows, or None if the filter has words only. Words are searched in these columns.
 
     Raises:
         Wrong: The filter is invalid.

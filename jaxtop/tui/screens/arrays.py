@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,6 @@ MOST_UNFOLDED = 20
 
 
 def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
-    """Return a column of a text that an array has, or that all arrays of a branch share."""
-
     def write(node: Node) -> str:
         return node.shared(fact) or text.NA
 
@@ -49,10 +48,6 @@ def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
         return palette.muted if node.shared(fact) == MIXED else None
 
     return Column(key, title, width, "left", write, write, style)
-
-
-def _elements(node: Node) -> tuple[int, ...] | None:
-    return None if node.view is None else node.view.shape
 
 
 def _shape(node: Node) -> str:
@@ -72,31 +67,6 @@ def _copies(node: Node) -> str:
 
 def _growing(node: Node, palette: Palette) -> str | None:
     return palette.warning if (node.grown_bytes or 0) > 0 else None
-
-
-def columns_for(
-    name: Callable[[Node], str],
-    share: Callable[[Node], float | None],
-    bar: Callable[[Node, Palette], str | None],
-) -> tuple[Column[Any], ...]:
-    """Return the columns of arrays, most important first."""
-    return (
-        Column("name", "name", 26, "left", lambda node: node.order, name, flexible=True),
-        figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, text.size),
-        Column(
-            "share", "of all", 11, "left", share, lambda node: gauge(share(node)), bar, largest_first=True
-        ),
-        Column("shape", "shape", 12, "left", _elements, _shape, largest_first=True),
-        _fact("dtype", "dtype", 8, "dtype"),
-        _fact("spec", "spec", 20, "sharding"),
-        figure("growth", "growth", 7, lambda node: node.grown_bytes, growth, style=_growing),
-        figure("global", "global", 6, lambda node: node.bytes_global, text.size),
-        Column("replication", "copies", 6, "right", _replication, _copies, largest_first=True),
-        figure("count", "count", 6, lambda node: node.count, text.number),
-        _fact("role", "role", 10, "role"),
-        _fact("memory", "memory", 11, "memory_kind"),
-        _fact("created", "made at", 22, "created"),
-    )
 
 
 def empty(moment: Moment) -> str:
@@ -171,11 +141,36 @@ class ArraysView(TableView):
         self._past_runs: frozenset[Hashable] = frozenset()
         self._counted = ""
         self.table: TreeTable = TreeTable(
-            lambda name: columns_for(name, self._share, self._bar_colour),
+            self._columns,
             understand,
             noun="array",
             sort="bytes",
             tone=self._tone,
+        )
+
+    def _columns(self, name: Callable[[Node], str]) -> tuple[Column[Node], ...]:
+        return (
+            Column("name", "name", 26, "left", lambda node: node.order, name, flexible=True),
+            figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, text.size),
+            replace(figure("share", "of all", 11, self._share, gauge, style=self._bar_colour), align="left"),
+            Column(
+                "shape",
+                "shape",
+                12,
+                "left",
+                lambda node: node.view and node.view.shape,
+                _shape,
+                largest_first=True,
+            ),
+            _fact("dtype", "dtype", 8, "dtype"),
+            _fact("spec", "spec", 20, "sharding"),
+            figure("growth", "growth", 7, lambda node: node.grown_bytes, growth, style=_growing),
+            figure("global", "global", 6, lambda node: node.bytes_global, text.size),
+            Column("replication", "copies", 6, "right", _replication, _copies, largest_first=True),
+            figure("count", "count", 6, lambda node: node.count, text.number),
+            _fact("role", "role", 10, "role"),
+            _fact("memory", "memory", 11, "memory_kind"),
+            _fact("created", "made at", 22, "created"),
         )
 
     def compose(self) -> ComposeResult:

@@ -1,5 +1,3 @@
-"""The base class of all screens."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,14 +10,20 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from jaxtop.model.collectives import CollectiveView, step_shares
-from jaxtop.model.collectives.timeline import windows_seen
+from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline, windows_seen
 from jaxtop.tui import text
-from jaxtop.tui.chart import Chart, chart
-from jaxtop.tui.draw.collective_pane import Subject, axes_in_words, pane, straggler_in_words, strips_room
+from jaxtop.tui.draw.collective_pane import (
+    Subject,
+    axes_in_words,
+    by_wait,
+    pane,
+    straggler_in_words,
+    strips_room,
+)
 from jaxtop.tui.draw.facts import joined
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
-from jaxtop.tui.moment import Moment, Selection
+from jaxtop.tui.moment import Moment, Selection, name_of
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
 # filter, the header and three rows. It is hidden if fewer than LEAST_PANE lines are left for it.
 TALL, PANE, TALL_PANE = 30, 11, 14
 ABOVE, LEAST_PANE = 6, 6
+# A launch drawn in fewer characters would show no detail.
+LAUNCH_WIDTH = 40
 
 
 def _late_colour(view: CollectiveView, palette: Palette) -> str | None:
@@ -81,7 +90,6 @@ COLUMNS: tuple[Column[CollectiveView], ...] = (
 
 
 def columns_for(moment: Moment) -> tuple[Column[CollectiveView], ...]:
-    """Return the columns, with the run of each collective if there are several runs."""
     if len(moment.runs) < 2:
         return COLUMNS
     names = moment.run_names
@@ -138,12 +146,58 @@ def summary(moment: Moment, width: int, palette: Palette) -> Text:
 
 
 def _lately(moment: Moment) -> list[str]:
-    """Return the number and age of windows, and why none are taken automatically, if so."""
     seen = windows_seen(moment.cluster)
     if seen.newest is None or not seen.windows:
         return [untimed(moment)]
     age = text.age(moment.ago(seen.newest, seen.newest.window.at_ms))
     return [f"windows: {seen.windows:,}, last {age} ago", *moment.not_on("collectives")[:1]]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The timeline strips and the inputs they were computed from, so that they are computed once a window."""
+
+    inputs: tuple[Any, ...] = ()
+    timeline: Timeline = NO_TIMELINE
+    hidden: int = 0
+
+
+def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], last: Chart) -> Chart:
+    """Return the strips of as many hosts as fit, or `last` if its inputs are the same."""
+    cluster, (width, height) = moment.cluster, room
+    inputs = (
+        view.key,
+        room,
+        id(cluster.windows),
+        cluster.windows.changes,
+        cluster.layout_changes,
+        view.straggler,
+    )
+    if inputs == last.inputs:
+        return last
+    agents = reporting_agents(cluster, view)
+    chosen = chosen_hosts(
+        moment, view, agents, max(1, height - 2 if len(agents) > height - 1 else height - 1)
+    )
+    met = [each.op for each in moment.collectives if each.key[:3] == view.key[:3] and each.crosses_hosts]
+    anchors = dict.fromkeys([view.op, *met] if view.crosses_hosts is not False else met)
+    drawn = timeline(cluster, view, anchors, chosen, max(1, width // LAUNCH_WIDTH))
+    return Chart(inputs, drawn, len(agents) - len(drawn.strips))
+
+
+def chosen_hosts(moment: Moment, view: CollectiveView, agents: tuple[str, ...], most: int) -> tuple[str, ...]:
+    """Return at most `most` of the agents, in their order.
+
+    The straggler is chosen first, then the hosts of the slowest group, then the others.
+    """
+    owners = {device.id: device.agent for device in moment.devices if device.run == view.run}
+    slowest = view.groups[by_wait(view)[0]] if view.groups else ()
+    wanted = [view.straggler.agent] if view.straggler is not None else []
+    wanted += [owners[each] for each in slowest if each in owners]
+    there = set(agents)
+    first = dict.fromkeys(agent for agent in (*wanted, *agents) if agent in there)
+    taken = set(list(first)[:most])
+    return tuple(agent for agent in agents if agent in taken)
 
 
 class CollectivesView(TableView):
@@ -207,10 +261,7 @@ class CollectivesView(TableView):
 
     def _host_name(self, agent: str) -> str:
         host = self.moment.host(agent)
-        if host is None:
-            return agent
-        index = "" if host.process_index is None else f"{host.process_index} "
-        return f"{index}{host.hostname or host.link.endpoint}"
+        return agent if host is None else name_of(host)
 
     def _chosen(self, _row: Any) -> None:
         self.action_paint()

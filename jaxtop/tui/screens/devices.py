@@ -70,7 +70,6 @@ class Row(DeviceRow):
     scene: Scene
 
     def coordinate(self, axis: str) -> int | None:
-        """Return the coordinate on this axis of the largest mesh of the run; None if it has none."""
         return self.scene.axes.coordinates.get((self.device.run, axis), _NOWHERE).get(self.device.id)
 
     @property

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from jaxtop.model.session.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, Then, difference
 from jaxtop.tui import text
-from jaxtop.tui.draw.table import NOTHING, Column, words
+from jaxtop.tui.draw.table import NOTHING, Column, muted, words
 from jaxtop.tui.draw.time_bar import clock, length
 from jaxtop.tui.help import Help
 from jaxtop.tui.palette import Palette, palette_of
@@ -79,10 +79,6 @@ def _colour(change: Change, palette: Palette) -> str | None:
     return palette.warning if more else palette.good
 
 
-def _muted(_change: Change, palette: Palette) -> str:
-    return palette.muted
-
-
 def _side(key: str, read: Callable[[Change], int | None]) -> Column[Change]:
     return Column(
         key, key, 8, "right", read, lambda change: _figure(change, read(change)), largest_first=True
@@ -90,10 +86,9 @@ def _side(key: str, read: Callable[[Change], int | None]) -> Column[Change]:
 
 
 def columns_for(runs: Mapping[str, str]) -> tuple[Column[Change], ...]:
-    """Return the columns, with the run of each change if there are several runs."""
     run: Column[Change] = words("run", "run", 12, lambda change: runs.get(change.run, change.run))
     return (
-        words("kind", "kind", 8, lambda change: change.kind, _muted),
+        words("kind", "kind", 8, lambda change: change.kind, muted),
         words("name", "what", 22, lambda change: change.name, flexible=True),
         *((run,) if len(runs) > 1 else ()),
         words("how", "how", 18, lambda change: change.how, _colour),
@@ -103,7 +98,7 @@ def columns_for(runs: Mapping[str, str]) -> tuple[Column[Change], ...]:
         _side("before", lambda change: change.before),
         _side("after", lambda change: change.after),
         Column("count", "count", 13, "right", lambda change: change.counts and change.counts[1], _counts),
-        words("detail", "details", 24, lambda change: change.detail or NOTHING, _muted, flexible=True),
+        words("detail", "details", 24, lambda change: change.detail or NOTHING, muted, flexible=True),
     )
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.widgets import Static
 
 from jaxtop.tui import text
-from jaxtop.tui.draw.table import Column, fit, words
+from jaxtop.tui.draw.table import Column, fit, muted, words
 from jaxtop.tui.draw.table_lines import lay_out
-from jaxtop.tui.moment import EMPTY, Moment, Selection
+from jaxtop.tui.moment import EMPTY, Moment, Selection, name_of
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.filter import FilteredTable
@@ -43,14 +42,10 @@ class EventRow(NamedTuple):
 
     @property
     def who(self) -> str:
-        if self.host is None:
-            return text.NA
-        index = self.host.process_index
-        return f"{'' if index is None else f'{index} '}{self.host.hostname or self.host.link.endpoint}"
+        return text.NA if self.host is None else name_of(self.host)
 
     @property
     def words(self) -> str:
-        """The text without the host, which has its own column."""
         # Events from before the process index was known start with the hostname alone.
         for name in (self.host.label, self.host.hostname) if self.host else ():
             for end in (": ", " "):
@@ -68,19 +63,11 @@ def _none(moment: Moment) -> str:
     """Return since when there are no events. Those from before a live view began are not listed."""
     if moment.since is None:
         return "no events yet"
-    return f"no events since {_time_of_day(moment.since)}, when this view began"
-
-
-def _time_of_day(at: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at))
+    return f"no events since {text.time_of_day(moment.since)}, when this view began"
 
 
 def _clock(row: EventRow) -> str:
-    return _time_of_day(row.event.at)
-
-
-def _time_colour(_row: EventRow, palette: Palette) -> str:
-    return palette.muted
+    return text.time_of_day(row.event.at)
 
 
 def _rank(row: EventRow) -> int:
@@ -105,7 +92,7 @@ def columns_for(moment: Moment, width: int) -> tuple[Column[EventRow], ...]:
     In a width that does not fit all, the text comes before the less important columns.
     """
     first: tuple[Column[EventRow], ...] = (
-        Column("time", "time", 8, "left", lambda row: row.event.at, _clock, _time_colour, largest_first=True),
+        Column("time", "time", 8, "left", lambda row: row.event.at, _clock, muted, largest_first=True),
         Column("severity", "severity", 11, "left", _rank, _severity, _severity_colour, largest_first=True),
     )
     kind: Column[EventRow] = words("kind", "kind", 11, lambda row: _KINDS.get(row.event.kind, row.event.kind))
@@ -161,7 +148,6 @@ class EventsView(TableView):
         self._whole.update(fit(words, len(words)))
 
     def select(self, selection: Selection) -> None:
-        """Move to the newest event of the host, unless the cursor is on one of its events."""
         super().select(selection)
         row = self.table.row
         if row is None or row.event.agent != selection.agent:

@@ -116,7 +116,6 @@ class HostsView(TableView):
         self.post_message(View.Selected(self.selection))
 
     def _chosen(self, row: Any) -> None:
-        """Open the devices of the host, at the first one."""
         host = row.host
         devices = host.hello.devices if host.hello else ()
         self.selection = Selection(host.agent, devices[0].id if devices else None)

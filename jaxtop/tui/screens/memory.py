@@ -140,7 +140,6 @@ _ASKED: dict[str, Field[Row]] = {
 
 
 def summary(scene: Scene, width: int, palette: Palette) -> Text:
-    """Return the summary of the cluster: a line of text, one bar, and the legend."""
     views = [view for view in scene.views if view.device.used_bytes is not None]
     if not views:
         return Text()
@@ -176,7 +175,6 @@ def growing(found: list[Grower], height: int, palette: Palette) -> Text:
 
 
 def headroom(programs: list[ProgramView], height: int, palette: Palette) -> Text:
-    """Return a line per program: the bytes that a launch adds to its arguments, and the free bytes."""
     known = [view for view in programs if view.adds_bytes is not None]
     known.sort(key=lambda view: -(view.adds_bytes or 0))
     lines = [Text("HEADROOM for a launch", f"bold {palette.muted}", end="")]

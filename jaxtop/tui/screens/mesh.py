@@ -107,7 +107,6 @@ class MeshScreenView(View):
 
     @property
     def _selected(self) -> int | None:
-        """The position of the selected device; None if it is not shown."""
         return self._arranger.position(self.selection.device_key)
 
     def _find_selected(self) -> None:
@@ -200,7 +199,6 @@ class MeshScreenView(View):
         return self._metrics.metric
 
     def _read(self) -> Reading:
-        """Return the metric read from all devices; read once per moment and metric."""
         last, metric = self._reading, self.metric
         if last is None or last[0] is not self.moment or last[1] is not metric:
             last = self.moment, metric, read(self._arranger.devices, metric)
@@ -221,7 +219,7 @@ class MeshScreenView(View):
             arranger.peers(selected),
             arranger.id_width,
             arranger.note,
-            self._history,
+            lambda device: self._history(arranger.devices[device]),
         )
         self.query_one(MeshGrid).show(arranger.layout, scene)
         self.query_one(Detail).show(self._detail(ink))
@@ -241,10 +239,7 @@ class MeshScreenView(View):
                 legend(self._read(), devices, ink, width, states=states, pointed=pointed, absent=absent)
             )
 
-    def _history(self, device: int) -> list[int | None]:
-        return self._history_of(self._arranger.devices[device])
-
-    def _history_of(self, device: DeviceView) -> list[int | None]:
+    def _history(self, device: DeviceView) -> list[int | None]:
         return memory_history(self.moment.cluster, device.agent, device.position)
 
     def _detail(self, ink: Ink) -> Callable[[int, int], Text]:
@@ -276,7 +271,7 @@ class MeshScreenView(View):
             moment.label(view.host),
             tuple(_ids(mesh) for mesh in meshes),
             None if group is None else (_ids(group[0]), group[1]),
-            tuple(self._history_of(device)),
+            tuple(self._history(device)),
             samples[-1].at - samples[0].at if samples else 0.0,
             lambda figure: recent(moment.cluster, device.agent, figure, device.position, LONGEST_TREND),
             moment.probed(device),

@@ -165,7 +165,6 @@ class PlotView(View):
         self._draw()
 
     def _choose_next(self, by: int) -> None:
-        """Select the next device or host, including those without a line."""
         figure, host = self._figure(), self._host
         if figure is None or host is None:
             return

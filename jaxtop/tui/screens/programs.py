@@ -94,8 +94,6 @@ def _name() -> Column[ProgramRow]:
 def _bounded(
     key: str, title: str, read: Callable[[ProgramRow], int | None], form: Callable[[float | None], str]
 ) -> Column[ProgramRow]:
-    """Return a column of a figure that may be a lower bound."""
-
     def write(row: ProgramRow) -> str:
         return text.bound(form(read(row)), at_least=row.view.program.flops_at_least)
 
@@ -124,7 +122,6 @@ RUN: Column[ProgramRow] = words("run", "run", 12, lambda row: row.run)
 
 
 def columns_for(moment: Moment) -> tuple[Column[ProgramRow], ...]:
-    """Return the columns, with the run of each program if there are several runs."""
     return COLUMNS if len(moment.runs) < 2 else (*COLUMNS[:1], RUN, *COLUMNS[1:])
 
 

@@ -65,7 +65,6 @@ def _count(node: StackNode) -> str:
 
 
 def _tone(node: StackNode, palette: Palette) -> str | None:
-    """Return the muted colour for frames of libraries."""
     return palette.muted if node.frame is not None and "/" in node.frame.file else None
 
 
@@ -143,7 +142,6 @@ class StacksView(TableView):
         self._diagnosis.read(self._summary())
 
     def _does(self, node: StackNode) -> str:
-        """Return what the main thread does, as its stack shows, or did; empty for other rows."""
         if node.thread is not None:
             return ""
         if node.group.is_making:
@@ -169,7 +167,6 @@ class StacksView(TableView):
         return "" if node.thread is not None else text.age(self._age(node))
 
     def _summary(self) -> Text:
-        """Return the diagnosis of each stalled run, and the number of processes with stacks."""
         palette, moment = self.palette, self.moment
         lines: list[Text] = []
         for run in moment.runs:

@@ -91,7 +91,6 @@ class DeviceTableView(TableView, Generic[AnyRow]):
         )
 
     def select(self, selection: Selection) -> None:
-        """Move to the selected device, or to the first device of the selected host."""
         super().select(selection)
         of_host = (device.key for device in self.moment.devices if device.agent == selection.agent)
         self.table.select(selection.device_key or next(of_host, None))

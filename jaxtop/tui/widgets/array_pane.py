@@ -1,5 +1,3 @@
-"""The array under the cursor: its facts, and which device holds which slice."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

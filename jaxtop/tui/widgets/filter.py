@@ -1,21 +1,19 @@
-"""A table with a line under it that filters its rows."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Generic
 
-from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
 from textual.widgets import Input, Static
 
 from jaxtop.tui.draw.table import Row
 from jaxtop.tui.filters.expressions import ends_in_word
-from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
+    from textual import events
     from textual.app import ComposeResult
+
+    from jaxtop.tui.widgets.table import Table
 
 CONDITIONS = "words, or conditions: {}"
 
@@ -27,17 +25,6 @@ class FilterInput(Input):
         Binding("enter", "submit", "Keep filter"),
         Binding("up,down", "submit", "Back to the rows", show=False),
     ]
-
-
-class Clear(Static):
-    """A text that clears the filter when it is clicked."""
-
-    class Clicked(Message):
-        """The user clicked it."""
-
-    def on_click(self, event: events.Click) -> None:
-        event.stop()
-        self.post_message(self.Clicked())
 
 
 class FilteredTable(Vertical, Generic[Row]):
@@ -53,8 +40,8 @@ class FilteredTable(Vertical, Generic[Row]):
     FilteredTable #filter FilterInput, FilteredTable #filter FilterInput:focus { background: $surface; }
     FilteredTable #filter #count { padding: 0 1; color: $foreground; }
     FilteredTable #filter #count.wrong { color: $error; }
-    FilteredTable #filter Clear { padding: 0 1; }
-    FilteredTable #filter Clear:hover { color: $foreground; }
+    FilteredTable #filter #clear { padding: 0 1; }
+    FilteredTable #filter #clear:hover { color: $foreground; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", key_display="/"),
@@ -75,7 +62,7 @@ class FilteredTable(Vertical, Generic[Row]):
             yield Static("/", id="slash")
             yield self._input
             yield self._count
-            yield Clear("Esc clears")
+            yield Static("Esc clears", id="clear")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enable Esc only while the filter line is open, and `/` only while the input lacks the focus."""
@@ -96,8 +83,9 @@ class FilteredTable(Vertical, Generic[Row]):
         self.table.focus()
         self.refresh_bindings()
 
-    def on_clear_clicked(self) -> None:
-        self.action_clear()
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is not None and event.widget.id == "clear":
+            self.action_clear()
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
@@ -115,7 +103,6 @@ class FilteredTable(Vertical, Generic[Row]):
             self.table.filter_by(self._input.value)
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
-        """Keep the filter, and select the row under the cursor."""
         message.stop()
         self._finish()
         self.table.focus()
@@ -138,8 +125,7 @@ class FilteredTable(Vertical, Generic[Row]):
         self._count.update(f"{message.shown:,} of {message.total:,}")
         self._count.remove_class("wrong")
 
-    @on(Table.Refused)
-    def _tell_mistake(self, message: Table.Refused) -> None:
+    def on_table_refused(self, message: Table.Refused) -> None:
         """Show the error in place of the count; the rows stay as they were."""
         message.stop()
         self._count.update(f"✗ {message.wrong}")

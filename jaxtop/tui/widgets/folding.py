@@ -1,5 +1,3 @@
-"""A table of a tree: branches fold, and rows are sorted among their siblings."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -97,7 +95,6 @@ class FoldingTable(Table[AnyNode]):
         self._folds, self._folds_filtered = Folds(), Folds()
 
     def _top(self) -> Sequence[AnyNode]:
-        """Return the top-level nodes after filtering."""
         raise NotImplementedError
 
     def _opens_unasked(self, node: AnyNode) -> bool:
@@ -142,7 +139,6 @@ class FoldingTable(Table[AnyNode]):
         self._touch()
 
     def action_choose(self) -> None:
-        """Fold or unfold a branch; open a node that is not a branch."""
         node = self.row
         if node is not None and node.is_branch:
             self._set_open(node, is_open=not self.is_open(node))
@@ -150,7 +146,6 @@ class FoldingTable(Table[AnyNode]):
             super().action_choose()
 
     def action_fold(self) -> None:
-        """Fold the branch; move to its parent if there is nothing to fold."""
         node = self.row
         if node is None:
             return
@@ -163,7 +158,6 @@ class FoldingTable(Table[AnyNode]):
             self._go(parent)
 
     def action_unfold(self) -> None:
-        """Unfold the branch; move to its first child if it is open."""
         node = self.row
         if node is None or not node.is_branch:
             return
@@ -173,7 +167,6 @@ class FoldingTable(Table[AnyNode]):
             self._set_open(node, is_open=True)
 
     def action_unfold_all(self) -> None:
-        """Unfold all branches; if they are unfolded, return to the default."""
         folds = self._folds_now
         folds.reset(everything=not folds.all)
         self._reveal = True

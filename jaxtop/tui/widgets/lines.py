@@ -1,5 +1,3 @@
-"""A scrolling view of lines, the base of tables."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

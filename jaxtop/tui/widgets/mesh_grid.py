@@ -34,8 +34,8 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("down,j", "move(0, 1)", "Device below", show=False),
         Binding("up,k", "move(0, -1)", "Device above", show=False),
         Binding("right,l", "move(1, 0)", "Device to the right", show=False),
-        Binding("g", "first", "First device", show=False),
-        Binding("G", "last", "Last device", show=False),
+        Binding("g", "end(0)", "First device", show=False),
+        Binding("G", "end(-1)", "Last device", show=False),
         Binding("enter", "open", "Open", show=False),
     ]
 
@@ -117,7 +117,6 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
             self.show(self._layout_shown, self._scene)
 
     def render_line(self, y: int) -> Strip:
-        """Return a visible line; lines are cached until they change."""
         y += self.scroll_offset.y
         strip = self._strips.get(y)
         if strip is None:
@@ -136,17 +135,11 @@ class MeshGrid(ScrollView, can_focus=True, inherit_bindings=False):
     def action_move(self, across: int, down: int) -> None:
         scene = self._scene
         if scene is None or scene.selected not in scene.plan.by_device:
-            self.action_first()
+            self.action_end(0)
         elif (target := scene.plan.step(scene.selected, across, down)) != scene.selected:
             self.post_message(self.Moved(target))
 
-    def action_first(self) -> None:
-        self._go_to_end(0)
-
-    def action_last(self) -> None:
-        self._go_to_end(-1)
-
-    def _go_to_end(self, end: int) -> None:
+    def action_end(self, end: int) -> None:
         devices = list(self.plan.by_device)
         if devices:
             self.post_message(self.Moved(devices[end]))

@@ -1,5 +1,3 @@
-"""A plot that handles keys and mouse; it draws with a function of its size that the screen provides."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -23,13 +21,13 @@ class Plot(Detail, can_focus=True, inherit_bindings=False):
     """A plot that refreshes only when its text changes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m,right,l", "figure(1)", "Next figure", show=False, key_display="m"),
-        Binding("left,h", "figure(-1)", "Previous figure", show=False),
-        Binding("tab", "beside(1)", "Next comparison", show=False),
-        Binding("shift+tab", "beside(-1)", "Previous comparison", show=False),
-        Binding("down,j", "choose(1)", "Next line", show=False),
-        Binding("up,k", "choose(-1)", "Previous line", show=False),
-        Binding("enter", "open", "Open"),
+        Binding("m,right,l", "ask('figure', 1)", "Next figure", show=False, key_display="m"),
+        Binding("left,h", "ask('figure', -1)", "Previous figure", show=False),
+        Binding("tab", "ask('beside', 1)", "Next comparison", show=False),
+        Binding("shift+tab", "ask('beside', -1)", "Previous comparison", show=False),
+        Binding("down,j", "ask('choose', 1)", "Next line", show=False),
+        Binding("up,k", "ask('choose', -1)", "Previous line", show=False),
+        Binding("enter", "ask('open')", "Open"),
     ]
 
     @dataclass
@@ -57,23 +55,8 @@ class Plot(Detail, can_focus=True, inherit_bindings=False):
 
         self.show(write)
 
-    def action_figure(self, by: int) -> None:
-        self.post_message(self.Asked("figure", by))
-
-    def action_beside(self, by: int) -> None:
-        self.post_message(self.Asked("beside", by))
-
-    def action_choose(self, by: int) -> None:
-        self.post_message(self.Asked("choose", by))
-
-    def action_line(self, number: int) -> None:
-        self.post_message(self.Asked("line", number))
-
-    def action_way(self, name: str) -> None:
-        self.post_message(self.Asked("way", name))
-
-    def action_open(self) -> None:
-        self.post_message(self.Asked("open"))
+    def action_ask(self, what: str, which: int | str = 0) -> None:
+        self.post_message(self.Asked(what, which))
 
     async def on_click(self, event: events.Click) -> None:
         await run_pressed(event, self)

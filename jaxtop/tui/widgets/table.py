@@ -1,5 +1,3 @@
-"""A table of any number of rows that draws only the visible ones."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -137,7 +135,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     @property
     def columns(self) -> tuple[Column[Row], ...]:
-        """All columns, including those that do not fit."""
         return self._query.columns
 
     @property
@@ -182,12 +179,10 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         return self._shown[self._cursor] if self._shown else None
 
     def width_of(self, key: str) -> int:
-        """Return the current width of a column in characters; 0 if it is not shown."""
         return next((slot.width for slot in self._layout.slots if slot.column.key == key), 0)
 
     @property
     def sorted_by(self) -> tuple[str | None, bool]:
-        """The key of the sorted column, and whether the order is descending."""
         query = self._query
         return query.sort.key if query.sort else None, query.descending
 
@@ -270,7 +265,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
             self.post_message(self.Chosen(row))
 
     def action_sort(self, by: int) -> None:
-        """Sort by the column that is `by` places from the sorted one."""
         column = self._query.beside_sorted(by)
         if column is not None:
             self.sort_by(column)
@@ -335,7 +329,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
             self.sort_by(column)
 
     def on_mount(self) -> None:
-        """Show the rows that were set before the table was mounted."""
         self._stale = True
         self.call_later(self._arrange)
 
