@@ -107,20 +107,14 @@ def groups_metric(view: CollectiveView) -> Metric | None:
     def is_late(device: DeviceView) -> bool:
         return late is not None and device.run == view.run and device.id == late.device_id
 
-    def write_cell(device: DeviceView, room: int) -> str:
+    def cell(device: DeviceView, room: int) -> str:
         wait = view.waits_us.get(device.id)
         group = write(ordinals.get(device.id)) + (LATE if is_late(device) else "")
         return group if wait is None or room < ROOM_FOR_WAIT else f"{group} {text.micros(wait)}"
 
     note = "" if late is None else f"{LATE} last: {who(late)}, {text.share(late.share)}"
     return Metric(
-        f"groups of {view.op}",
-        read,
-        write,
-        is_amount=False,
-        write_cell=write_cell,
-        note=note,
-        is_marked=is_late,
+        f"groups of {view.op}", read, write, is_amount=False, write_cell=cell, note=note, is_marked=is_late
     )
 
 

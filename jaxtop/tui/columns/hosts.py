@@ -196,16 +196,10 @@ def _step_column(of: Figure) -> Column[HostRow]:
         reached = of.judged(row.of_step(of))
         return None if reached is None else palette.of_level(reached.level)
 
-    return Column(
-        of.name,
-        of.short,
-        width_of(of),
-        "right",
-        lambda row: row.of_step(of),
-        write,
-        style,
-        largest_first=True,
-    )
+    def read(row: HostRow) -> float | None:
+        return row.of_step(of)
+
+    return Column(of.name, of.short, width_of(of), "right", read, write, style, largest_first=True)
 
 
 # The columns of the step: its times stand before the history, the others behind it.

@@ -127,20 +127,15 @@ def _facts(view: ArrayView, ink: Ink, width: int) -> list[Text]:
         lines.append(pairs([("mesh", axes_in_words(view.mesh.axes))], ink))
     else:
         lines.append(pairs([("devices", text.number(len(view.device_ids)))], ink))
-    lines.append(
-        pairs(
-            [
-                ("per device", text.size(view.bytes_per_device)),
-                ("global", text.size(view.bytes_global)),
-                ("", copies),
-            ],
-            ink,
-        )
-    )
+    lines.append(pairs([*_sizes(view), ("", copies)], ink))
     lines.append(_growth(view.grown_bytes, view.grown_s, ink))
     lines.append(pairs([("role", view.role or text.NA), ("memory", view.memory_kind or text.NA)], ink))
     lines.append(pairs([("made at", view.created or text.NA)], ink))
     return lines
+
+
+def _sizes(of: ArrayView | Node) -> list[tuple[str, str]]:
+    return [("per device", text.size(of.bytes_per_device)), ("global", text.size(of.bytes_global))]
 
 
 def _sums(node: Node, ink: Ink) -> list[Text]:
@@ -152,9 +147,7 @@ def _sums(node: Node, ink: Ink) -> list[Text]:
     return [
         Text(node.label, ink.bold),
         pairs([("arrays", text.number(node.count)), ("shapes", shapes)], ink),
-        pairs(
-            [("per device", text.size(node.bytes_per_device)), ("global", text.size(node.bytes_global))], ink
-        ),
+        pairs(_sizes(node), ink),
         _growth(node.grown_bytes, seconds, ink),
         *(
             pairs([(title, node.shared(fact) or text.NA)], ink)

@@ -133,15 +133,8 @@ def _verdict(view: CollectiveView, ink: Ink) -> Text:
 
 
 def _times(view: CollectiveView, ink: Ink) -> Text:
-    return pairs(
-        [
-            ("wait", text.micros(view.wait_us)),
-            ("transfer", text.micros(view.transfer_us)),
-            ("p50", text.micros(view.p50_us)),
-            ("p99", text.micros(view.p99_us)),
-        ],
-        ink,
-    )
+    times = {"wait": view.wait_us, "transfer": view.transfer_us, "p50": view.p50_us, "p99": view.p99_us}
+    return pairs([(name, text.micros(microseconds)) for name, microseconds in times.items()], ink)
 
 
 def by_wait(view: CollectiveView) -> list[int]:

@@ -152,16 +152,9 @@ def _marked(figure: Figure, pulse: Pulse, position: int, ink: Ink) -> Text | Non
 
 def thread_lines(threads: Sequence[BusyThread], ink: Ink) -> list[Text]:
     """Return the threads that use most CPU. Python threads block each other, native ones do not."""
-    return [
-        pairs(
-            [
-                (each.name, text.share(each.cpu_permille / 1000)),
-                ("", "Python" if each.is_python else "native"),
-            ],
-            ink,
-        )
-        for each in threads
-    ]
+    kinds = {True: "Python", False: "native"}
+    uses = [(each, text.share(each.cpu_permille / 1000)) for each in threads]
+    return [pairs([(each.name, share), ("", kinds[each.is_python])], ink) for each, share in uses]
 
 
 def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | None]) -> list[Text]:

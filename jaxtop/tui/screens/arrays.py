@@ -50,6 +50,10 @@ def _fact(key: str, title: str, width: int, fact: str) -> Column[Node]:
     return Column(key, title, width, "left", write, write, style)
 
 
+def _elements(node: Node) -> tuple[int, ...] | None:
+    return None if node.view is None else node.view.shape
+
+
 def _shape(node: Node) -> str:
     view = node.view
     return NOTHING if view is None else shape_in_words(view.shape, view.groups)
@@ -141,11 +145,7 @@ class ArraysView(TableView):
         self._past_runs: frozenset[Hashable] = frozenset()
         self._counted = ""
         self.table: TreeTable = TreeTable(
-            self._columns,
-            understand,
-            noun="array",
-            sort="bytes",
-            tone=self._tone,
+            self._columns, understand, noun="array", sort="bytes", tone=self._tone
         )
 
     def _columns(self, name: Callable[[Node], str]) -> tuple[Column[Node], ...]:
@@ -153,15 +153,7 @@ class ArraysView(TableView):
             Column("name", "name", 26, "left", lambda node: node.order, name, flexible=True),
             figure("bytes", "per dev", 7, lambda node: node.bytes_per_device, text.size),
             replace(figure("share", "of all", 11, self._share, gauge, style=self._bar_colour), align="left"),
-            Column(
-                "shape",
-                "shape",
-                12,
-                "left",
-                lambda node: node.view and node.view.shape,
-                _shape,
-                largest_first=True,
-            ),
+            Column("shape", "shape", 12, "left", _elements, _shape, largest_first=True),
             _fact("dtype", "dtype", 8, "dtype"),
             _fact("spec", "spec", 20, "sharding"),
             figure("growth", "growth", 7, lambda node: node.grown_bytes, growth, style=_growing),

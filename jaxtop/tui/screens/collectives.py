@@ -165,14 +165,8 @@ class Chart:
 def chart(moment: Moment, view: CollectiveView, room: tuple[int, int], last: Chart) -> Chart:
     """Return the strips of as many hosts as fit, or `last` if its inputs are the same."""
     cluster, (width, height) = moment.cluster, room
-    inputs = (
-        view.key,
-        room,
-        id(cluster.windows),
-        cluster.windows.changes,
-        cluster.layout_changes,
-        view.straggler,
-    )
+    windows = cluster.windows
+    inputs = view.key, room, id(windows), windows.changes, cluster.layout_changes, view.straggler
     if inputs == last.inputs:
         return last
     agents = reporting_agents(cluster, view)
@@ -247,15 +241,10 @@ class CollectivesView(TableView):
         if view is None or self.has_class("low"):
             self._pane.read(Text())
             return
-        self._chart = chart(self.moment, view, strips_room(width, height), self._chart)
-        subject = Subject(
-            view,
-            self._chart.timeline,
-            self._host_name,
-            self._chart.hidden,
-            untimed(self.moment),
-            self.moment.probed_busbw(view),
-        )
+        moment = self.moment
+        shown = self._chart = chart(moment, view, strips_room(width, height), self._chart)
+        reason, busbw = untimed(moment), moment.probed_busbw(view)
+        subject = Subject(view, shown.timeline, self._host_name, shown.hidden, reason, busbw)
         lines = pane(subject, self.ink, width, height)
         self._pane.read(joined(lines))
 

@@ -90,16 +90,8 @@ class HostsView(TableView):
             self._pane.show(lambda _width, _height: Text())
             return
         past = recent(self.moment.cluster, row.host.agent, STEP_TIME, 0, LONGEST_TREND)
-        subject = HostSubject(
-            self.moment.label(row.host),
-            row.state,
-            row.now,
-            row.view.last,
-            row.age,
-            row.rhythm,
-            past,
-            row.still,
-        )
+        label = self.moment.label(row.host)
+        subject = HostSubject(label, row.state, row.now, row.view.last, row.age, row.rhythm, past, row.still)
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 
     def select(self, selection: Selection) -> None:

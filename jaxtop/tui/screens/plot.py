@@ -110,15 +110,8 @@ class PlotView(View):
         lines = [line_of(self.moment, figure, each, is_chosen=each.key == chosen) for each in drawn]
         position = device.position if device is not None and is_of_device(figure) else 0
         figures = self._figures
-        shown = Page(
-            figure,
-            (figures.index(figure), len(figures)),
-            beside,
-            lines,
-            len(candidates),
-            _limit(figure, host, position),
-            self._pointed,
-        )
+        place, limit = (figures.index(figure), len(figures)), _limit(figure, host, position)
+        shown = Page(figure, place, beside, lines, len(candidates), limit, self._pointed)
         self._peers = drawn
         self._plot.show_page(lambda width, height: page(shown, ink, width, height))
 
