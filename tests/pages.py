@@ -136,9 +136,9 @@ FIGURES_ABOUT = """# Figures
 Figures of a device stand in `hosts[].devices[]` of the JSON, those of a host in `hosts[].machine`, those of
 its step in `hosts[].step`. In the CSV of one moment they have the same names, those of hosts with
 `host_` before them; figures of steps are not in it. CSV over time has the names of the metrics.
-Metrics have `jaxtop_` before their names, counters `_total` behind. All values are in the base unit, except that names
-in `_ms` are milliseconds. What is not known is `null` in JSON, an empty
-field in CSV, `n/a` on screens, and left out of metrics.
+Metrics have `jaxtop_` before their names, counters `_total` behind. All values are in the base unit, except
+that names in `_ms` are milliseconds. What is not known is `null` in JSON, an empty field in CSV, `n/a` on
+screens, and left out of metrics.
 
 Screens use the title, columns the short one behind it. Filters of the screens Hosts and Devices accept the
 names in the last column.
