@@ -110,7 +110,8 @@ def explain(name: str | None, error: BaseException) -> None:
     pid, place = os.getpid(), processes.here()
     ticks = processes.start_ticks(pid)
     why = str(error).strip().split("\n", 1)[0][:200] or type(error).__name__
-    text = msgspec.json.encode(Unshown(pid, ticks, place.boot, place.pid_namespace, name or _script(), why))
+    name = name or (Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python")
+    text = msgspec.json.encode(Unshown(pid, ticks, place.boot, place.pid_namespace, name, why))
     for folder in folders():
         with suppress(OSError):
             secure(folder)
@@ -138,10 +139,6 @@ def unshown() -> list[Unshown]:
                 else:
                     found.append(each)
     return found
-
-
-def _script() -> str:
-    return Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
 
 
 def remove(agent: str) -> None:

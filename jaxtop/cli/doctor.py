@@ -98,12 +98,9 @@ def main(arguments: argparse.Namespace) -> int:
     return int(any(finding.verdict == BAD for finding in findings))
 
 
-def _python() -> Iterator[Finding]:
+def _versions() -> Iterator[Finding]:
     yield Finding("python", OK, f"{platform.python_version()} at {sys.executable}")
     yield Finding("jaxtop", OK, __version__)
-
-
-def _libraries() -> Iterator[Finding]:
     for name in ("pyzmq", "msgspec", "msgpack", "psutil", "textual", "mcap"):
         try:
             yield Finding(name, OK, metadata.version(name))
@@ -264,6 +261,6 @@ def _home() -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _python, _libraries, _encryption, _key, _home, _run_files, _room, _port, _jax, _hardware, _stand_ins,
+    _versions, _encryption, _key, _home, _run_files, _room, _port, _jax, _hardware, _stand_ins,
     _demo,
 )  # fmt: skip

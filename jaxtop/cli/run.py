@@ -52,18 +52,11 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"jaxtop: {warning}; the script runs all the same", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
+    settings = {name: getattr(arguments, name) for name in ("name", "bind", "interval", "record")}
     os.execve(  # noqa: S606 - the same process, so that signals and exit status are the script's
         sys.executable,
         [sys.executable, *interpreter_flags(sys.orig_argv), *program],
-        boot_environment(
-            os.getpid(),
-            {
-                "name": arguments.name,
-                "bind": arguments.bind,
-                "interval": arguments.interval,
-                "record": arguments.record,
-            },
-        ),
+        boot_environment(os.getpid(), settings),
     )
 
 

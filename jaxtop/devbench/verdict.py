@@ -40,13 +40,16 @@ FIGURES: dict[str, ProbeFigure] = {
     "from_device_bytes_per_s": ProbeFigure("from device", "GB/s", 1e9, 0.3),
 }
 GROUP_TOLERANCE = 0.4
+# The settings of a plan that its result repeats.
+_OF_PLAN = ("axes", "matrix_dtype", "matrix_size", "memory_bytes", "transfer_bytes")
 # A process is late if the others wait for it for more than this share of a collective.
 LATE = 0.25
 
 
 def result(plan: Plan, reports: Sequence[Report], jaxtop: str, at_ms: int, seconds: float) -> Probe:
     devices = _devices(reports)
-    collectives = tuple(_collective(plan, number, reports) for number in range(_measured(reports)))
+    measured = min(len(report.met) for report in reports)
+    collectives = tuple(_collective(plan, number, reports) for number in range(measured))
     return Probe(
         schema=SCHEMA,
         jaxtop=jaxtop,
@@ -55,20 +58,12 @@ def result(plan: Plan, reports: Sequence[Report], jaxtop: str, at_ms: int, secon
         seconds=round(seconds, 1),
         platform=reports[0].here.devices[0].platform,
         processes=len(reports),
-        axes=plan.axes,
-        matrix_dtype=plan.matrix_dtype,
-        matrix_size=plan.matrix_size,
-        memory_bytes=plan.memory_bytes,
-        transfer_bytes=plan.transfer_bytes,
+        **{name: getattr(plan, name) for name in _OF_PLAN},
         devices=devices,
         collectives=collectives,
         slow=(*_slow_devices(devices), *_slow_groups(devices, collectives)),
         left_out=len(plan.meetings) - len(collectives),
     )
-
-
-def _measured(reports: Sequence[Report]) -> int:
-    return min(len(report.met) for report in reports)
 
 
 def _devices(reports: Sequence[Report]) -> tuple[ProbedDevice, ...]:

@@ -21,6 +21,7 @@ _FIRST = (
     "used_bytes", "peak_bytes", "limit_bytes", "memory_source", "utilization", "power_w", "temperature_c",
     "host_cpu_percent", "host_rss_bytes", "launches", "largest_free_bytes", "wait_us", "uuid",
 )  # fmt: skip
+_OF_DEVICE = ("local_id", "platform", "kind", "limit_bytes", "memory_source")
 COLUMNS = tuple(
     dict.fromkeys(
         (
@@ -70,11 +71,7 @@ def _device(each: HostReading, view: MemoryView) -> dict[str, object]:
     return {
         **of_device(device),
         "device_id": device.id,
-        "local_id": device.local_id,
-        "platform": device.platform,
-        "kind": device.kind,
-        "limit_bytes": device.limit_bytes,
-        "memory_source": device.memory_source,
+        **{name: getattr(device, name) for name in _OF_DEVICE},
         "largest_free_bytes": view.largest_free_bytes,
         "wait_us": each.waits_us.get(device.id),
         "uuid": hello.devices[device.position].uuid if hello else None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from jaxtop.export.readings import HostReading
-    from jaxtop.model import ArrayView, Cluster, Host, HostView, MemoryView, MeshView, ProgramView
+    from jaxtop.model import ArrayView, Cluster, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import AxisTraffic, CollectiveView, StepShare
 
 SCHEMA = 1
@@ -82,6 +82,7 @@ def _host(each: HostReading, now: float) -> dict[str, Any]:
     host, last = view.now, view.last
     hello, pulse, figures = host.hello, host.pulse, of_host(host)
     is_measured = figures["cores"] is not None
+    running = running_of(host)
     return {
         "run": each.run,
         "process_index": host.process_index,
@@ -114,7 +115,7 @@ def _host(each: HostReading, now: float) -> dict[str, Any]:
             {"function": one.function, "for_s": (pulse.at_ms - one.since_ms) / 1000}
             for one in pulse.compiling
         ],
-        "running": _running(host),
+        "running": running and {"function": running.function, "for_s": running.seconds},
         "step": _step(view),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
@@ -131,12 +132,6 @@ def _host(each: HostReading, now: float) -> dict[str, Any]:
             for held in each.devices
         ],
     }
-
-
-def _running(host: Host) -> dict[str, Any] | None:
-    """Return the launch that has run for so long that nothing else happens."""
-    running = running_of(host)
-    return None if running is None else {"function": running.function, "for_s": running.seconds}
 
 
 def _step(view: HostView) -> dict[str, Any] | None:
@@ -157,13 +152,10 @@ def _step(view: HostView) -> dict[str, Any] | None:
         "flops_at_least": None if step is None or step.flops is None else step.flops_at_least,
     }
     figures = {
-        name: _in_ms(value) if name.endswith("_ms") else value for name, value in of_step(view.now).items()
+        name: value if value is None or not name.endswith("_ms") else round(value * 1000, 6)
+        for name, value in of_step(view.now).items()
     }
     return {**found, **figures, "past_s": None if step is None else step.past_s}
-
-
-def _in_ms(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1000, 6)
 
 
 _OF_ARRAY = ("run", "name", "function", "role", "created", "groups", "shape", "dtype", "sharding")

@@ -218,13 +218,8 @@ def _of_programs(cluster: Cluster, now: float) -> Iterator[Sample]:
 
 def _of_collective(view: CollectiveView) -> Iterator[_Part]:
     axes = None if view.axes is None else ",".join(view.axes)
-    labels = {
-        "program": view.program,
-        "fingerprint": view.fingerprint,
-        "op": view.op,
-        "kind": view.kind,
-        "axes": axes,
-    }
+    names = "program", "fingerprint", "op", "kind"
+    labels: Labels = {**{name: getattr(view, name) for name in names}, "axes": axes}
     yield "collective_bytes", labels, view.bytes
     yield "collective_rate", labels, view.per_second
     yield "collective_samples", labels, view.samples

@@ -122,14 +122,10 @@ def faded(hosts: Mapping[str, Host], at: float) -> list[Host]:
         host
         for host in hosts.values()
         if has_exited(host)
-        and _has_details(host)
+        and (host.pulse is not EMPTY_HOST.pulse or host.arrays is not EMPTY_HOST.arrays)
         and run_of(host) in going_on
         and at - _ended_at((host,)) > DETAILS_KEPT
     ]
-
-
-def _has_details(host: Host) -> bool:
-    return host.pulse is not EMPTY_HOST.pulse or host.arrays is not EMPTY_HOST.arrays
 
 
 def _started_ms(host: Host) -> int:

@@ -79,12 +79,7 @@ def runs(cluster: ClusterState, now: float) -> list[Run]:
 
 def _runs(cluster: ClusterState, now: float) -> list[Run]:
     return [
-        Run(
-            each.id,
-            each.name,
-            each.process_count,
-            tuple([_view(cluster, host, starts, now) for host, starts in each.members]),
-        )
+        Run(*each[:3], tuple([_view(cluster, host, starts, now) for host, starts in each.members]))
         for each in run_members(cluster)
     ]
 

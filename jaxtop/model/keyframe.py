@@ -208,19 +208,9 @@ def _standstill(run: str, stall: RunStall) -> wire.PastStandstill:
     since, checked_at, reported = stall.since, stall.checked_at, stall.reported
     if reported is None:
         return wire.PastStandstill(run, since, checked_at)
-    return wire.PastStandstill(
-        run,
-        since,
-        checked_at,
-        stall.reported_at,
-        reported.at_ms,
-        reported.severity,
-        reported.text,
-        reported.odd,
-        reported.waiting,
-        int(reported.certainty),
-        reported.began,
-    )
+    facts = reported.at_ms, reported.severity, reported.text, reported.odd, reported.waiting
+    certainty, began = int(reported.certainty), reported.began
+    return wire.PastStandstill(run, since, checked_at, stall.reported_at, *facts, certainty, began)
 
 
 def stall_of(past: wire.PastStandstill) -> RunStall:
@@ -230,16 +220,9 @@ def stall_of(past: wire.PastStandstill) -> RunStall:
             certainty = Certainty(past.certainty)
         except ValueError as error:
             raise wire.Unreadable(str(error)) from None
-        reported = Diagnosis(
-            past.run,
-            past.at_ms,
-            past.severity,
-            past.text,
-            past.odd,
-            past.waiting,
-            certainty,
-            past.since if past.began is None else past.began,
-        )
+        facts = past.at_ms, past.severity, past.text, past.odd, past.waiting
+        began = past.since if past.began is None else past.began
+        reported = Diagnosis(past.run, *facts, certainty, began)
     return RunStall(past.since, past.looked_at, reported, past.told_at)
 
 

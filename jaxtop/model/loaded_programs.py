@@ -100,7 +100,8 @@ def _merge(members: Sequence[Host]) -> LoadedPrograms:
             if not each.groups or each.groups[-1] is not group:  # a process may have loaded it twice
                 each.groups.append(group)
                 each.held_by += (program.local_devices or 0) * len(group.members)
-            each.compile_ms = most((each.compile_ms, _slowest(group, i)))
+            took = (figure(host.programs.compile_ms, i) for host in group.members)
+            each.compile_ms = most((each.compile_ms, *took))
     found = list(merged.values())
     return LoadedPrograms(found, _suspects(members, found))
 
@@ -119,11 +120,6 @@ def _groups(members: Iterable[Host]) -> list[Group]:
 
 def identity(program: wire.Program) -> Any:
     return (program.name, program.fingerprint) if program.fingerprint else program
-
-
-def _slowest(group: Group, i: int) -> int | None:
-    columns = (host.programs.compile_ms for host in group.members)
-    return most(figure(column, i) for column in columns)
 
 
 def _suspects(members: Sequence[Host], merged: list[LoadedProgram]) -> list[list[LoadedProgram]]:

@@ -206,11 +206,8 @@ class Recording:
             channel = channels.get(each.channel) or self._find_channel(each.channel)
             if channel is not None:
                 at = to_seconds(each.logged)
-                yield (
-                    each.logged,
-                    channel,
-                    wire.Frame(at, channel.agent, channel.kind, each.sequence, each.raw),
-                )
+                frame = wire.Frame(at, channel.agent, channel.kind, each.sequence, each.raw)
+                yield each.logged, channel, frame
 
     def _records(self, chunk: ChunkAt, only: Container[int] | None = None) -> list[chunks.Message | bytes]:
         try:

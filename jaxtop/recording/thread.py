@@ -11,6 +11,7 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -257,11 +258,8 @@ class RecordingWriter:
         path = self._files[-1]
         if self._compacts:
             with suppress(OSError):  # no room to rewrite it: the file is valid as it is
-                compact(path, self._advance)
+                compact(path, partial(setattr, self, "progress"))
         self._finished_bytes += path.stat().st_size
-
-    def _advance(self, part: float) -> None:
-        self.progress = part
 
     def _look_for_room(self) -> None:
         folder = Path(tempfile.gettempdir()) if self._is_unnamed else self._path.parent

@@ -207,12 +207,8 @@ def _view(host: Host, device: DeviceView, sums: list[tuple[int, ...]], temporari
     temporaries = min(temporaries, beyond)
     free = max(0, (device.limit_bytes or 0) - device.used_bytes - reserved)
     parts = (*arrays, temporaries, beyond - temporaries, reserved, free)
-    return MemoryView(device, parts, largest, _is_counted(host))
-
-
-def _is_counted(host: Host) -> bool:
-    """Return whether there is a census, or will be."""
-    return host.hello is None or not host.hello.sources.get("arrays", "").startswith("off")
+    has_census = host.hello is None or not host.hello.sources.get("arrays", "").startswith("off")
+    return MemoryView(device, parts, largest, has_census)
 
 
 def _temporaries(host: Host) -> int:

@@ -132,15 +132,8 @@ def _ops(cluster: ClusterState, key: ProgramKey) -> Iterable[str]:
 
 def _order(view: CollectiveView) -> tuple[float, float, int, str, str, str]:
     """Return a sort key: by time spent, then by bytes. The fingerprint may be None."""
-    _, program, fingerprint, op = view.key
-    return (
-        -(view.us_per_second or 0),
-        -(view.p50_us or 0),
-        -(view.bytes or 0),
-        program,
-        fingerprint or "",
-        op,
-    )
+    names = view.program, view.fingerprint or "", view.op
+    return -(view.us_per_second or 0), -(view.p50_us or 0), -(view.bytes or 0), *names
 
 
 class _Rate(NamedTuple):
@@ -166,19 +159,12 @@ def _common(of_programs: Mapping[ProgramKey, Layout], key: ProgramKey, op: str) 
     same = [layout for other, layout in of_programs.items() if other[:2] == key[:2] and op in layout.of_op]
     if not same or key[2] is not None:
         return None
-    first = same[0]
-    is_alike = all(
-        (each.of_op[op].kind, each.of_op[op].bytes, each.of_op[op].times)
-        == (first.of_op[op].kind, first.of_op[op].bytes, first.of_op[op].times)
-        and _device_ids(each, op) == _device_ids(first, op)
-        for each in same
-    )
-    return first if is_alike else None
+    return same[0] if all(_facts(each, op) == _facts(same[0], op) for each in same) else None
 
 
-def _device_ids(layout: Layout, op: str) -> object:
-    grouped = layout.groups_of(op)
-    return grouped and (grouped.device_ids, grouped.axes)
+def _facts(layout: Layout, op: str) -> object:
+    listed, grouped = layout.of_op[op], layout.groups_of(op)
+    return listed.kind, listed.bytes, listed.times, grouped and (grouped.device_ids, grouped.axes)
 
 
 def _rate_of(cluster: ClusterState, key: ProgramKey, now: float, of_agents: dict[str, Rates]) -> _Rate:

@@ -10,7 +10,6 @@ from jaxtop.model.hosts import runs
 from jaxtop.model.liveness import State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from jaxtop.model.state import ClusterState, LoggedEvent
 
@@ -46,13 +45,9 @@ class SessionSummary:
         """Return the same summary with at most this many bins."""
         bins = self.bins
         while len(bins) > most:
-            bins = _halved(bins)
+            pairs = [_joined(*bins[i : i + 2]) for i in range(0, len(bins) - 1, 2)]
+            bins = *pairs, *bins[len(pairs) * 2 :]
         return SessionSummary(bins, self.events)
-
-
-def _halved(bins: Sequence[Bin]) -> tuple[Bin, ...]:
-    pairs = [_joined(*bins[i : i + 2]) for i in range(0, len(bins) - 1, 2)]
-    return (*pairs, *bins[len(pairs) * 2 :])
 
 
 def _joined(first: Bin, second: Bin) -> Bin:
