@@ -18,8 +18,8 @@ from jaxtop.model import (
     series,
 )
 from jaxtop.model.figures import figures_of
-from jaxtop.model.fold import HISTORY
 from jaxtop.model.keyframe import messages
+from jaxtop.model.state import HISTORY
 from tests.builders import NOW, agent_id, hello
 from tests.stories import host_sample
 

@@ -13,7 +13,7 @@ from jaxtop.model import keyframe
 from jaxtop.model.host import Host, Launched, Launches, Unmet
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.series import stored
-from jaxtop.model.state import MOST_EVENTS, LoggedEvent, Sample
+from jaxtop.model.state import HISTORY, LoggedEvent, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,9 +29,7 @@ _TROUBLE = {
     "unreachable": ("critical", "unreachable", "is not reachable from here"),
     "refused": ("critical", "refused", "refuses this key"),
 }
-# Samples that are kept of each host: two minutes at the default interval.
-HISTORY = 120
-# Past censuses that are kept of each host: enough to show growth over the same two minutes.
+# Past censuses that are kept of each host: enough to show growth over two minutes, as `HISTORY`.
 PAST_ARRAYS, PAST_ARRAYS_EVERY_MS = 16, 8_000
 # The time over which steps per second are measured: short enough to follow changes, long enough to be steady.
 RATE_WINDOW_MS = 10_000
@@ -48,7 +46,7 @@ def fold(state: ClusterState, agent: str, message: wire.Message, at: float) -> l
             _roster(state, message)
             return []
         case wire.PastEvents():
-            _past_events(state, message)
+            keyframe.fold_events(state, message)
             return []
     before = state.hosts.get(agent) or Host(agent)
     state.hosts[agent] = host = _reported(state, before.but(heard_at=at), message, at)
@@ -76,7 +74,7 @@ def _reported(state: ClusterState, host: Host, message: wire.Message, at: float)
         case wire.Bye():
             host = host.but(bye=message)
         case wire.Past():
-            host = _past(state, host, message)
+            host = keyframe.fold_past(state, host, message)
         case wire.PastArrays():
             _past_arrays(state, host.agent, message)
     return host
@@ -280,24 +278,6 @@ def _changed(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mes
     return arrays
 
 
-# Keyframes
-
-
-def _past(state: ClusterState, host: Host, past: wire.Past) -> Host:
-    """Replace the history that the preceding messages left for a host."""
-    samples = [Sample(*each) for each in keyframe.history_of(past.samples)]
-    if samples:
-        state.history[host.agent] = deque(samples, maxlen=HISTORY)
-    return host.but(
-        heard_at=past.heard_at,
-        launches=MappingProxyType(past.counted) if past.counted else host.launches,
-        launches_since=past.launches_since,
-        past_launches=keyframe.launches_of(past.launches),
-        steps=past.steps,
-        launched=keyframe.launched_of(past.launched),
-    )
-
-
 def _past_arrays(state: ClusterState, agent: str, past: wire.PastArrays) -> None:
     """Replace the remembered censuses of a host, from which growth is derived."""
     first = msgspec.structs.replace(past.first, meshes=_shared(state, past.first.meshes))
@@ -305,12 +285,3 @@ def _past_arrays(state: ClusterState, agent: str, past: wire.PastArrays) -> None
     for change in past.changes:
         censuses.append(_changed(censuses[-1], change, _shared(state, change.meshes)))
     state.past_arrays[agent] = censuses
-
-
-def _past_events(state: ClusterState, past: wire.PastEvents) -> None:
-    events = (LoggedEvent(*msgspec.structs.astuple(each)) for each in past.events)
-    state.events = deque(events, maxlen=MOST_EVENTS)
-    state.stalls = {each.run: keyframe.stall_of(each) for each in past.standstills}
-    state.findings = keyframe.findings_of(past)
-    if past.dropped:
-        state.dropped = keyframe.dropped_of(past)

@@ -1,10 +1,11 @@
-"""The model as messages, which build the same model when they are fed to an empty cluster.
+"""The model as messages, and the parts of the fold that build the same model from them.
 
 Results from windows of the profiler are left out: a recording points to the last windows instead.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import accumulate, compress, pairwise
 from operator import ne
 from types import MappingProxyType
@@ -24,14 +25,24 @@ from jaxtop.model.host import (
     Launched,
     Launches,
 )
-from jaxtop.model.state import Certainty, Diagnosis, Dropped, Place, RunStall
+from jaxtop.model.state import (
+    HISTORY,
+    MOST_EVENTS,
+    Certainty,
+    Diagnosis,
+    Dropped,
+    LoggedEvent,
+    Place,
+    RunStall,
+    Sample,
+)
 from jaxtop.wire.bounds import to_ns, to_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from jaxtop.model.host import Host
-    from jaxtop.model.state import ClusterState, Sample
+    from jaxtop.model.state import ClusterState
 
 # The bounds on the content of one message, with room to spare.
 MOST_CHANGED_GROUPS, MOST_EVENT_BYTES = 2_000, wire.MAX_PAYLOAD // 2
@@ -109,15 +120,6 @@ def _gaps(counts: list[int]) -> tuple[int, ...]:
     return *counts[:1], *(later - earlier for earlier, later in pairwise(counts))
 
 
-def history_of(past: wire.PastSamples) -> Iterator[tuple[float, tuple[int | None, ...] | None, int]]:
-    """Yield the history from a message: time, bytes in use and launches of each sample."""
-    used, changed = None, dict(past.used_bytes)
-    times = map(to_seconds, accumulate(past.at_ns))
-    for i, (at, launches) in enumerate(zip(times, accumulate(past.launches), strict=False)):
-        used = changed.get(i, used)
-        yield at, used, launches
-
-
 def _past_arrays(host: Host, past: Iterable[wire.Arrays]) -> wire.PastArrays | None:
     """Return the censuses of the table in use, the only ones from which growth is derived."""
     alike = [each for each in past if each.serial == host.arrays.serial]
@@ -184,8 +186,55 @@ def _events(cluster: ClusterState) -> wire.PastEvents:
     )
 
 
-def findings_of(past: wire.PastEvents) -> Findings:
-    """Return the findings from a message."""
+def _standstill(run: str, stall: RunStall) -> wire.PastStandstill:
+    since, checked_at, reported = stall.since, stall.checked_at, stall.reported
+    if reported is None:
+        return wire.PastStandstill(run, since, checked_at)
+    facts = reported.at_ms, reported.severity, reported.text, reported.odd, reported.waiting
+    certainty, began = int(reported.certainty), reported.began
+    return wire.PastStandstill(run, since, checked_at, stall.reported_at, *facts, certainty, began)
+
+
+# From messages to the model
+
+
+def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
+    """Replace the history that the preceding messages left for a host."""
+    used, changed = None, dict(past.samples.used_bytes)
+    times = map(to_seconds, accumulate(past.samples.at_ns))
+    samples = []
+    for i, (at, launches) in enumerate(zip(times, accumulate(past.samples.launches), strict=False)):
+        used = changed.get(i, used)
+        samples.append(Sample(at, used, launches))
+    if samples:
+        state.history[host.agent] = deque(samples, maxlen=HISTORY)
+    return host.but(
+        heard_at=past.heard_at,
+        launches=MappingProxyType(past.counted) if past.counted else host.launches,
+        launches_since=past.launches_since,
+        past_launches=tuple(Launches(each.at_ms, each.launches) for each in past.launches),
+        steps=past.steps,
+        launched=MappingProxyType(
+            {each.name: Launched(each.at_ms, dict(each.counts)) for each in past.launched}
+        ),
+    )
+
+
+def fold_events(state: ClusterState, past: wire.PastEvents) -> None:
+    """Replace the events, stalls, findings and dropped processes."""
+    events = (LoggedEvent(*msgspec.structs.astuple(each)) for each in past.events)
+    state.events = deque(events, maxlen=MOST_EVENTS)
+    state.stalls = {each.run: _stall(each) for each in past.standstills}
+    state.findings = _findings(past)
+    if past.dropped:
+        state.dropped = Dropped(
+            past.dropped,
+            {each.agent: Place(each.run, each.process_index) for each in past.dropped_last},
+            {Place(each.run, each.process_index): each.count for each in past.dropped_starts},
+        )
+
+
+def _findings(past: wire.PastEvents) -> Findings:
     found = Findings(checked_at=past.checked_at)
     for each in past.findings:
         try:
@@ -196,24 +245,7 @@ def findings_of(past: wire.PastEvents) -> Findings:
     return found
 
 
-def dropped_of(past: wire.PastEvents) -> Dropped:
-    return Dropped(
-        past.dropped,
-        {each.agent: Place(each.run, each.process_index) for each in past.dropped_last},
-        {Place(each.run, each.process_index): each.count for each in past.dropped_starts},
-    )
-
-
-def _standstill(run: str, stall: RunStall) -> wire.PastStandstill:
-    since, checked_at, reported = stall.since, stall.checked_at, stall.reported
-    if reported is None:
-        return wire.PastStandstill(run, since, checked_at)
-    facts = reported.at_ms, reported.severity, reported.text, reported.odd, reported.waiting
-    certainty, began = int(reported.certainty), reported.began
-    return wire.PastStandstill(run, since, checked_at, stall.reported_at, *facts, certainty, began)
-
-
-def stall_of(past: wire.PastStandstill) -> RunStall:
+def _stall(past: wire.PastStandstill) -> RunStall:
     reported = None
     if past.at_ms is not None:
         try:
@@ -224,11 +256,3 @@ def stall_of(past: wire.PastStandstill) -> RunStall:
         began = past.since if past.began is None else past.began
         reported = Diagnosis(past.run, *facts, certainty, began)
     return RunStall(past.since, past.looked_at, reported, past.told_at)
-
-
-def launches_of(past: tuple[wire.PastLaunches, ...]) -> tuple[Launches, ...]:
-    return tuple(Launches(each.at_ms, each.launches) for each in past)
-
-
-def launched_of(past: tuple[wire.PastLaunched, ...]) -> Mapping[str, Launched]:
-    return MappingProxyType({each.name: Launched(each.at_ms, dict(each.counts)) for each in past})

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host, Unmet
 
 MOST_EVENTS = 1000
+# Samples that are kept of each host: two minutes at the default interval.
+HISTORY = 120
 # The severities of events, the least severe first. Others, of newer agents, count as the first.
 SEVERITIES = ("info", "warning", "critical")
 

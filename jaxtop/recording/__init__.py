@@ -9,7 +9,8 @@ finished file repeats all of this in an attachment at its end, and opening the f
 
 from jaxtop.recording.compact import compact
 from jaxtop.recording.file import plain
-from jaxtop.recording.index import KeyframeAt, NotARecording
+from jaxtop.recording.index import NotARecording
+from jaxtop.recording.layout import KeyframeAt
 from jaxtop.recording.reader import Recording
 from jaxtop.recording.thread import Limits, RecordingWriter
 from jaxtop.recording.writer import Keyframe, Writer

@@ -7,14 +7,14 @@ import mmap
 import struct
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 
 from jaxtop.recording import chunks, layout
 from jaxtop.recording.chunks import CHUNK_CODE, RECORD
 from jaxtop.recording.container import MAGIC
-from jaxtop.recording.layout import Channel
+from jaxtop.recording.layout import Channel, ChunkAt, Clock, KeyframeAt
 from jaxtop.wire.bounds import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -34,31 +34,6 @@ ODD_NS = 120 * NANOSECONDS
 
 class NotARecording(Exception):
     """A file that jaxtop cannot open as a recording; the message is one line."""
-
-
-class ChunkAt(NamedTuple):
-    """A chunk: its offset in the file, the times of its first and last message, its kind."""
-
-    offset: int
-    start: int
-    end: int
-    is_keyframe: bool
-
-
-class KeyframeAt(NamedTuple):
-    """A keyframe: its time, its first chunk, the times of the windows before it, what happened before it."""
-
-    at: int
-    chunk: int
-    windows: tuple[int, ...]
-    happened: dict[str, Any]
-
-
-class Clock(NamedTuple):
-    """What to add to the times of this file to get those of process 0, and the error of that."""
-
-    offset_s: float
-    error_s: float | None
 
 
 @dataclass

@@ -1,9 +1,9 @@
-"""What writer and reader share: the names in the file, and the format of times and channels."""
+"""What writer and reader share: the names in the file; what chunks, channels, keyframes and clocks are."""
 
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,31 @@ class Channel(NamedTuple):
     def metadata(self) -> dict[str, str]:
         about = {"agent": self.agent, "kind": self.kind}
         return about | {"keyframe": "1"} if self.is_keyframe else about
+
+
+class ChunkAt(NamedTuple):
+    """A chunk: its offset in the file, the times of its first and last message, its kind."""
+
+    offset: int
+    start: int
+    end: int
+    is_keyframe: bool
+
+
+class KeyframeAt(NamedTuple):
+    """A keyframe: its time, its first chunk, the times of the windows before it, what happened before it."""
+
+    at: int
+    chunk: int
+    windows: tuple[int, ...]
+    happened: dict[str, Any]
+
+
+class Clock(NamedTuple):
+    """What to add to the times of this file to get those of process 0, and the error of that."""
+
+    offset_s: float
+    error_s: float | None
 
 
 CRC = "crc"

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from pathlib import Path
 
-    from jaxtop.recording.index import ChunkAt, Clock, Index, KeyframeAt
+    from jaxtop.recording.index import Index
+    from jaxtop.recording.layout import ChunkAt, Clock, KeyframeAt
 
 # Limits of the cache of unpacked chunks. Playing back and forth reads the same chunks again.
 MOST_CHUNKS, MOST_MESSAGES = 8, 200_000

@@ -7,14 +7,15 @@ import math
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from jaxtop import wire
 from jaxtop.model import Cluster, LoggedEvent, State, state_of
-from jaxtop.model.fold import HISTORY
 from jaxtop.model.session.summary import Bin, SessionSummary, SummarySampler
+from jaxtop.model.state import HISTORY
 from jaxtop.recording import NotARecording, Recording
 from jaxtop.sources.streams import NOT_YET, clock_notes, side_by_side, tracks
 from jaxtop.wire.bounds import NANOSECONDS, to_ns, to_seconds
@@ -47,7 +48,6 @@ class Session:
         self._at: int | None = None
         self._starts = _Starts()
         self._looked = time.monotonic()
-        self._glance: _Glance | None = None
 
     def close(self) -> None:
         for recording in (each for track in self._tracks for each in track.recordings):
@@ -101,10 +101,12 @@ class Session:
         ]
         return (*self._skipped, *notes, *clock_notes(self._tracks))
 
+    @cached_property
+    def _glance(self) -> _Glance:
+        return _Glance(self._tracks)
+
     @property
     def overview(self) -> SessionSummary:
-        if self._glance is None:
-            self._glance = _Glance(self._tracks)
         return self._glance.overview
 
     def at(self, when: float) -> Cluster:

@@ -10,7 +10,6 @@ from jaxtop.model.hosts import runs
 from jaxtop.model.liveness import State
 
 if TYPE_CHECKING:
-
     from jaxtop.model.state import ClusterState, LoggedEvent
 
 # Enough for any terminal. Beyond it, neighbouring bins are merged.
