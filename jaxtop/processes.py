@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +20,12 @@ class Namespace(NamedTuple):
 @cache
 def here() -> Namespace:
     """Return the namespace of this process; empty strings where the system does not provide it."""
-    return Namespace(_read("/proc/sys/kernel/random/boot_id"), _link("/proc/self/ns/pid"))
+    boot = pid_namespace = ""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+    with suppress(OSError):
+        pid_namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - a Path would make "pid:[1]" look like one
+    return Namespace(boot, pid_namespace)
 
 
 def about_this() -> dict[str, str]:
@@ -51,17 +57,3 @@ def is_gone(place: Namespace, pid: int, started: int | None) -> bool | None:
     if place != here() or not place.boot or started is None:
         return None
     return start_ticks(pid) != started
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text("utf-8").strip()
-    except OSError:
-        return ""
-
-
-def _link(path: str) -> str:
-    try:
-        return os.readlink(path)  # noqa: PTH115 - Path.readlink would make "pid:[1]" look like a path
-    except OSError:
-        return ""

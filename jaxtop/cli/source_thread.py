@@ -23,10 +23,6 @@ POLL = 0.25
 MEND_AT_ONCE = 16
 
 
-def _ignore(_: wire.Reply | None) -> None:
-    """Ignore the reply: only the messages that come with it are needed."""
-
-
 class Keeper(Protocol):
     """Something that records the frames a cluster has folded."""
 
@@ -110,7 +106,7 @@ class SourceThread:
                 self._frames.put(source.poll(POLL))
                 for agent in self._frames.lost(MEND_AT_ONCE):
                     debuglog.info("source", "frames were dropped; the whole state is requested", agent)
-                    source.request(agent, wire.Request("state"), _ignore)
+                    source.request(agent, wire.Request("state"), lambda _: None)
                 asking = [each for each in asking if not each.is_done]
         finally:
             source.close()

@@ -26,10 +26,6 @@ RETRY_REFUSED_AFTER = 5.0
 AWAY = frozenset({"closed", "dead", "unreachable"})
 
 
-def _as_found(state: str, *, is_hung_up: bool) -> str:  # noqa: ARG001 - has the signature of a judge
-    return state
-
-
 class Connection:
     """The connection to one address. The states are those of `wire.Link`; methods return a changed state.
 
@@ -47,7 +43,7 @@ class Connection:
         endpoint: str,
         descriptors: Descriptors,
         is_process_gone: Callable[[], bool] = lambda: False,
-        judge: Callable[..., str] = _as_found,
+        judge: Callable[..., str] = lambda state, **_: state,
         *,
         is_of_process: bool = True,
     ) -> None:

@@ -35,14 +35,10 @@ class _Asked:
     endpoint: str
     request: wire.Request
     answered: list[Answered]
-    noticed: Callable[[LinkChange], None]
+    noticed: Callable[[LinkChange], object]
     # Set when the request is sent.
     socket: Question | None = None
     until: float = 0.0
-
-
-def _ignore(_: LinkChange) -> None:
-    pass
 
 
 class RequestPool:
@@ -70,7 +66,7 @@ class RequestPool:
         request: wire.Request,
         now: float,
         answered: Answered,
-        noticed: Callable[[LinkChange], None] = _ignore,
+        noticed: Callable[[LinkChange], object] = lambda _: None,
     ) -> None:
         """Send a request. An equal request to the same agent under way is shared, and both get the reply."""
         for each in (*self._open, *self._waiting):

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from jaxtop.sources.descriptors import Descriptors
     from jaxtop.sources.requests import RequestPool
-    from jaxtop.transport.client import LinkChange
 
 # The most addresses that are probed at the same time.
 AT_ONCE = 256
@@ -117,11 +116,8 @@ class Seeking:
             wire.Request("roster"),
             now,
             partial(self._answered, target, connection),
-            partial(self._noticed, connection),
+            lambda change: connection.change(change.what, self._now),
         )
-
-    def _noticed(self, connection: Connection, change: LinkChange) -> None:
-        connection.change(change.what, self._now)
 
     def _answered(
         self, target: str, connection: Connection, _reply: wire.Reply | None, frames: list[wire.Frame]

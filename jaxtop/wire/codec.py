@@ -43,24 +43,9 @@ class Header(Struct, frozen=True, array_like=True):
 
 
 Message = (
-    Hello
-    | Pulse
-    | Arrays
-    | ArraysChange
-    | Programs
-    | Inventory
-    | Window
-    | Stacks
-    | Activity
-    | Compile
-    | Event
-    | Bye
-    | Roster
-    | Link
-    | Past
-    | PastArrays
-    | PastEvents
-)
+    Hello | Pulse | Arrays | ArraysChange | Programs | Inventory | Window | Stacks | Activity | Compile
+    | Event | Bye | Roster | Link | Past | PastArrays | PastEvents
+)  # fmt: skip
 KINDS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Message)}
 
 

@@ -100,7 +100,7 @@ def _with_same_groups(layout: Layout, before: Layout | None) -> Layout:
     if before is None:
         return layout
     grouped = {
-        number: each if each != before.grouped.get(number) else before.grouped[number]
+        number: before.grouped[number] if each == before.grouped.get(number) else each
         for number, each in layout.grouped.items()
     }
     return replace(layout, grouped=grouped)

@@ -25,14 +25,9 @@ if TYPE_CHECKING:
 
 # The first words of an op's name in HLO. A kind that begins like another one comes first if it is longer.
 KINDS = (
-    "ragged-all-to-all",
-    "all-reduce",
-    "all-gather",
-    "reduce-scatter",
-    "all-to-all",
-    "collective-permute",
+    "ragged-all-to-all", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute",
     "collective-broadcast",
-)
+)  # fmt: skip
 # How often the data of all other members crosses the bus. For other kinds the whole data crosses it once.
 _TRIPS = {"all-reduce": 2, "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "ragged-all-to-all": 1}
 # The number of processes of a program whose launch rates are read.
