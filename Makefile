@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 JOBS ?= 6
 SIDE_BY_SIDE := --dist loadgroup --numprocesses $(JOBS)
 INSTALL := -m pip install --quiet --disable-pip-version-check
-# Of the quiet tests these compare the speed of all cores. The others run in pairs: each has a core to itself.
-ALONE := tests/test_probe_live.py tests/test_collectives_live.py
+# Of the quiet tests these need both cores of a small machine. The others run in pairs.
+ALONE := tests/test_black_box.py tests/test_probe_live.py tests/test_collectives_live.py
 # What tests import where not all of [dev] is installed.
 TOOLS := pytest pytest-timeout pytest-xdist grpcio prometheus-client types-psutil
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.

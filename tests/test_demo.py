@@ -52,6 +52,7 @@ def assert_ended_quietly(process, folder, status):
     assert runfiles.find() == []
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("_", REPEATS)
 def test_the_demo_trains_while_another_shell_looks_on_until_ctrl_c(home, _):
     with demo(home, "--hosts", 2, "--devices", 4) as process:
@@ -88,7 +89,6 @@ def test_a_demo_ends_when_its_time_is_up_and_has_learned(home):
     assert last < (0.8 * first if SOAK else first)
 
 
-@pytest.mark.newest
 def test_a_demo_of_one_process_with_one_device_works(home):
     """Whatever the shell's own flags say of devices."""
     with demo(home, "--hosts", 1, "--devices", 1, devices=4) as process:

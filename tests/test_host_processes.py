@@ -105,7 +105,7 @@ def test_pools_of_workers_work_and_are_no_hosts_of_the_run(tmp_path, watch, meth
         watch.met.clear()
 
 
-@pytest.mark.parametrize("moment", ["before training", "train"])
+@pytest.mark.parametrize("moment", [pytest.param("before training", marks=pytest.mark.newest), "train"])
 def test_forked_children_live_and_end_as_they_would_alone(tmp_path, watch, moment):
     """Forked while the agent's threads are in the middle of everything, and calling the agent themselves."""
     done = outcome(tmp_path, FORKING, "hot", moment, str(FORKS), watch=watch)
