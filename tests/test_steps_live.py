@@ -54,23 +54,7 @@ def between(path, samples):
     return [(later, later - sooner) for sooner, later in pairwise(ends)]
 
 
-@pytest.mark.quiet
-@pytest.mark.parametrize(
-    "framework",
-    [pytest.param(name, marks=[] if name == "plain" else [pytest.mark.newest]) for name in FUNCTIONS],
-)
-def test_the_step_of_each_framework_takes_what_its_own_clock_says(framework, tmp_path):
-    written = tmp_path / "times"
-    script = PROGRAMS / "training" / f"train_{framework}.py"
-    with processes([*JAXTOP, "run", PROGRAMS / "clocked.py", STEPS, written, script]) as started:
-        [(step, samples)] = found(started, written)
-    assert FUNCTIONS[framework] in step.functions
-    assert not step.is_told
-    assert step.mean_s == pytest.approx(lately(between(written, samples)), rel=0.02)
-    # Of those that were launched before somebody looked, the last are known.
-    assert 0 < step.steps <= STEPS
-
-
+# First, since it takes longest.
 @pytest.mark.newest
 @pytest.mark.quiet
 def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
@@ -86,6 +70,23 @@ def test_the_step_of_the_demo_is_found_though_it_does_not_tell(tmp_path):
     for path, (step, samples) in zip(written, steps, strict=True):
         assert (step.functions, step.is_told) == (("train_step",), False)
         assert step.mean_s == pytest.approx(lately(between(path, samples)), rel=0.02)
+
+
+@pytest.mark.quiet
+@pytest.mark.parametrize(
+    "framework",
+    [pytest.param(name, marks=[] if name == "plain" else [pytest.mark.newest]) for name in FUNCTIONS],
+)
+def test_the_step_of_each_framework_takes_what_its_own_clock_says(framework, tmp_path):
+    written = tmp_path / "times"
+    script = PROGRAMS / "training" / f"train_{framework}.py"
+    with processes([*JAXTOP, "run", PROGRAMS / "clocked.py", STEPS, written, script]) as started:
+        [(step, samples)] = found(started, written)
+    assert FUNCTIONS[framework] in step.functions
+    assert not step.is_told
+    assert step.mean_s == pytest.approx(lately(between(written, samples)), rel=0.02)
+    # Of those that were launched before somebody looked, the last are known.
+    assert 0 < step.steps <= STEPS
 
 
 @pytest.mark.newest
