@@ -43,6 +43,7 @@ def environment(devices: int = 4, **more: str) -> dict[str, str]:
         **os.environ,
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "JAXTOP_DEMO_SIZE": "small",
         **more,
     }
 

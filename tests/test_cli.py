@@ -131,6 +131,7 @@ def test_the_installed_command_and_the_module_are_the_same():
         (["snapshot", "--wait=-1"], "-1 is not between 0 and 3600 seconds"),
         (["demo", "--hosts", "0"], "0 is not a number from 1 to 64"),
         (["demo", "--devices", "many"], "many is not a number from 1 to 64"),
+        (["demo", "--fault", "stragler"], "did you mean straggler?"),
         (["run"], "nothing to run; usage: jaxtop run"),
         (["run", "--interval", "0", "x.py"], "0 is not a number of seconds from 0.1 to 60"),
         (["run", "--interval", "nan", "x.py"], "nan is not a number of seconds from 0.1 to 60"),

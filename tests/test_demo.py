@@ -10,6 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from jaxtop import runfiles
+from jaxtop.model.findings.observer import findings
+from jaxtop_agent.demo.faults import FAULTS
 from tests.support import SOAK, eventually, group, in_a_group, jaxtop, snapshot, viewer
 
 # The demo compiles a real model, which takes its time on a busy machine.
@@ -135,3 +137,27 @@ def test_the_loss_of_one_of_its_processes_is_reported(home):
         process.wait(60)
         assert group(process) == []
     assert len((home / "err").read_text().splitlines()) <= 2
+
+
+@pytest.mark.newest
+def test_a_planted_fault_is_announced_and_found(home):
+    with demo(home, "--hosts", 2, "--devices", 2, "--fault", "stopped", "--fault-after", 3) as process:
+        with watched(2) as attached:
+            assert not [each for each in findings(attached.cluster) if each.severity == "critical"]
+            attached.until(lambda: "host_lost" in {each.rule for each in findings(attached.cluster)})
+            [found] = [each for each in findings(attached.cluster) if each.rule == "host_lost"]
+            assert found.subject.process_index == 1
+        announced = [line for line in (home / "out").read_text().splitlines() if line.startswith("fault ")]
+        assert [line.split()[:3] for line in announced] == [["fault", "stopped", "begins"]]
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(150)
+        assert group(process) == []
+
+
+def test_the_faults_are_listed_with_one_line_each():
+    lines = jaxtop("demo", "--fault", "list").stdout.splitlines()
+    assert len(lines) == len(FAULTS) >= 20
+    assert all(
+        line.split()[0] == fault.name and line.endswith(fault.text)
+        for line, fault in zip(lines, FAULTS, strict=True)
+    )

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack
+from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,18 @@ from jaxtop import keys, runfiles
 from jaxtop.cli import processes, terminal
 from jaxtop.cli.attach import watch
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import number
 from jaxtop.sources import LiveSource, Seed
+from jaxtop_agent.demo import faults
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
     from typing import IO
 
 # JAX itself ends the survivors of a lost process after 100 seconds. After SIGTERM they need far less.
 PATIENCE = 10.0
+_SECONDS = number("between 0 and 3600 seconds", 0, 3600)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,9 +49,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--headless", action="store_true", help="print the output of the training instead of opening the app"
     )
+    parser.add_argument(
+        "--fault", metavar="NAME", help="plant a fault, to see how it is found; `list` prints the names"
+    )
+    parser.add_argument(
+        "--fault-after",
+        type=_SECONDS,
+        default=faults.AFTER,
+        metavar="S",
+        help=f"healthy seconds before the fault begins (default: {faults.AFTER:.0f})",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
+    if arguments.fault == "list":
+        for fault in faults.FAULTS:
+            print(f"{fault.name:<21} {fault.text}")
+        return 0
+    if arguments.fault is not None and arguments.fault not in faults.FAULTS_BY_NAME:
+        near = get_close_matches(arguments.fault, faults.FAULTS_BY_NAME, 1, 0.0)[0]
+        raise UserError(f"there is no fault {arguments.fault!r}: did you mean {near}? --fault list names all")
     missing = [name for name in ("jax", "optax") if find_spec(name) is None]
     if missing:
         raise UserError(f"the demo needs {' and '.join(missing)}: pip install 'jaxtop[demo]'")
@@ -56,7 +78,14 @@ def main(arguments: argparse.Namespace) -> int:
             stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(arguments.hosts)
         ]
         with processes.uninterrupted():
-            hosts = start(arguments.hosts, arguments.devices, arguments.duration, errors, arguments.record)
+            hosts = start(
+                arguments.hosts,
+                arguments.devices,
+                arguments.duration,
+                errors,
+                arguments.record,
+                more=fault_words(arguments.fault, arguments.fault_after),
+            )
             stack.callback(stop, hosts)
         if not arguments.headless and terminal.is_there():
             return _watch(hosts, errors)
@@ -73,7 +102,12 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
     """Show the processes in the app as they start; leaving the app ends them."""
     output = hosts[0].stdout
     assert output is not None
-    threading.Thread(target=output.read, daemon=True).start()  # a full pipe would block the training
+    faults_begun: list[str] = []
+
+    def read() -> None:  # a full pipe would block the training
+        faults_begun.extend(line.decode(errors="replace") for line in output if line.startswith(b"fault "))
+
+    threading.Thread(target=read, daemon=True).start()
 
     def open_source() -> LiveSource | None:
         ended = [(i, host.returncode) for i, host in enumerate(hosts) if host.poll()]
@@ -88,6 +122,7 @@ def _watch(hosts: list[subprocess.Popen[bytes]], errors: list[IO[str]]) -> int:
         return LiveSource([Seed(each.hello.agent, hello=each.hello) for each in found], keys.load())
 
     watch(open_source)
+    print("".join(faults_begun), end="")
     return 0
 
 
@@ -98,8 +133,19 @@ def _show(output: IO[bytes]) -> None:
             print(line.decode(errors="replace"), end="", flush=True)
 
 
+def fault_words(fault: str | None, after: float) -> list[str]:
+    """Return the words of a training process that plant this fault."""
+    return [] if fault is None else ["--fault", fault, "--fault-after", str(after)]
+
+
 def start(
-    hosts: int, devices: int, duration: float | None, errors: list[IO[str]], record: str | None = None
+    hosts: int,
+    devices: int,
+    duration: float | None,
+    errors: list[IO[str]],
+    record: str | None = None,
+    *,
+    more: Sequence[str] = (),
 ) -> list[subprocess.Popen[bytes]]:
     """Start the processes of the run; the demo prints the output of the first."""
     coordinator = f"127.0.0.1:{processes.free_port()}"
@@ -112,7 +158,7 @@ def start(
         place = ["--process", index, "--processes", hosts, "--coordinator", coordinator, "--devices", devices]
         started.append(
             subprocess.Popen(
-                [sys.executable, "-m", "jaxtop_agent.demo.train", *map(str, place), *time_limit],
+                [sys.executable, "-m", "jaxtop_agent.demo.train", *map(str, place), *time_limit, *more],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if index == 0 else subprocess.DEVNULL,

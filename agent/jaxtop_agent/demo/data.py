@@ -39,17 +39,19 @@ def corpus() -> Corpus:
     return Corpus(codes[:cut], codes[cut:])
 
 
-def batch(text: NDArray[np.uint8], draw: tuple[int, ...], rows: int, sharding: Any) -> Any:
+def batch(
+    text: NDArray[np.uint8], draw: tuple[int, ...], rows: int, sharding: Any, length: int = LENGTH
+) -> Any:
     """Return `rows` excerpts as one global array, of which each process makes only its own shards.
 
     Every process draws all positions, which costs nothing. So the batch depends on `draw` alone, and not on
     the number of processes.
     """
     starts = np.random.default_rng(draw).integers(len(text) - LENGTH, size=rows)
-    offsets = np.arange(LENGTH)
+    offsets = np.arange(length)
 
     def shard(index: tuple[slice, ...]) -> NDArray[np.uint8]:
         excerpts: NDArray[np.uint8] = text[starts[index[0], None] + offsets]
         return excerpts
 
-    return jax.make_array_from_callback((rows, LENGTH), sharding, shard)
+    return jax.make_array_from_callback((rows, length), sharding, shard)

@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import agent
+from jaxtop_agent.demo.faults import AFTER, FAULTS_BY_NAME
+from jaxtop_agent.demo.faults.planting import Planting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from jaxtop_agent.demo.faults import Fault
 
 ROWS = 8
 EVALUATE_EVERY = 100  # steps
@@ -26,7 +30,8 @@ LEAVE_WITHIN = 3.0  # seconds
 STAY = 60.0  # seconds
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, program: Callable[..., None] | None = None) -> int:
+    """Run a program in this process; by default the demo's own training."""
     args = _parse(argv)
     _prepare_environment(args.devices)
     joined, leaving = threading.Event(), threading.Event()
@@ -37,7 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _keep_standard_output()
             _join_the_others(args.process, args.processes, args.coordinator)
             joined.set()
-        train(args.duration, args.steps, args.seed)
+        run = program or train
+        run(args.duration, args.steps, args.seed, FAULTS_BY_NAME.get(args.fault), args.fault_after)
     except Exception as error:
         if leaving.is_set():
             # The other processes have left. This is no error: the signal thread is about to end the process.
@@ -48,8 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def train(duration: float | None, steps: int | None, seed: int) -> None:
-    """Train for the same number of steps in every process."""
+def train(
+    duration: float | None,
+    steps: int | None,
+    seed: int,
+    planted: type[Fault] | None = None,
+    after: float = AFTER,
+) -> None:
+    """Train for the same number of steps in every process. The fault begins after some seconds."""
     import jax  # here and below: jax reads the environment at import, and main sets it
 
     from jaxtop_agent.demo import data, model
@@ -61,9 +73,16 @@ def train(duration: float | None, steps: int | None, seed: int) -> None:
     state = lm.init()
     held_out = data.batch(text.held_out, (seed,), rows, lm.batch_sharding)
 
-    agreement = Agreement(duration)
+    def rebuild(variant: str, state: model.TrainState) -> model.TrainState:
+        nonlocal lm
+        lm = model.build(mesh, seed, variant)
+        return lm.take_over(state)
+
+    agreement = Agreement(duration, 0 if planted is not None and planted.at_start else after)
     report = Report(silent=jax.process_index() != 0)
     report.begin(state.params, mesh)
+    planting = Planting(planted, (jax.process_index(), jax.process_count(), mesh), rebuild, report.show)
+    kept: dict[str, Any] = {}
     in_flight: deque[Any] = deque()
     i = 0
     while steps is None or i < steps:
@@ -71,11 +90,18 @@ def train(duration: float | None, steps: int | None, seed: int) -> None:
             report.progress(i)
             if not agreement.go_on(i):
                 break
+            if agreement.is_time:
+                state = planting.begin(i, state)
         if i % EVALUATE_EVERY == 0:
             report.held_out = lm.eval_step(state.params, held_out)
-        tokens = data.batch(text.train, (seed, i), rows, lm.batch_sharding)
+        planting.load_batch(i)
+        tokens = data.batch(
+            text.train, (seed, i), rows, lm.batch_sharding, data.LENGTH - planting.fault.shorter(i)
+        )
+        planting.fault.before_launch(i)
         state, loss = lm.train_step(state, tokens)
         agent.step(i, tokens=rows * model.CONTEXT, loss=loss)
+        planting.fault.after_launch(i, loss, kept)
         report.loss = loss
         # Without this wait the main thread runs far ahead of the devices, so a stop takes effect much later.
         in_flight.append(loss)
@@ -92,8 +118,12 @@ class Agreement:
     forever. So only process 0 reads its clock, and all processes follow its decision at the same step.
     """
 
-    def __init__(self, duration: float | None) -> None:
+    def __init__(self, duration: float | None, after: float) -> None:
         self.until = 0
+        # Whether it is time for the fault, if one is planted.
+        self.is_time = False
+        self._after = after
+        self._started: float | None = None
         self._duration = duration
         self._deadline = float("inf")
         self._last_asked = (0, 0.0)
@@ -103,8 +133,17 @@ class Agreement:
         import numpy as np
         from jax.experimental import multihost_utils
 
-        self.until += int(multihost_utils.broadcast_one_to_all(np.int32(self._more(i, time.monotonic()))))
+        now = time.monotonic()
+        wish = np.array([self._more(i, now), self._is_time(now)], np.int32)
+        more, is_time = multihost_utils.broadcast_one_to_all(wish)
+        self.until += int(more)
+        self.is_time = bool(is_time)
         return self.until > i
+
+    def _is_time(self, now: float) -> bool:
+        if self._started is None and self.until:  # the first step took as long as its compilation
+            self._started = now
+        return self._after <= (0 if self._started is None else now - self._started)
 
     def _more(self, i: int, now: float) -> int:
         since, then = self._last_asked
@@ -134,7 +173,7 @@ class Report:
 
         weights = sum(leaf.size for leaf in jax.tree.leaves(params))
         axes = " x ".join(f"{name} {size}" for name, size in mesh.shape.items())
-        self._print(
+        self.show(
             f"training {weights:,} weights on {mesh.size} devices ({axes}), {jax.process_count()} processes"
         )
 
@@ -150,13 +189,13 @@ class Report:
             return
         self._last_printed = (i, now)
         ms = 1000 * (now - then) / (i - since)
-        self._print(f"step {i:5}  loss {loss:.3f}  {ms:.1f} ms/step  held out {float(self.held_out):.3f}")
+        self.show(f"step {i:5}  loss {loss:.3f}  {ms:.1f} ms/step  held out {float(self.held_out):.3f}")
 
     def end(self, i: int) -> None:
         last = float(self.loss)
-        self._print(f"done: loss {self._first or last:.2f} -> {last:.2f} over {i} steps")
+        self.show(f"done: loss {self._first or last:.2f} -> {last:.2f} over {i} steps")
 
-    def _print(self, line: str) -> None:
+    def show(self, line: str) -> None:
         if not self._silent:
             print(line, flush=True)
 
@@ -261,6 +300,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--duration", type=float, metavar="S", help="seconds to train, after the first step")
     parser.add_argument("--steps", type=int, metavar="N", help="steps to train")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fault", choices=sorted(FAULTS_BY_NAME), help="plant this fault")
+    parser.add_argument(
+        "--fault-after", type=float, metavar="S", default=AFTER, help="seconds before it begins"
+    )
     args = parser.parse_args(argv)
     if args.processes > 1 and args.coordinator is None:
         parser.error("several processes need --coordinator")

@@ -1,0 +1,104 @@
+"""Faults that cost memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxtop_agent.demo.faults.fault import Fault
+
+MIB = 1 << 20
+
+
+class ArrayLeak(Fault):
+    name = "array_leak"
+    text = "the last host keeps an array of 256 KiB of each step in a list"
+    rules = ("array_growth",)
+    subject = {"array": "history"}
+
+    def begin(self, state: Any) -> Any:
+        import jax
+        import numpy as np
+
+        self.zeros = jax.device_put(np.zeros((256, 256), np.float32), jax.local_devices()[0])
+        self.activate = jax.jit(lambda x: x + 1)
+        return state
+
+    def after_launch(self, i: int, loss: Any, kept: dict[str, Any]) -> None:  # noqa: ARG002
+        if self.is_here:
+            kept.setdefault("history", []).append(self.activate(self.zeros))
+
+
+class HostLeak(Fault):
+    name = "host_leak"
+    text = "the last host keeps 2 MiB of its memory in each step"
+    rules = ("host_memory_growth",)
+    MOST = 2048 * MIB
+
+    def after_launch(self, i: int, loss: Any, kept: dict[str, Any]) -> None:  # noqa: ARG002
+        samples = kept.setdefault("samples", [])
+        if self.is_here and 2 * MIB * len(samples) < self.MOST:
+            samples.append(b"x" * (2 * MIB))
+
+
+class ReplicatedOptimizer(Fault):
+    name = "replicated_optimizer"
+    text = "the state of the optimizer is whole on every device instead of sharded"
+    rules = ("replicated",)
+    everywhere = True
+    variant = "replicated_optimizer"
+
+
+class ReplicatedTable(Fault):
+    name = "replicated_table"
+    text = "a table of 16 MiB is whole on every device, although the mesh divides it"
+    rules = ("replicated",)
+    subject = {"array": "table"}
+    everywhere = True
+
+    def begin(self, state: Any) -> Any:
+        import jax
+        import numpy as np
+        from jax.sharding import NamedSharding
+        from jax.sharding import PartitionSpec as P
+
+        sharding = NamedSharding(self.mesh, P())
+        table = np.zeros((64 * 1024, 64), np.float32)
+        self.table = jax.make_array_from_callback(table.shape, sharding, lambda index: table[index])
+        self.look_up = jax.jit(lambda table, rows: table[rows].sum())
+        self.bytes_per_device = table.nbytes * (1 - 1 / self.mesh.size)
+        return state
+
+    def after_launch(self, i: int, loss: Any, kept: dict[str, Any]) -> None:  # noqa: ARG002
+        import numpy as np
+
+        self.look_up(kept.setdefault("table", self.table), np.arange(16))
+
+
+class Undonated(Fault):
+    name = "undonated"
+    text = "the step is compiled without donating its state"
+    rules = ("undonated",)
+    subject = {"program": "train_step"}
+    everywhere = True
+    variant = "undonated"
+
+
+class OneDevice(Fault):
+    name = "one_device"
+    text = "256 MiB more lie on one device of the last host"
+    rules = ("uneven_memory", "one_device")
+
+    def begin(self, state: Any) -> Any:
+        import jax
+        import numpy as np
+
+        whole = np.zeros((64 * MIB,), np.float32)
+        self.cache = jax.device_put(whole, jax.local_devices()[0]) if self.is_here else None
+        return state
+
+    def after_launch(self, i: int, loss: Any, kept: dict[str, Any]) -> None:  # noqa: ARG002
+        if self.cache is not None:
+            kept["cache"] = self.cache
+
+
+FAULTS = (ArrayLeak, HostLeak, ReplicatedOptimizer, ReplicatedTable, Undonated, OneDevice)

@@ -1,0 +1,160 @@
+"""Faults that cost time in each step, or in some."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jaxtop_agent.demo.faults.fault import Fault
+
+SLEEP = 0.4
+
+
+class Straggler(Fault):
+    name = "straggler"
+    text = "the last host sleeps for 400 ms before each launch"
+    rules = ("straggler",)
+    costs_time = True
+
+    def before_launch(self, i: int) -> None:  # noqa: ARG002
+        if self.is_here:
+            time.sleep(SLEEP)
+
+
+class SlowInput(Fault):
+    name = "slow_input"
+    text = "loading a batch takes 400 ms on the last host"
+    rules: ClassVar[tuple[str, ...]] = ("input_bound", "straggler")
+    costs_time = True
+
+    def load_batch(self, i: int) -> None:  # noqa: ARG002
+        if self.is_here:
+            time.sleep(SLEEP)
+
+
+class SlowInputEverywhere(SlowInput):
+    name = "slow_input_all"
+    text = "loading a batch takes 400 ms on every host"
+    rules = ("input_bound",)
+    everywhere = True
+
+
+class CpuHog(Fault):
+    name = "cpu_hog"
+    text = "busy processes, two per core, compete with the last host"
+    rules = ("straggler", "cpu_contention", "held_back")
+    costs_time = True
+    NICENESS = 5
+
+    def begin(self, state: Any) -> Any:
+        if self.is_here:
+            # They ran at this priority on a machine of their own, too. The other hosts should not notice.
+            for thread in Path("/proc/self/task").iterdir():
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), self.NICENESS)
+            busy = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
+            for _ in range(2 * len(os.sched_getaffinity(0))):
+                subprocess.Popen([sys.executable, "-S", "-c", busy], stdin=subprocess.DEVNULL)
+        return state
+
+
+class PeriodicStall(Fault):
+    name = "periodic_stall"
+    text = "the last host stops for 2 s every 20 steps"
+    rules = ("pauses", "periodic_stall", "checkpoint_pauses", "straggler")
+    costs_time = True
+
+    def before_launch(self, i: int) -> None:
+        if self.is_here and self.costs(i):
+            time.sleep(2)
+
+    def costs(self, i: int) -> bool:
+        return i % 20 == 0
+
+
+class SlowDisk(Fault):
+    name = "slow_disk"
+    text = "every host writes a checkpoint to a slow disk every 10 steps, for at least 1.6 s"
+    rules = ("checkpoint_pauses", "pauses", "periodic_stall", "slow_disk")
+    everywhere = True
+    costs_time = True
+    CHUNKS = 80
+
+    def after_launch(self, i: int, loss: Any, kept: dict[str, Any]) -> None:  # noqa: ARG002
+        if self.costs(i):
+            self.save_checkpoint()
+
+    def save_checkpoint(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, (Path(folder) / "checkpoint").open("wb") as file:
+            for _ in range(self.CHUNKS):
+                file.write(bytes(100_000))
+                file.flush()
+                os.fsync(file.fileno())
+                time.sleep(0.02)
+
+    def costs(self, i: int) -> bool:
+        return i % 10 == 0
+
+
+class GcPauses(Fault):
+    name = "gc_pauses"
+    text = "every host collects garbage in each step, among three million objects"
+    rules = ("gc_pauses",)
+    everywhere = True
+    costs_time = True
+
+    def begin(self, state: Any) -> Any:
+        self.objects = [[i] for i in range(3_000_000)]
+        return state
+
+    def after_launch(self, i: int, loss: Any, kept: dict[str, Any]) -> None:  # noqa: ARG002
+        gc.collect()
+
+
+class BlockingReads(Fault):
+    name = "blocking_reads"
+    text = "every host reads the loss in each step"
+    rules = ("blocking_reads",)
+    everywhere = True
+    costs_time = True
+
+    def after_launch(self, i: int, loss: Any, kept: dict[str, Any]) -> None:  # noqa: ARG002
+        float(loss)
+
+
+class LaunchBound(Fault):
+    name = "launch_bound"
+    text = "every host launches 5,000 tiny programs in each step"
+    rules = ("launch_bound",)
+    everywhere = True
+    costs_time = True
+
+    def begin(self, state: Any) -> Any:
+        import jax
+        import numpy as np
+
+        self.add_one = jax.jit(lambda x: x + 1)
+        self.count = jax.device_put(np.zeros((), np.int32), jax.local_devices()[0])
+        return state
+
+    def before_launch(self, i: int) -> None:  # noqa: ARG002
+        for _ in range(5000):
+            self.count = self.add_one(self.count)
+
+
+FAULTS = (
+    Straggler,
+    SlowInput,
+    SlowInputEverywhere,
+    CpuHog,
+    PeriodicStall,
+    SlowDisk,
+    GcPauses,
+    BlockingReads,
+    LaunchBound,
+)
