@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # The rules are checked this often, in seconds of the frames' own time: live and replay yield the same.
 CHECK_EVERY = 2.0
+# While a rule cannot be checked, its findings stay for this long.
+UNCHECKED_STAYS = 120.0
 # A rule that fails must not end the view; the reason is shown with the rules that could not be checked.
 _FAILED = "jaxtop failed to check it"
 
@@ -76,15 +78,18 @@ def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEve
 
 
 def _checked(rule: Rule, facts: RunFacts, all_runs: Collection[str]) -> list[Finding]:
-    """Return what a rule finds in a run, and note why if it cannot be checked."""
+    """Return what a rule finds in a run, and note why if it cannot be checked, or not completely."""
 
     def check() -> tuple[list[Finding], str]:
+        found: list[Finding] = []
         try:
-            return list(rule.check(facts)), ""
+            for finding in rule.check(facts):  # what was found before an error counts
+                found.append(finding)  # noqa: PERF402
         except Unmeasured as missing:
-            return [], str(missing)
+            return found, str(missing)
         except Exception:  # noqa: BLE001 - a fault of one rule must not hide the others
-            return [], _FAILED
+            return found, _FAILED
+        return found, ""
 
     if rule.inputs is None:
         found, why = check()
@@ -104,14 +109,19 @@ def _drop(state: ClusterState, at: float) -> list[LoggedEvent]:
         rule = RULES_BY_NAME.get(each.finding.rule)
         if rule is None:  # a recording of another version has it
             del state.findings.ongoing[key]
-        elif each.last_at < at and at - each.last_at >= (
-            rule.stays_for if each.is_reported else 2 * CHECK_EVERY
-        ):
+        elif each.last_at < at and at - each.last_at >= _stays_for(state, each, rule):
             del state.findings.ongoing[key]
             if each.is_reported and rule.makes_events:
                 text = f"{rule.title} ended after {each.last_at - each.first_at:.0f} s: {each.finding.text}"
                 events.append(_event(each.finding, at, text, Severity.INFO))
     return events
+
+
+def _stays_for(state: ClusterState, each: Ongoing, rule: Rule) -> float:
+    """Return for how long a finding stays without its rule holding."""
+    if (each.finding.run, rule.name) in state.findings.unchecked:
+        return UNCHECKED_STAYS
+    return rule.stays_for if each.is_reported else 2 * CHECK_EVERY
 
 
 def _event(finding: Finding, at: float, text: str, severity: Severity) -> LoggedEvent:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Unmeasured(Exception):
-    """A rule cannot be checked; the text is the reason."""
+    """A rule cannot be checked, or not beyond what it yielded before; the text is the reason."""
 
 
 @dataclass(frozen=True, eq=False)

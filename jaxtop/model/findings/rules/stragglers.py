@@ -20,8 +20,8 @@ CRITICAL_SHARE = 0.25
 def _check(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for each late process, with the collective in which others wait longest for it."""
     views = facts.collectives
-    if not any(view.is_enough for view in views):
-        raise Unmeasured("too few windows of the profiler yet" if views else "no collectives were found")
+    if not views:
+        raise Unmeasured("no collectives were found")
     worst: dict[str, CollectiveView] = {}
     for view in views:
         late = view.straggler
@@ -32,6 +32,8 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
             worst[late.agent] = view
     for agent, view in worst.items():
         yield _finding(facts, agent, view)
+    if not any(view.is_enough for view in views):
+        raise Unmeasured("too few windows of the profiler yet")
 
 
 def _finding(facts: RunFacts, agent: str, view: CollectiveView) -> Finding:
