@@ -72,7 +72,7 @@ $(VENV)/.ready: pyproject.toml
 $(VENV)-oldest/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python $(INSTALL) --editable '.[demo,tpu]' 'jax==$(OLDEST_JAX)' 'jaxlib==$(OLDEST_JAX)' \
-		equinox $(TOOLS)
+		equinox flax $(TOOLS)
 	touch $@
 
 $(VENV)-lowest/.ready: pyproject.toml
