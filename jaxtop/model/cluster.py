@@ -40,6 +40,10 @@ class Cluster(ClusterState):
             events += observe(self, agent, message, at)
         self.events.extend(events)
 
+    def check(self, at: float) -> None:
+        """Check the rules of findings at this time, for a command that shows the cluster only once."""
+        self.events.extend(findings.check(self, at))
+
     def frozen(self) -> Cluster:
         """Return a copy of the current cluster. Hosts are frozen values, so only the tables are copied."""
         return replace(

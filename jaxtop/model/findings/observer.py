@@ -37,6 +37,11 @@ def observe(state: ClusterState, _agent: str, message: wire.Message, at: float) 
         return []  # a keyframe comes with its findings
     if 0 <= at - state.findings.checked_at < CHECK_EVERY:
         return []
+    return check(state, at)
+
+
+def check(state: ClusterState, at: float) -> list[LoggedEvent]:
+    """Check all rules, whether or not it is due, and return the findings that began or ended as events."""
     state.findings.checked_at = at
     state.findings.unchecked = {}
     all_runs = {run.id: RunFacts(state, run, at) for run in runs(state, at)}
