@@ -50,6 +50,7 @@ def main(arguments: argparse.Namespace) -> int:
     finally:
         source.close()
     now = steady()
+    cluster.check(now)
     sys.stdout.write(WRITERS[arguments.format](cluster, now).rstrip("\n") + "\n")
     sys.stdout.flush()
     for line in complaints(cluster, source, now):

@@ -81,8 +81,9 @@ class Finding:
     cost: Cost = field(default_factory=Cost)
     evidence: tuple[Evidence, ...] = ()
     proof: Proof = field(default_factory=lambda: Proof("hosts"))
-    # Replaces the advice of the rule.
+    # Replace the advice of the rule, and the rules that it explains.
     advice: str = ""
+    explains: tuple[str, ...] | None = None
     since: float = 0.0
     # The titles of the rules whose findings this one explains.
     consequences: tuple[str, ...] = ()

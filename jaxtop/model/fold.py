@@ -12,6 +12,7 @@ from jaxtop import wire
 from jaxtop.model import keyframe
 from jaxtop.model.host import Host, Launched, Launches, Unmet
 from jaxtop.model.liveness import was_never_reached
+from jaxtop.model.losses import followed
 from jaxtop.model.series import stored
 from jaxtop.model.state import HISTORY, LoggedEvent, Sample
 
@@ -174,6 +175,7 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
         launches_since=at if host.launches_since is None and pulse.launches else host.launches_since,
         past_launches=_past_launches(host.past_launches, Launches(pulse.at_ms, launches)),
         steps=_steps(host.steps, pulse),
+        losses=followed(host.losses, host.pulse, pulse),
     )
 
 

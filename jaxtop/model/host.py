@@ -13,6 +13,7 @@ from jaxtop.wire import (
     Hello,
     Inventory,
     Link,
+    PastLoss,
     PastSteps,
     Peer,
     Programs,
@@ -85,6 +86,7 @@ class Host:
     # The time of the first report of launches; earlier ones were not counted.
     launches_since: float | None = None
     steps: PastSteps | None = None
+    losses: tuple[PastLoss, ...] = ()
     # Rates are measured from the older of the two.
     past_launches: tuple[Launches, ...] = ()
 

@@ -102,6 +102,7 @@ def _past(cluster: ClusterState, host: Host) -> wire.Past:
             wire.PastLaunched(name, each.at_ms, tuple(each.counts.items()))
             for name, each in host.launched.items()
         ),
+        host.losses,
     )
 
 
@@ -217,6 +218,7 @@ def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
         launched=MappingProxyType(
             {each.name: Launched(each.at_ms, dict(each.counts)) for each in past.launched}
         ),
+        losses=past.losses,
     )
 
 

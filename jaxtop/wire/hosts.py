@@ -26,7 +26,8 @@ class Device(Struct, frozen=True, omit_defaults=True):
 class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     """The identity of an agent. Sent on start, to each new viewer, and whenever any of it changes.
 
-    `peak_flops` is the peak rate of each device, as given by the run's owner.
+    `peak_flops` is the peak rate of each device, as given by the run's owner. `clock_offset_ms` is how far
+    the clock of process 0 is ahead of this one, to a tenth of a second; None if they were not compared.
     """
 
     agent: AgentId
@@ -52,6 +53,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     devices: tuple[Device, ...] = ()
     sources: dict[str, str] = {}
     peak_flops: int | None = None
+    clock_offset_ms: Figure | None = None
 
 
 Column = tuple[Figure | None, ...] | None

@@ -50,6 +50,21 @@ class PastLaunched(Struct, frozen=True, array_like=True):
     counts: tuple[tuple[str | None, Count], ...]
 
 
+class PastLoss(Struct, frozen=True, array_like=True):
+    """A loss that the script reports: finite values some seconds apart, and how it is now.
+
+    `at_ms` and `last_step` are those of the last value, `calls` counts the script's reports up to the last
+    that was looked at. `bad` counts the last reports in a row that were not finite.
+    """
+
+    name: str
+    values: tuple[float, ...] = ()
+    at_ms: TimeMs = 0
+    last_step: int | None = None
+    calls: Count = 0
+    bad: Count = 0
+
+
 class Past(Struct, frozen=True, array_like=True, tag="past"):
     """The history of one host up to the moment."""
 
@@ -60,6 +75,7 @@ class Past(Struct, frozen=True, array_like=True, tag="past"):
     counted: dict[str, Count] = {}  # all launch counters; a pulse has only those that changed
     launches_since: TimeS | None = None  # the time of the first of them
     launched: tuple[PastLaunched, ...] = ()
+    losses: tuple[PastLoss, ...] = ()
 
 
 class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):

@@ -21,6 +21,7 @@ from jaxtop_agent.jaxprivate.backends import (
     clients,
     default_client,
     default_memory,
+    expected,
     hardware_ordinal,
     local_devices,
     memory_stats,

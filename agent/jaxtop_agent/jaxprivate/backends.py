@@ -63,6 +63,18 @@ def memory_stats(device: Any) -> dict[str, int] | None:
     return stats or None
 
 
+def expected() -> tuple[int | None, int | None]:
+    """Return the index and the number of processes of the run that this process joins, before it has.
+
+    None if it joins none. The client itself is not used: see `Coordination`.
+    """
+    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    index, count = getattr(state, "process_id", None), getattr(state, "num_processes", None)
+    if getattr(state, "client", None) is None or not isinstance(index, int) or not isinstance(count, int):
+        return None, None
+    return (index, count) if 0 <= index < count else (None, None)
+
+
 class Coordination:
     """This process's access to JAX's coordination service.
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from jaxtop_agent.stalls.watch import Stalls
     from jaxtop_agent.steps.progress import Progress
 
+# A comparison of clocks with a larger error is not sent, in seconds.
+COARSEST_CLOCK = 0.25
+
 
 class Messages:
     """Builds the messages; used on the publisher's thread only."""
@@ -52,20 +55,22 @@ class Messages:
         board = self._board
         topology, roster = board.topology, board.roster
         jax, jaxlib = jaxprivate.versions()
+        joined = (topology.process_index, topology.process_count) if topology else jaxprivate.expected()
         return msgspec.structs.replace(
             board.identity,
             telemetry=board.telemetry,
             requests=board.requests,
             interval_ms=round(board.interval * 1000),
             run=roster.run if roster else None,
-            process_index=topology.process_index if topology else None,
-            process_count=topology.process_count if topology else None,
+            process_index=joined[0],
+            process_count=joined[1],
             jax=jax,
             jaxlib=jaxlib,
             platform=topology.platform if topology else None,
             devices=shown.devices(board),
             sources=shown.sources(board, time.monotonic()),
             peak_flops=board.peak_flops,
+            clock_offset_ms=_clock_offset_ms(board),
         )
 
     def pulse(self, dropped: int) -> wire.Pulse:
@@ -109,6 +114,12 @@ class Messages:
         if board.roster is not None:
             return board.roster
         return wire.Roster(board.identity.agent, (board.peer(),), name=board.identity.name)
+
+
+def _clock_offset_ms(board: Board) -> int | None:
+    """Return the offset in steps that are too coarse to make a new hello of each comparison."""
+    error = board.clock_error
+    return None if error is None or error > COARSEST_CLOCK else round(board.clock_offset * 10) * 100
 
 
 def costs(collectors: Mapping[str, float], threads: Mapping[int, str], since_s: float) -> wire.Costs:

@@ -14,6 +14,7 @@ from jaxtop.model.finding import Ongoing, Severity
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from jaxtop.model.findings.rules import RULES, RULES_BY_NAME
 from jaxtop.model.hosts import runs
+from jaxtop.model.liveness import has_exited
 from jaxtop.model.state import LoggedEvent
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 CHECK_EVERY = 2.0
 # While a rule cannot be checked, its findings stay for this long.
 UNCHECKED_STAYS = 120.0
+# After the last process fell silent, the connections may still change many times.
+SOONEST_CHECK = 0.25
 # A rule that fails must not end the view; the reason is shown with the rules that could not be checked.
 _FAILED = "jaxtop failed to check it"
 
@@ -35,9 +38,19 @@ def observe(state: ClusterState, _agent: str, message: wire.Message, at: float) 
     """Check all rules if that is due, and return the findings that began or ended as events."""
     if isinstance(message, wire.PastEvents):
         return []  # a keyframe comes with its findings
-    if 0 <= at - state.findings.checked_at < CHECK_EVERY:
-        return []
-    return check(state, at)
+    passed = at - state.findings.checked_at
+    is_due = not 0 <= passed < CHECK_EVERY or (
+        isinstance(message, wire.Link | wire.Bye) and _is_silence(state, passed)
+    )
+    return check(state, at) if is_due else []
+
+
+def _is_silence(state: ClusterState, passed: float) -> bool:
+    """Return whether no process is left whose messages would lead to another check."""
+    hosts = state.hosts.values()
+    if any(host.link.state == "up" and host.bye is None for host in hosts):
+        return False
+    return bool(hosts) and (passed >= SOONEST_CHECK or all(map(has_exited, hosts)))
 
 
 def check(state: ClusterState, at: float) -> list[LoggedEvent]:
@@ -55,13 +68,17 @@ def findings(state: ClusterState) -> list[Finding]:
         for each in state.findings.ongoing.values()
         if each.is_reported and each.finding.rule in RULES_BY_NAME
     ]
-    explained = {(each.run, name): each for each in reported for name in RULES_BY_NAME[each.rule].explains}
+    explained = {(each.run, name) for each in reported for name in _explains(each)}
     causes = [each for each in reported if (each.run, each.rule) not in explained]
     return sorted((_with_consequences(each, reported) for each in causes), key=lambda each: each.order)
 
 
+def _explains(cause: Finding) -> tuple[str, ...]:
+    return RULES_BY_NAME[cause.rule].explains if cause.explains is None else cause.explains
+
+
 def _with_consequences(cause: Finding, reported: list[Finding]) -> Finding:
-    explains = RULES_BY_NAME[cause.rule].explains
+    explains = _explains(cause)
     titles = {
         RULES_BY_NAME[each.rule].title for each in reported if each.run == cause.run and each.rule in explains
     }
@@ -78,7 +95,9 @@ def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEve
             is_reported = was_reported or at - first_at >= rule.holds_for
             dated = replace(finding, since=first_at)
             state.findings.ongoing[finding.key] = Ongoing(dated, first_at, at, is_reported)
-            if is_reported and not was_reported and rule.makes_events:
+            # A note makes no event; one that becomes a warning does.
+            rank = before.finding.severity.rank if before is not None and was_reported else 0
+            if is_reported and rank < finding.severity.rank and rule.makes_events:
                 yield _event(dated, at, f"{rule.title}: {finding.text}", finding.severity)
 
 
@@ -116,7 +135,7 @@ def _drop(state: ClusterState, at: float) -> list[LoggedEvent]:
             del state.findings.ongoing[key]
         elif each.last_at < at and at - each.last_at >= _stays_for(state, each, rule):
             del state.findings.ongoing[key]
-            if each.is_reported and rule.makes_events:
+            if each.is_reported and rule.makes_events and each.finding.severity.rank:
                 text = f"{rule.title} ended after {each.last_at - each.first_at:.0f} s: {each.finding.text}"
                 events.append(_event(each.finding, at, text, Severity.INFO))
     return events

@@ -1,4 +1,4 @@
-"""Processes that are lost, and runs that are stalled."""
+"""Processes that are lost or ended before the others, and runs that are stalled."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from jaxtop.model.liveness import BY_SEVERITY, State, was_never_reached
 from jaxtop.model.stalls.diagnosis import LOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.host import Host
+    from jaxtop.model.state import Diagnosis
 
 _ADVICE = {
     State.DIED: "Read its standard error and the kernel log (out of memory?); restart from the checkpoint.",
@@ -22,26 +24,43 @@ _ADVICE = {
     State.BLOCKED: "Its Python does not answer: press p for its stacks; a C extension may hold the GIL.",
     State.UNREACHABLE: "Check the network between this machine and that host; the process itself may run.",
 }
+# A process in one of these states does not run. In the others it may, and only this viewer does not hear it.
+_CERTAIN = frozenset({State.DIED, State.STOPPED})
+# Processes that died within so many seconds died together.
+TOGETHER = 2.0
+# Processes of a run end within so many seconds of each other.
+ENDS_WITHIN = 15.0
+_CONSEQUENCES = ("stalled", "straggler")
+
+
+def _stall_of(facts: RunFacts) -> Diagnosis | None:
+    stall = facts.cluster.stalls.get(facts.run.id)
+    return None if stall is None else stall.reported
+
+
+def _explained(facts: RunFacts, culprits: Collection[str]) -> tuple[str, ...]:
+    """Return the rules that these lost processes explain: a stall only if its diagnosis names one of them."""
+    stall = _stall_of(facts)
+    return _CONSEQUENCES if stall is None or set(stall.odd) & set(culprits) else ("straggler",)
 
 
 def _host_lost(facts: RunFacts) -> Iterator[Finding]:
-    """Yield one finding for each state in which processes are lost."""
+    """Yield one finding for each state in which processes are lost; its subject is the first of them."""
     for state in BY_SEVERITY:
-        lost = [
-            view
-            for view in facts.run.hosts
-            if view.state is state in LOST and not was_never_reached(view.host)
-        ]
+        views = [view for view in facts.run.hosts if view.state is state]
+        lost = [view.host for view in views if state in LOST and not was_never_reached(view.host)]
         if not lost:
             continue
-        first = lost[0].host
-        hosts = [view.host for view in lost]
+        lost.sort(key=lambda host: host.link_at)
+        first = lost[0]
+        is_certain = state in _CERTAIN
+        is_grave = is_certain or _stall_of(facts) is not None
         yield Finding(
             "host_lost",
-            Severity.CRITICAL,
-            0.7 if state in (State.UNREACHABLE, State.GONE) else 1.0,
+            Severity.CRITICAL if is_grave else Severity.WARNING,
+            1.0 if is_certain else 0.7,
             facts.run.id,
-            f"{named(hosts)} {LOST[state][len(lost) > 1]}",
+            _lost_text(state, lost),
             Subject(agent=first.agent, process_index=first.process_index),
             about=str(state),
             evidence=(
@@ -50,15 +69,25 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
             ),
             proof=Proof("hosts", row=first.agent),
             advice=_ADVICE[state],
-            since=min(view.host.link_at or facts.at for view in lost),
+            explains=_explained(facts, [host.agent for host in lost]),
+            since=first.link_at if first.link.state != "up" else 0.0,
         )
 
 
+def _lost_text(state: State, lost: list[Host]) -> str:
+    """Return which processes are lost; where others followed the first, that one is named first."""
+    later = [host for host in lost if host.link_at - lost[0].link_at > TOGETHER]
+    if state is not State.DIED or not later:
+        return f"{named(lost)} {LOST[state][len(lost) > 1]}"
+    first = lost[: len(lost) - len(later)]
+    after = later[0].link_at - lost[0].link_at
+    return f"{named(first)} {LOST[state][len(first) > 1]} first, {named(later)} {after:.0f} s later"
+
+
 def _stalled(facts: RunFacts) -> Iterator[Finding]:
-    stall = facts.cluster.stalls.get(facts.run.id)
-    if stall is None or stall.reported is None:
+    found = _stall_of(facts)
+    if found is None:
         return
-    found = stall.reported
     host = facts.cluster.hosts.get(found.about)
     yield Finding(
         "stalled",
@@ -69,10 +98,41 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
         Subject(agent=found.about, process_index=host.process_index if host else None),
         evidence=(
             Evidence("without a launch", facts.at - found.began, "seconds", "launch counters", facts.at),
-            Evidence("processes that wait", len(found.waiting), source="stacks", at=stall.reported_at),
+            Evidence("processes that wait", len(found.waiting), source="stacks", at=found.at_ms / 1000),
         ),
-        proof=Proof("stacks"),
+        proof=Proof("stacks", row=found.about),
         since=found.began,
+    )
+
+
+def _ended_early(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for processes whose scripts ended while others of the run still run."""
+    ended = [
+        view.host
+        for view in facts.run.hosts
+        if view.state is State.ENDED and view.host.bye is not None and view.host.bye.reason == "ended"
+    ]
+    ended = [host for host in ended if facts.at - (host.heard_at or facts.at) >= ENDS_WITHIN]
+    rest = [view.host for view in facts.reporting]
+    if not ended or not rest:
+        return
+    ended.sort(key=lambda host: host.heard_at or 0.0)
+    first, stall = ended[0], _stall_of(facts)
+    yield Finding(
+        "ended_early",
+        Severity.INFO if stall is None else Severity(stall.severity),
+        0.8,
+        facts.run.id,
+        f"{named(ended)} {'have' if len(ended) > 1 else 'has'} ended, "
+        f"but {named(rest)} still {'run' if len(rest) > 1 else 'runs'}",
+        Subject(agent=first.agent, process_index=first.process_index),
+        evidence=(
+            Evidence("ended", first.heard_at, "timestamp", "agent", first.heard_at),
+            Evidence("steps that it made", first.steps.last if first.steps else None, source="script"),
+        ),
+        proof=Proof("hosts", row=first.agent),
+        explains=() if stall is None else _CONSEQUENCES,
+        since=first.heard_at or 0.0,
     )
 
 
@@ -80,15 +140,30 @@ RULES = (
     Rule(
         name="host_lost",
         title="Host lost",
-        threshold="a process died, is stopped, blocked, gone or not reachable",
+        threshold="a process died, is stopped, blocked, gone or not reachable; a warning where it may run "
+        "and the others go on",
         rationale="A synchronous run waits for every process: one that is lost stops all others.",
         source="the connection to its agent, and the age of its last pulse",
         advice="Look at the host.",
         check=_host_lost,
         holds_for=0.0,
         stays_for=0.0,
-        explains=("stalled", "straggler"),
+        explains=_CONSEQUENCES,
         makes_events=False,
+    ),
+    Rule(
+        name="ended_early",
+        title="Ended early",
+        threshold=f"the script of a process ended {ENDS_WITHIN:.0f} s ago, and others of its run still run; "
+        "a note while they make progress",
+        rationale="A script that ends with an exception says goodbye like one that is done, and the others "
+        "wait for it in their next collective.",
+        source="the last message of its agent",
+        advice="Read its standard error and its exit status.",
+        check=_ended_early,
+        holds_for=0.0,
+        stays_for=0.0,
+        explains=_CONSEQUENCES,
     ),
     Rule(
         name="stalled",

@@ -1,0 +1,304 @@
+"""Hosts that do not have the same programs, versions, meshes or time."""
+
+from __future__ import annotations
+
+from statistics import median_low
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.hosts import named
+from jaxtop.model.loaded_programs import differing
+from jaxtop.model.meshes import mesh_view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.host import Host
+    from jaxtop.model.loaded_programs import LoadedProgram
+    from jaxtop.wire import Mesh
+
+# Hexadecimal digits of a fingerprint that are shown.
+DIGITS = 8
+# Of the meshes that only some hosts have, so many of the same axes are compared.
+MOST_MESHES = 16
+# Clocks that differ by less do not confuse the order of log lines of one step.
+CLOCK_SECONDS = 1.0
+_LIBRARIES = ("jax", "jaxlib")
+_VERSIONS = (*_LIBRARIES, "python", "jaxtop")
+
+
+def _groups(hosts: Sequence[Host], of: Callable[[Host], str | None]) -> list[tuple[str, list[Host]]]:
+    """Group hosts by a value, the most common first; hosts without it are left out."""
+    found: dict[str, list[Host]] = {}
+    for host in hosts:
+        if (value := of(host)) is not None:
+            found.setdefault(value, []).append(host)
+    return sorted(found.items(), key=lambda group: -len(group[1]))
+
+
+def _who_has(groups: Sequence[tuple[str, list[Host]]]) -> str:
+    """Return a text such as "hosts 0–2 have 0.8.0, host 3 has 0.7.2"."""
+    parts = [
+        f"{named(members)} {'have' if len(members) > 1 else 'has'} {text}" for text, members in groups[:3]
+    ]
+    return ", ".join([*parts, *([f"{len(groups) - 3} more"] if len(groups) > 3 else [])])
+
+
+def _subject(host: Host) -> Subject:
+    return Subject(agent=host.agent, process_index=host.process_index)
+
+
+# Programs and versions
+
+
+def _present(facts: RunFacts) -> list[Host]:
+    """Return the hosts that have not exited and said who they are."""
+    return [view.host for view in facts.present if view.host.hello is not None]
+
+
+def _program_mismatch(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for all programs that differ, unless the hosts' libraries differ too."""
+    if len(facts.present) < 2:
+        return
+    found = [parts for parts in differing(facts.cluster) if parts[0].run == facts.run.id]
+    if not found or _version_groups(_present(facts), _LIBRARIES):
+        return
+    parts = max(found, key=_weight)
+    name = parts[0].program.name
+    groups = [((each.program.fingerprint or "")[:DIGITS], each.members) for each in parts]
+    others = len(found) - 1
+    more = f" ({others} more program{'s' if others > 1 else ''} too)" if others else ""
+    yield Finding(
+        "program_mismatch",
+        Severity.CRITICAL,
+        0.9,
+        facts.run.id,
+        f"{name} is not the same on all hosts{more}: {_who_has(groups)}",
+        _subject(groups[-1][1][0])._replace(program=name),
+        evidence=(
+            *(
+                Evidence(f"fingerprint on {named(members)}", text, source="compiled programs", at=facts.at)
+                for text, members in groups
+            ),
+            Evidence("programs that differ", len(found), source="compiled programs", at=facts.at),
+        ),
+        proof=Proof("programs", row=name),
+    )
+
+
+def _weight(parts: list[LoadedProgram]) -> int:
+    """Return a rank of a program that differs: the largest is the one that matters most."""
+    return max(each.program.flops or 0 for each in parts)
+
+
+def _version_groups(
+    hosts: Sequence[Host], names: Sequence[str]
+) -> list[tuple[str, list[tuple[str, list[Host]]]]]:
+    """Return the versions that differ between hosts, each with the hosts of each value."""
+    found = []
+    for name in names:
+        groups = _groups(hosts, lambda host, name=name: getattr(host.hello, name))  # type: ignore[misc]
+        if len(groups) > 1:
+            found.append((name, groups))
+    return found
+
+
+def _versions_differ(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for all versions that differ; those of JAX matter most."""
+    hosts = _present(facts)
+    found = _version_groups(hosts, _VERSIONS)
+    if not found:
+        return
+    name, groups = found[0]
+    text = f"{name} is not the same on all hosts: {_who_has(groups)}"
+    if len(found) > 1:
+        text += f" ({', '.join(other for other, _ in found[1:])} too)"
+    differ = any(parts[0].run == facts.run.id for parts in differing(facts.cluster))
+    if name in _LIBRARIES and differ:
+        text += "; their programs differ"
+    yield Finding(
+        "versions_differ",
+        (Severity.CRITICAL if differ else Severity.WARNING) if name in _LIBRARIES else Severity.INFO,
+        1.0,
+        facts.run.id,
+        text,
+        _subject(groups[-1][1][0]),
+        evidence=tuple(
+            Evidence(f"{other} on {named(members)}", value, source="agents", at=facts.at)
+            for other, each in found
+            for value, members in each
+        ),
+        proof=Proof("hosts", row=groups[-1][1][0].agent),
+    )
+
+
+# Meshes
+
+
+class _Held(NamedTuple):
+    """A mesh that spans hosts, with the hosts that have arrays on it."""
+
+    mesh: Mesh
+    hosts: list[Host]
+
+
+def _mesh_mismatch(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding where hosts have different meshes of the same axis names over each other's devices.
+
+    Each of the two lacks the mesh of the other: a program that uses both has both on all hosts.
+    """
+    hosts = [host for host in _present(facts) if host.arrays.meshes]
+    by_mesh: dict[int, _Held] = {}
+    for host in hosts:
+        for mesh in host.arrays.meshes:
+            by_mesh.setdefault(id(mesh), _Held(mesh, [])).hosts.append(host)
+    by_axes: dict[tuple[str, ...], list[_Held]] = {}
+    for held in by_mesh.values():
+        if len(held.hosts) < len(hosts):  # what all have is the same on all
+            by_axes.setdefault(tuple(sorted(name for name, _ in held.mesh.axes)), []).append(held)
+    for axes, all_held in by_axes.items():
+        for i, one in enumerate(all_held[:MOST_MESHES]):
+            for other in all_held[i + 1 : MOST_MESHES]:
+                if _contradict(one, other):
+                    yield _mesh_finding(facts, axes, *sorted((one, other), key=lambda each: -len(each.hosts)))
+                    return
+
+
+def _contradict(one: _Held, other: _Held) -> bool:
+    """Return whether each mesh has a host that lacks the other mesh, although its devices are in it."""
+    return _lacks(one, other) and _lacks(other, one)
+
+
+def _lacks(one: _Held, other: _Held) -> bool:
+    """Return whether a host of the first lacks the other mesh, although all its devices are in it."""
+    have = {host.agent for host in other.hosts}
+    places = mesh_view("", other.mesh).positions
+    return any(
+        host.agent not in have and host.hello and all(device.id in places for device in host.hello.devices)
+        for host in one.hosts
+    )
+
+
+def _mesh_finding(facts: RunFacts, axes: tuple[str, ...], most: _Held, few: _Held) -> Finding:
+    sizes = [" × ".join(f"{name} {size}" for name, size in held.mesh.axes) for held in (most, few)]
+    how = "another order of devices" if sizes[0] == sizes[1] else sizes[1]
+    return Finding(
+        "mesh_mismatch",
+        Severity.CRITICAL,
+        0.8,
+        facts.run.id,
+        f"{named(few.hosts)} use{'s' * (len(few.hosts) == 1)} another mesh than {named(most.hosts)}: "
+        f"{sizes[0]} against {how}",
+        _subject(few.hosts[0])._replace(axis=", ".join(axes)),
+        about=", ".join(axes),
+        evidence=(
+            Evidence(f"mesh of {named(most.hosts)}", sizes[0], source="live arrays", at=facts.at),
+            Evidence(f"mesh of {named(few.hosts)}", sizes[1], source="live arrays", at=facts.at),
+        ),
+        proof=Proof("mesh"),
+    )
+
+
+# Clocks
+
+
+def _clock_offset(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for all hosts whose clocks differ from those of most."""
+    if len(facts.present) < 2:
+        return
+    measured = [
+        (host.hello.clock_offset_ms / 1000, host)
+        for host in _present(facts)
+        if host.hello is not None and host.hello.clock_offset_ms is not None
+    ]
+    if not measured:
+        raise Unmeasured("the clocks of the hosts were not compared yet")
+    # Of two clocks nobody knows which is wrong; of several, the one that differs from most.
+    usual = median_low([seconds for seconds, _ in measured]) if len(measured) > 2 else 0.0
+    off = [(usual - seconds, host) for seconds, host in measured if abs(usual - seconds) >= CLOCK_SECONDS]
+    if not off:
+        return
+    seconds, worst = max(off, key=lambda each: abs(each[0]))
+    hosts, many = [host for _, host in off], len(off) > 1
+    yield Finding(
+        "clock_offset",
+        Severity.WARNING,
+        1.0,
+        facts.run.id,
+        f"the clock{'s' * many} of {named(hosts)} {'are up to' if many else 'is'} {abs(seconds):,.1f} s "
+        f"{'ahead of' if seconds > 0 else 'behind'} that of {'most' if len(measured) > 2 else 'host 0'}",
+        _subject(worst),
+        evidence=(
+            Evidence(f"clock of {named([worst])}", seconds, "seconds", "agents", facts.at),
+            Evidence("hosts compared", len(measured), source="agents", at=facts.at),
+        ),
+        proof=Proof("hosts", row=worst.agent),
+    )
+
+
+def _hellos(facts: RunFacts) -> list[object]:
+    return [host.hello for host in _present(facts)]
+
+
+def _meshes(facts: RunFacts) -> list[object]:
+    hosts = _present(facts)
+    return [each for host in hosts for each in (host.hello, host.arrays.meshes)]
+
+
+RULES = (
+    Rule(
+        name="mesh_mismatch",
+        title="Meshes differ",
+        threshold="for 20 s two hosts have arrays on meshes of the same axes over each other's devices, and "
+        "each lacks the mesh of the other",
+        rationale="JAX assumes that all processes make the same mesh: different ones exchange the wrong "
+        "pieces, or wait for each other for ever.",
+        source="meshes of live arrays",
+        advice="Make the mesh in the same way on all processes: with jax.make_mesh, or from jax.devices() "
+        "in its own order; not from local devices or from a set.",
+        check=_mesh_mismatch,
+        holds_for=20.0,
+        explains=("program_mismatch", "stalled", "straggler"),
+        inputs=_meshes,
+    ),
+    Rule(
+        name="program_mismatch",
+        title="Programs differ",
+        threshold="for 10 s a program over several hosts has another fingerprint on some of them, and too "
+        "few hosts have either",
+        rationale="All processes must run the same program: different ones wait in different collectives, "
+        "or exchange wrong values.",
+        source="fingerprints of the compiled programs of all processes",
+        advice="Compare the two programs (v on the programs screen). Look for values that depend on the "
+        "process: its index, random seeds, times, the order of sets, or XLA_FLAGS.",
+        check=_program_mismatch,
+        holds_for=0.0,
+        explains=("stalled",),
+    ),
+    Rule(
+        name="versions_differ",
+        title="Versions differ",
+        threshold="hosts of a run have different versions of jax, jaxlib, Python or jaxtop; only the first "
+        "two are more than a note",
+        rationale="Different compilers make different programs of the same code, which may wait for each "
+        "other for ever.",
+        source="what each agent reports at its start",
+        advice="Install the same versions on all hosts, and start the run again.",
+        check=_versions_differ,
+        holds_for=0.0,
+    ),
+    Rule(
+        name="clock_offset",
+        title="Clocks differ",
+        threshold="the clock of a host differs from those of most hosts by at least 1 s",
+        rationale="Log lines, checkpoints and profiles of different hosts cannot be put in order; "
+        "certificates and leases may expire early.",
+        source="each agent asks that of process 0, as NTP does, every ten minutes while a viewer is "
+        "connected",
+        advice="Start chrony, ntpd or systemd-timesyncd on that host; see whether it reaches its servers.",
+        check=_clock_offset,
+        inputs=_hellos,
+    ),
+)

@@ -1,0 +1,232 @@
+"""Processes that never started or never launched, and processes that were started again."""
+
+from __future__ import annotations
+
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule
+from jaxtop.model.hosts import named, ranges
+from jaxtop.model.liveness import State, was_never_reached
+from jaxtop.model.stalls.lulls import has_stacks_of_now, still_of
+from jaxtop.model.stalls.stacks import main_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.host import Host
+
+# Where a process waits until all others have connected.
+_JOINS_IN = "jax/_src/distributed.py"
+# Processes are started within some seconds of each other: a wait this long is noted, and then a warning.
+JOINS_AFTER, JOINS_LATE = 10.0, 30.0
+# A process that others have not seen after so many seconds has no agent.
+MEETS_WITHIN = 60.0
+# A process without a launch is idle when the others have launched so often.
+IDLE_LAUNCHES = 100
+# A restart is news for an hour. So many starts, the last of them minutes ago, are a loop.
+RESTART_IS_NEWS, LOOP_STARTS, LOOP_WITHIN = 3600.0, 3, 600.0
+
+
+def _never_started(facts: RunFacts) -> Iterator[Finding]:
+    yield from _joining(facts)
+    yield from _missing(facts)
+    yield from _unreached(facts)
+    yield from _idle(facts)
+
+
+def _joining(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding if processes wait in `jax.distributed.initialize` for others."""
+    waits = {}
+    for view in facts.reporting:
+        host, still = view.host, still_of(view.host)
+        if still is not None and host.hello is not None and host.hello.platform is None and _joins(host):
+            waits[host.agent] = host, (host.pulse.at_ms - still.since_ms) / 1000
+    seconds = max((each for _, each in waits.values()), default=0.0)
+    if seconds < JOINS_AFTER:
+        return
+    hosts, missing = [host for host, _ in waits.values()], _unmet(facts)
+    count = facts.run.process_count
+    if missing:
+        many = len(missing) > 1
+        why = f"process{'es' * many} {ranges(missing)} of {count} {'were' if many else 'was'} not seen"
+    elif missing is None:
+        why = "not all processes have come"
+    else:
+        why = "all are there, but do not find each other"
+    yield Finding(
+        "never_started",
+        Severity.WARNING if seconds >= JOINS_LATE else Severity.INFO,
+        0.9,
+        facts.run.id,
+        f"{named(hosts)} {'have' if len(hosts) > 1 else 'has'} waited {seconds:.0f} s in "
+        f"jax.distributed.initialize: {why}",
+        Subject(agent=hosts[0].agent, process_index=missing[0] if missing else None),
+        about="joining",
+        evidence=(
+            Evidence("wait", seconds, "seconds", "stacks", facts.at),
+            Evidence("processes expected", count, source="jax.distributed"),
+            Evidence("processes met", len(facts.present), source="connections", at=facts.at),
+        ),
+        proof=Proof("stacks", row=hosts[0].agent),
+        advice="Look whether the launcher started that process, and whether it reaches the address of the "
+        "coordinator; all must name the same address and number of processes.",
+    )
+
+
+def _joins(host: Host) -> bool:
+    frames = main_frames(host.stacks) if has_stacks_of_now(host) else ()
+    return bool(frames) and frames[-1].file.endswith(_JOINS_IN)
+
+
+def _unmet(facts: RunFacts) -> list[int] | None:
+    """Return the numbers of the processes that were not met; None if they are unknown."""
+    count, met = facts.run.process_count, {view.host.process_index for view in facts.run.hosts}
+    if count is None or None in met:
+        return None
+    return [] if len(met) >= count else [index for index in range(count) if index not in met]
+
+
+def _missing(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for processes that take part in the run, but have no agent."""
+    hellos = [view.host.hello for view in facts.reporting if view.host.hello is not None]
+    started = [hello.started_ms / 1000 for hello in hellos if hello.platform is not None]
+    missing = _unmet(facts)
+    if not missing or not started or facts.at - min(started) < MEETS_WITHIN:
+        return
+    many, count = len(missing) > 1, facts.run.process_count
+    is_stalled = facts.run.id in facts.cluster.stalls
+    yield Finding(
+        "never_started",
+        Severity.WARNING if is_stalled else Severity.INFO,
+        0.8,
+        facts.run.id,
+        f"process{'es' * many} {ranges(missing)} of {count} {'were' if many else 'was'} never met: "
+        f"{'their' if many else 'its'} figures are unknown",
+        Subject(process_index=missing[0]),
+        about="missing",
+        evidence=(
+            Evidence("processes expected", count, source="jax.process_count()", at=facts.at),
+            Evidence("processes met", len(facts.run.hosts), source="connections", at=facts.at),
+        ),
+        proof=Proof("hosts"),
+        advice="Call agent.start() in every process; `jaxtop ls` on its host says why no agent started.",
+    )
+
+
+def _unreached(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for processes whose addresses are known, but do not answer from here."""
+    views = [view for view in facts.run.hosts if view.host.hello is None]
+    hosts = [view.host for view in views if was_never_reached(view.host) or view.state is State.REFUSED]
+    if not hosts:
+        return
+    many = len(hosts) > 1
+    yield Finding(
+        "never_started",
+        Severity.INFO,
+        1.0,
+        facts.run.id,
+        f"{named(hosts)} {'were' if many else 'was'} never reached from here: "
+        f"{'their' if many else 'its'} figures are unknown",
+        Subject(agent=hosts[0].agent, process_index=hosts[0].process_index),
+        about="unreached",
+        evidence=(Evidence("address", hosts[0].link.endpoint, source="roster", at=facts.at),),
+        proof=Proof("hosts", row=hosts[0].agent),
+        advice="View the run from a machine that reaches that address, or attach through a tunnel.",
+    )
+
+
+def _idle(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for processes that launched nothing while the others train."""
+    if facts.run.id in facts.cluster.stalls:
+        return  # the stall names the process that did not launch
+    idle, counts = [], []
+    for view in facts.reporting:
+        hello, launches = view.host.hello, view.host.launches
+        if hello is None or hello.sources.get("launches", "on") != "on" or hello.platform is None:
+            continue
+        if launches:
+            counts.append(max(launches.values()))
+        elif facts.at - hello.started_ms / 1000 >= MEETS_WITHIN:
+            idle.append(view.host)
+    others = median_low(counts) if counts else 0
+    if not idle or others < IDLE_LAUNCHES:
+        return
+    yield Finding(
+        "never_started",
+        Severity.WARNING,
+        0.9,
+        facts.run.id,
+        f"{named(idle)} {'have' if len(idle) > 1 else 'has'} launched nothing; "
+        f"the others made {others:,} launches",
+        Subject(agent=idle[0].agent, process_index=idle[0].process_index),
+        about="idle",
+        evidence=(
+            Evidence("launches", 0, source="launch counters", at=facts.at),
+            Evidence("launches of the others", others, source="launch counters", at=facts.at),
+        ),
+        proof=Proof("hosts", row=idle[0].agent),
+        advice="Its devices are idle: press p for its stacks, which show what it does instead.",
+    )
+
+
+def _restarted(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for the processes that were started again lately."""
+    found = []
+    for view in facts.present:
+        hello = view.host.hello
+        if view.incarnation > 1 and hello is not None:
+            ago = facts.at - hello.started_ms / 1000
+            if ago < RESTART_IS_NEWS:
+                found.append((view.incarnation, ago, view.host))
+    if not found:
+        return
+    starts, ago, worst = max(found, key=lambda each: (each[0], -each[1]))
+    hosts = [host for _, _, host in found]
+    is_loop = starts >= LOOP_STARTS and ago < LOOP_WITHIN
+    times = "again" if starts == 2 else f"{'up to ' if len(hosts) > 1 else ''}{starts} times"
+    yield Finding(
+        "restarted",
+        Severity.WARNING if is_loop else Severity.INFO,
+        1.0,
+        facts.run.id,
+        f"{named(hosts)} {'were' if len(hosts) > 1 else 'was'} started {times}",
+        Subject(agent=worst.agent, process_index=worst.process_index),
+        evidence=(
+            Evidence("starts", starts, source="agents", at=facts.at),
+            Evidence("last start", facts.at - ago, "timestamp", "agents", facts.at - ago),
+        ),
+        proof=Proof("hosts", row=worst.agent),
+        since=facts.at - ago,
+    )
+
+
+RULES = (
+    Rule(
+        name="never_started",
+        title="Never started",
+        threshold=f"processes wait {JOINS_AFTER:.0f} s for others in jax.distributed.initialize (a warning "
+        f"from {JOINS_LATE:.0f} s on); a process launched nothing in {MEETS_WITHIN:.0f} s while others "
+        f"launched {IDLE_LAUNCHES} times; a process of the run was not met, or not reached (a note)",
+        rationale="A run with a process too few does not begin; a process that does nothing holds devices "
+        "for nothing; of a process without an agent nothing is known.",
+        source="process counts of JAX, rosters, launch counters and stacks",
+        advice="Look whether the launcher started all processes.",
+        check=_never_started,
+        holds_for=0.0,
+    ),
+    Rule(
+        name="restarted",
+        title="Restarted",
+        threshold=f"a process was started again within the last hour; a warning from {LOOP_STARTS} starts "
+        f"on, if the last was within {LOOP_WITHIN / 60:.0f} minutes",
+        rationale="Work since the last checkpoint was done twice; a process that restarts again and again "
+        "does none.",
+        source="agents with the same process index in one run",
+        advice="Read the standard error of the earlier process; its black box, if it has one, shows its end.",
+        check=_restarted,
+        holds_for=0.0,
+    ),
+)

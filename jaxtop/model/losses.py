@@ -1,0 +1,89 @@
+"""The losses that a script reports: their last values, what is usual, and when one is not finite."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import isfinite
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from jaxtop.wire import PastLoss
+
+if TYPE_CHECKING:
+    from jaxtop.wire import Pulse
+
+# One value is kept in this many milliseconds, and so many of them: those of five minutes.
+VALUE_EVERY_MS, MOST_VALUES = 5_000, 60
+# What is usual is unknown with fewer values than this.
+FEWEST_VALUES = 12
+# A value is high if it exceeds the median by ten times the usual spread, and by half of the median.
+SPREADS, SHARE = 10.0, 0.5
+# The median deviation of normally distributed values, times this, is their standard deviation.
+_DEVIATION = 1.4826
+# Metrics with these words are settings of a loss, which change by factors on purpose.
+_SETTINGS = ("scale", "weight", "coef", "lossless")
+
+
+class Usual(NamedTuple):
+    """The median of a loss, and the value above which it is high."""
+
+    median: float
+    limit: float
+
+
+@lru_cache(maxsize=1024)
+def is_loss(metric: str) -> bool:
+    """Return whether a metric is a loss, by its name."""
+    name = metric.lower()
+    return "loss" in name and not any(word in name for word in _SETTINGS)
+
+
+def followed(losses: tuple[PastLoss, ...], before: Pulse, pulse: Pulse) -> tuple[PastLoss, ...]:
+    """Return the losses after a pulse; the same object if nothing is added."""
+    if pulse.step is None or (not losses and not any(map(is_loss, pulse.step.metrics))):
+        return losses
+    known = {each.name: each for each in losses}
+    found = tuple(
+        [
+            _followed(known.get(name) or PastLoss(name), value, before, pulse)
+            for name, value in pulse.step.metrics.items()
+            if is_loss(name)
+        ]
+    )
+    return losses if list(map(id, found)) == list(map(id, losses)) else found
+
+
+def _followed(loss: PastLoss, value: float, before: Pulse, pulse: Pulse) -> PastLoss:
+    assert pulse.step is not None
+    index, calls = pulse.step.index, pulse.step.calls
+    if not isfinite(value):
+        if loss.bad and calls == loss.calls:
+            return loss
+        if not loss.bad and before.step is not None:  # the last finite value is worth knowing
+            last = before.step.metrics.get(loss.name)
+            if last is not None and isfinite(last) and before.step.index != loss.last_step:
+                loss = _with_value(loss, last, before.step.index, before.at_ms)
+        return replace(loss, bad=loss.bad + 1, calls=calls)
+    if loss.bad:
+        loss = replace(loss, bad=0)
+    is_due = not 0 <= pulse.at_ms - loss.at_ms < VALUE_EVERY_MS
+    if not is_due or calls == loss.calls:
+        return loss
+    return replace(_with_value(loss, value, index, pulse.at_ms), calls=calls)
+
+
+def _with_value(loss: PastLoss, value: float, index: int, at_ms: int) -> PastLoss:
+    return replace(loss, values=(*loss.values[1 - MOST_VALUES :], value), last_step=index, at_ms=at_ms)
+
+
+def usual(loss: PastLoss) -> Usual | None:
+    """Return what was usual before the last value; None while that is unknown."""
+    values = loss.values[:-1]
+    if len(values) < FEWEST_VALUES:
+        return None
+    middle = median(values)
+    spread = _DEVIATION * median([abs(each - middle) for each in values])
+    margin = max(SPREADS * spread, SHARE * abs(middle))
+    return Usual(middle, middle + margin) if margin else None  # a loss of 0 has no scale

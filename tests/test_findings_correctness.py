@@ -1,0 +1,242 @@
+"""Programs, versions, meshes and clocks that differ between hosts are found, what may differ is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.model import findings
+from jaxtop.model.finding import Severity
+from tests import builders, staged
+from tests.staged_findings import Staged
+from tests.support import environment, jax_run, script, until_a_run_is_found, viewer
+
+
+def programs(run, index, *listed, **more):
+    run.tell(index, wire.decode("programs", staged.programs(index, *listed, at=run.at - 60, **more).raw))
+
+
+# Programs
+
+
+def test_a_program_that_is_not_the_same_on_all_hosts_is_critical():
+    run = Staged()
+    programs(run, 0, *staged.PROGRAMS)
+    programs(run, 1, staged.SAMPLE, staged.EVALUATE, staged.OTHER_STEP)
+    run.train(4)
+    found = run.the("program_mismatch")
+    assert found.severity is Severity.CRITICAL and found.subject.program == "jit_train_step"
+    assert found.text == (
+        "jit_train_step is not the same on all hosts: host 0 has 5d41402a, host 1 has 7d793037"
+    )
+    assert found.proof == ("programs", "", "jit_train_step")
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (staged.SAMPLE, staged.EVALUATE, staged.STEP),
+        (staged.EVALUATE, staged.STEP, staged.INIT, wire.Program("jit_sample", "ff", 1, 1)),  # of one process
+        (),  # not read yet
+    ],
+)
+def test_programs_of_single_processes_and_unread_ones_may_differ(others):
+    run = Staged()
+    programs(run, 0, *staged.PROGRAMS)
+    if others:
+        programs(run, 1, *others)
+    run.train(20)
+    assert run.found("program_mismatch") == []
+
+
+def test_a_program_that_was_compiled_moments_ago_is_not_compared_yet():
+    run = Staged()
+    programs(run, 0, staged.STEP)
+    programs(run, 1, staged.OTHER_STEP, seen_ms=(int(run.at * 1000),))
+    run.train(6)
+    assert run.found("program_mismatch") == []
+    run.train(8)
+    assert run.found("program_mismatch")
+
+
+# Versions
+
+
+def test_hosts_with_other_libraries_are_named_in_one_finding():
+    run = Staged(4, jaxlib="0.10.2")
+    run.tell(3, builders.hello(3, 4, jaxlib="0.9.0", jax="0.9.0", python="3.12.1"))
+    run.train(3)
+    found = run.the("versions_differ")
+    assert found.severity is Severity.WARNING and found.subject.process_index == 3
+    assert found.text == (
+        "jax is not the same on all hosts: hosts 0–2 have 0.10.2, host 3 has 0.9.0 (jaxlib, python too)"
+    )
+    assert {(each.name, each.value) for each in found.evidence} >= {("python on host 3", "3.12.1")}
+
+
+def test_libraries_explain_programs_that_differ():
+    run = Staged(2, jaxlib="0.10.2")
+    run.tell(1, builders.hello(1, 2, jaxlib="0.9.0"))
+    programs(run, 0, staged.STEP)
+    programs(run, 1, staged.OTHER_STEP)
+    run.train(4)
+    found = run.the("versions_differ")
+    assert found.severity is Severity.CRITICAL and found.text.endswith("; their programs differ")
+    assert run.found("program_mismatch") == []
+
+
+def test_another_jaxtop_is_a_note_and_of_another_run_is_none():
+    run = Staged(3)
+    run.tell(1, builders.hello(1, 3, jaxtop="0.2.0"))
+    run.train(3)
+    assert run.the("versions_differ").severity is Severity.INFO
+    run.tell(1, builders.hello(1, 3, jaxtop="0.2.0", run="r2"))
+    run.train(14)
+    assert run.found("versions_differ") == []
+
+
+def test_versions_that_are_unknown_differ_from_none():
+    run = Staged(2)
+    run.tell(1, builders.hello(1, 2, jax=None, platform=None))
+    run.train(3)
+    assert run.found("versions_differ") == []
+
+
+# Meshes
+
+
+def census(run, index, *meshes):
+    made = tuple(wire.Mesh(axes, wire.pack_ids(ids)) for axes, ids in meshes)
+    run.tell(index, wire.Arrays(int(run.at * 1000), meshes=made))
+
+
+DATA_MODEL = (("data", 4), ("model", 2))
+ALL = tuple(range(8))
+SWAPPED = (*range(4, 8), *range(4))
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (
+            (DATA_MODEL, SWAPPED),
+            "host 1 uses another mesh than host 0: data 4 × model 2 against another order of devices",
+        ),
+        (
+            ((("data", 2), ("model", 4)), ALL),
+            "host 1 uses another mesh than host 0: data 4 × model 2 against data 2 × model 4",
+        ),
+    ],
+)
+def test_meshes_of_another_order_or_shape_are_critical(other, text):
+    run = Staged()
+    census(run, 0, (DATA_MODEL, ALL))
+    census(run, 1, other)
+    run.train(18)
+    assert run.found("mesh_mismatch") == []
+    run.train(6)
+    found = run.the("mesh_mismatch")
+    assert (found.severity, found.text) == (Severity.CRITICAL, text)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ([(DATA_MODEL, ALL)], [(DATA_MODEL, ALL)]),
+        ([(DATA_MODEL, ALL)], [(DATA_MODEL, ALL), (DATA_MODEL, SWAPPED)]),  # one has not got there yet
+        ([((("stage", 4),), ALL[:4])], [((("stage", 4),), ALL[4:])]),  # stages of a pipeline
+        ([((("x", 8),), ALL)], [((("y", 8),), SWAPPED)]),
+        ([(DATA_MODEL, ALL)], []),
+    ],
+)
+def test_meshes_that_a_program_may_have_beside_each_other_are_not_found(ours, theirs):
+    run = Staged()
+    census(run, 0, *ours)
+    census(run, 1, *theirs)
+    run.train(40)
+    assert run.found("mesh_mismatch") == []
+
+
+# Clocks
+
+
+def offsets(*milliseconds):
+    run = Staged(len(milliseconds))
+    for index, each in enumerate(milliseconds):
+        run.tell(index, builders.hello(index, len(milliseconds), clock_offset_ms=each))
+    run.train(10)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        ((0, 2400), "the clock of host 1 is 2.4 s behind that of host 0"),
+        ((0, 0, -61_000, 100), "the clock of host 2 is 61.0 s ahead of that of most"),
+        ((0, -3000, -5000, 100, 0), "the clocks of hosts 1–2 are up to 5.0 s ahead of that of most"),
+        ((0, 7000, 7000, 7100), "the clock of host 0 is 7.0 s ahead of that of most"),
+    ],
+)
+def test_clocks_that_differ_by_a_second_are_a_warning(milliseconds, text):
+    found = offsets(*milliseconds).the("clock_offset")
+    assert (found.severity, found.text) == (Severity.WARNING, text)
+
+
+def test_clocks_that_agree_are_fine_and_those_that_nobody_compared_are_unknown():
+    assert offsets(0, 900, -900, None).found("clock_offset") == []
+    assert offsets(0, 0).cluster.findings.unchecked.get(("r1", "clock_offset")) is None
+    assert "not compared" in offsets(None, None).cluster.findings.unchecked["r1", "clock_offset"]
+    assert offsets(None).cluster.findings.unchecked.get(("r1", "clock_offset")) is None
+
+
+# Real runs
+
+DIFFERING = """
+import sys, time
+from jaxtop import agent
+coordinator, count, index = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+agent.start(name="differing")
+
+{before}
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+jax.distributed.initialize(coordinator, count, index)
+devices = np.array(jax.devices())
+mesh = Mesh({devices}, ("data",))
+x = jax.make_array_from_callback((8,), NamedSharding(mesh, P("data")), lambda at: np.ones(8, np.float32)[at])
+step = jax.jit(lambda x: x + {constant} + x.sum())
+step.lower(x).compile()
+time.sleep(600)
+"""
+
+
+def differing(folder, before="", devices="devices", constant="1.0"):
+    return script(folder, DIFFERING.format(before=before, devices=devices, constant=constant))
+
+
+@pytest.mark.jax
+@pytest.mark.newest
+def test_a_mesh_of_another_order_is_found_in_a_real_run(tmp_path):
+    path = differing(tmp_path, devices="devices if index == 0 else devices[::-1]")
+    with jax_run(path, 2, 2, env=environment(2)):
+        until_a_run_is_found()
+        with viewer("differing") as attached:
+            attached.until(
+                lambda: [each.rule for each in findings(attached.cluster)] == ["mesh_mismatch"], timeout=100
+            )
+            (found,) = findings(attached.cluster)
+            assert found.text.endswith("data 4 against another order of devices")
+
+
+@pytest.mark.jax
+@pytest.mark.newest
+def test_a_program_with_another_constant_is_found_in_a_real_run(tmp_path):
+    path = differing(tmp_path, constant="float(index)")
+    with jax_run(path, 2, 2, env=environment(2)):
+        until_a_run_is_found()
+        with viewer("differing") as attached:
+            attached.until(
+                lambda: "program_mismatch" in [each.rule for each in findings(attached.cluster)], timeout=100
+            )
+            found = next(each for each in findings(attached.cluster) if each.rule == "program_mismatch")
+            assert found.text.startswith("jit__lambda is not the same on all hosts: host 0 has ")
