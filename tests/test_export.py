@@ -253,6 +253,7 @@ def test_the_document_says_what_a_step_takes_and_what_that_is_of_the_peak():
         "joules_per_step": pytest.approx(0.009 / 3.9),
         "joules_per_token": pytest.approx(0.009 / 3900),
         "past_s": None,
+        "parts": None,
     }
 
 

@@ -48,6 +48,11 @@ class TestBeforeItIsOpened:
         assert Load(board({"jit_step": 5}), dict).why_closed is None
         assert Load(board({"jit_step": 5}, {}), dict).why_closed == NO_COLLECTIVES
         assert Load(board(None, {}), dict).why_closed == NOT_READ
+        launches = {"step": 90, "evaluate": 2, "init": 1}
+        few = {"jit_step": 50, "jit_evaluate": None, "jit_init": None}
+        assert Load(board(few, {}), lambda: launches).why_closed is None
+        assert Load(board({**few, "jit_step": 9_000}, {}), lambda: launches).why_closed == NO_COLLECTIVES
+        assert Load(board({**few, "jit_step": None}, {}), lambda: launches).why_closed == NO_COLLECTIVES
         unread = {("jit_step", "a"): wire.Inventory(0, "jit_step", "a", 2, why_not="too large")}
         assert Load(board({"jit_step": 5}, unread), dict).why_closed is None
 

@@ -11,6 +11,8 @@ from jaxtop.export import findings as of_findings
 from jaxtop.export.readings import OF_DEVICES, of_device, of_host, of_step, percent, readings, slowed
 from jaxtop.model import EMPTY_HOST, Part, arrays, findings, meshes, programs, runs, scaled, step_of, steps_of
 from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares
+from jaxtop.model.parts import NAMES as PART_NAMES
+from jaxtop.model.parts import parts
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.times import timestamp
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from jaxtop.export.readings import HostReading
     from jaxtop.model import ArrayView, Cluster, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import AxisTraffic, CollectiveView, StepShare
+    from jaxtop.model.parts import Parts
 
 SCHEMA = 1
 
@@ -33,6 +36,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
     all_collectives = collectives(cluster, now)
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     lateness = ("last", "instances", "late_us")
+    of_agents = parts(cluster, now)
     late = {each.agent: _fields(each, lateness) for each in lateness_of_hosts(cluster)}
     return {
         "schema": SCHEMA,
@@ -41,7 +45,8 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         "runs": [_fields(run, ("id", "name", "process_count")) for run in runs(cluster, now)],
         "findings": [of_findings.as_value(each, now) for each in findings(cluster)],
         "hosts": [
-            {**_host(each, now), "late": late.get(each.view.last.agent)} for each in readings(cluster, now)
+            {**_host(each, now, of_agents), "late": late.get(each.view.last.agent)}
+            for each in readings(cluster, now)
         ],
         "unmet": [
             {"address": unmet.endpoint, "state": unmet.link.state, "text": unmet.why}
@@ -76,7 +81,7 @@ def _process_of(cluster: Cluster, agent: str) -> int | None:
     return cluster.hosts.get(agent, EMPTY_HOST).process_index if place is None else place.process_index
 
 
-def _host(each: HostReading, now: float) -> dict[str, Any]:
+def _host(each: HostReading, now: float, of_agents: Mapping[str, Parts]) -> dict[str, Any]:
     # An exited process keeps its counts and names.
     view = each.view
     host, last = view.now, view.last
@@ -116,7 +121,7 @@ def _host(each: HostReading, now: float) -> dict[str, Any]:
             for one in pulse.compiling
         ],
         "running": running and {"function": running.function, "for_s": running.seconds},
-        "step": _step(view),
+        "step": _step(view, of_agents.get(last.agent)),
         "sources": dict(hello.sources) if hello else {},
         "agent": {
             "cpu_percent": scaled(pulse.cost.cpu_ppm, 10_000),
@@ -134,7 +139,7 @@ def _host(each: HostReading, now: float) -> dict[str, Any]:
     }
 
 
-def _step(view: HostView) -> dict[str, Any] | None:
+def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
     """Return what the script reported and the step that was found; None where there is neither."""
     reported, rhythm = view.last.pulse.step, view.last.pulse.rhythm
     step = step_of(view.now)
@@ -155,7 +160,12 @@ def _step(view: HostView) -> dict[str, Any] | None:
         name: value if value is None or not name.endswith("_ms") else round(value * 1000, 6)
         for name, value in of_step(view.now).items()
     }
-    return {**found, **figures, "past_s": None if step is None else step.past_s}
+    return {
+        **found,
+        **figures,
+        "past_s": None if step is None else step.past_s,
+        "parts": its_parts and {name: round(getattr(its_parts, name), 4) for name in PART_NAMES},
+    }
 
 
 _OF_ARRAY = ("run", "name", "function", "role", "created", "groups", "shape", "dtype", "sharding")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop.wire import (
     Activity,
@@ -44,15 +44,25 @@ class Launches:
     launches: Mapping[str, int]
 
 
+class LaunchTimes(NamedTuple):
+    """Launches of a program in windows: their number, their total duration and the exposed part of it."""
+
+    launches: float
+    duration_us: float
+    exposed_us: float | None
+
+
 @dataclass(frozen=True)
 class Launched:
     """The launches of one function in the last windows, by the fingerprints of its programs.
 
-    `at_ms` is the time of the last window. With each new window, the counts of older ones are halved.
+    `at_ms` is the time of the last window. With each new window, the counts of older ones are halved. A
+    program that a window did not contain keeps its times.
     """
 
     at_ms: int
     counts: Mapping[str | None, int]
+    times: Mapping[str | None, LaunchTimes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from jaxtop.model.host import (
     NO_WINDOW,
     Launched,
     Launches,
+    LaunchTimes,
 )
 from jaxtop.model.state import (
     HISTORY,
@@ -99,7 +100,12 @@ def _past(cluster: ClusterState, host: Host) -> wire.Past:
         dict(host.launches),
         host.launches_since,
         tuple(
-            wire.PastLaunched(name, each.at_ms, tuple(each.counts.items()))
+            wire.PastLaunched(
+                name,
+                each.at_ms,
+                tuple(each.counts.items()),
+                tuple((fingerprint, *times) for fingerprint, times in each.times.items()),
+            )
             for name, each in host.launched.items()
         ),
         host.losses,
@@ -215,11 +221,14 @@ def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
         launches_since=past.launches_since,
         past_launches=tuple(Launches(each.at_ms, each.launches) for each in past.launches),
         steps=past.steps,
-        launched=MappingProxyType(
-            {each.name: Launched(each.at_ms, dict(each.counts)) for each in past.launched}
-        ),
+        launched=MappingProxyType({each.name: _launched(each) for each in past.launched}),
         losses=past.losses,
     )
+
+
+def _launched(past: wire.PastLaunched) -> Launched:
+    times = {fingerprint: LaunchTimes(count, us, exposed) for fingerprint, count, us, exposed in past.times}
+    return Launched(past.at_ms, dict(past.counts), times)
 
 
 def fold_events(state: ClusterState, past: wire.PastEvents) -> None:

@@ -136,7 +136,7 @@ def step_of(host: Host) -> StepView | None:
         p99_s=scaled(rhythm.p99_us, 1_000_000),
         per_second=per_second,
         # The last window shows the time before a stall.
-        idle=_idle(host.window.launches) if host.window is not NO_WINDOW and past is None else None,
+        idle=idle_share(host.window.launches) if host.window is not NO_WINDOW and past is None else None,
         flops=flops,
         flops_per_second=achieved,
         utilization=_per(achieved, peak),
@@ -177,7 +177,7 @@ def _watts(host: Host) -> float | None:
     return sum(known) / 1000 if column and len(known) == len(column) else None
 
 
-def _idle(launches: Iterable[Launch]) -> float | None:
+def idle_share(launches: Iterable[Launch]) -> float | None:
     """Return the share of a window, from its first launch to the end of its last, in which no program ran."""
     spans = sorted((each.start_us, each.start_us + each.duration_us) for each in launches)
     if len(spans) < FEWEST_LAUNCHES:

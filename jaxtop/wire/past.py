@@ -43,11 +43,16 @@ class PastSteps(Struct, frozen=True, array_like=True):
 
 
 class PastLaunched(Struct, frozen=True, array_like=True):
-    """The launches of one program name in the last windows, by fingerprint."""
+    """The launches of one program name in the last windows, by fingerprint.
+
+    `times` has the fingerprint, the number of launches, their total duration and the exposed part of it;
+    absent in older recordings.
+    """
 
     name: str
     at_ms: TimeMs
     counts: tuple[tuple[str | None, Count], ...]
+    times: tuple[tuple[str | None, float, float, float | None], ...] = ()
 
 
 class PastLoss(Struct, frozen=True, array_like=True):

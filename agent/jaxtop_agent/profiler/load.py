@@ -18,6 +18,8 @@ NOT_READ = "for programs to be read"
 FEWEST = 2
 # A function that is launched this many times less often than another is no step: it may be an evaluation.
 RARE = 20
+# Without collectives, programs with more events than this in a launch are not worth a window.
+FEW_EVENTS = 4_000
 
 
 class Expected(NamedTuple):
@@ -48,7 +50,19 @@ class Load:
         inventories = board.inventories.values()
         if any(each.collectives or each.unread or each.rest or each.why_not for each in inventories):
             return None
-        return NOT_READ if board.recorded is None else NO_COLLECTIVES
+        if board.recorded is None:
+            return NOT_READ
+        return None if self._is_small(board.recorded) else NO_COLLECTIVES
+
+    def _is_small(self, recorded: Mapping[str, int | None]) -> bool:
+        """Return whether all programs that are launched often are known to make few events.
+
+        Their windows show how long launches take. They are not worth more than that, so nothing is tried out.
+        """
+        launched = {name: count for name, count in self._by_program().items() if count >= FEWEST}
+        often = max(launched.values(), default=0)
+        sizes = [recorded.get(name) for name, count in launched.items() if count * RARE >= often]
+        return bool(sizes) and all(size is not None and size <= FEW_EVENTS for size in sizes)
 
     def look(self, now: float, most: int) -> Expected:
         """Estimate from the launches since the last look; `most` is the limit of events of a window."""

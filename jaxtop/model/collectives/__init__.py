@@ -7,6 +7,7 @@ from jaxtop.model.collectives.sums import (
     axis_traffic,
     latecomers,
     lateness_of_hosts,
+    program_waits,
     step_shares,
     waits,
 )
@@ -15,5 +16,5 @@ from jaxtop.model.collectives.waits import Straggler
 
 __all__ = [
     "AxisTraffic", "CollectiveView", "Lateness", "StepShare", "Straggler", "axis_traffic", "collectives",
-    "latecomers", "lateness_of_hosts", "step_shares", "waits",
+    "latecomers", "lateness_of_hosts", "program_waits", "step_shares", "waits",
 ]  # fmt: skip

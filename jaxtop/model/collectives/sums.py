@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.rates import Unsplit
     from jaxtop.model.state import ClusterState
+    from jaxtop.model.windows import ProgramKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +190,9 @@ def waits(cluster: ClusterState, now: float) -> Mapping[tuple[str, int], int]:
     The sum is taken over the collectives of a program. If a device takes part in several programs, the one in
     which it waits longest counts. Devices of exited processes have none.
     """
-    views, exited = collectives(cluster, now), _exited_devices(cluster, now)
-    inputs = [cluster.derived.same("exited devices", exited), *(view.waits_us for view in views)]
-    return cluster.derived.get("waits", inputs, lambda: _waits(views, exited))
+    of_program, exited = program_waits(cluster, now), _exited_devices(cluster, now)
+    inputs = [cluster.derived.same("exited devices", exited), of_program]
+    return cluster.derived.get("waits", inputs, lambda: _waits(of_program, exited))
 
 
 def _exited_devices(cluster: ClusterState, now: float) -> frozenset[tuple[str, int]]:
@@ -201,12 +202,26 @@ def _exited_devices(cluster: ClusterState, now: float) -> frozenset[tuple[str, i
     )
 
 
-def _waits(views: Iterable[CollectiveView], exited: frozenset[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    of_program: dict[tuple[str, str, str | None], dict[int, int]] = defaultdict(dict)
+def program_waits(cluster: ClusterState, now: float) -> Mapping[ProgramKey, Mapping[int, int]]:
+    """Return how long each device waits in a launch of each program: the sum of its median waits."""
+    views = collectives(cluster, now)
+    return cluster.derived.get(
+        "waits of programs", [view.waits_us for view in views], lambda: _program_waits(views)
+    )
+
+
+def _program_waits(views: Iterable[CollectiveView]) -> dict[ProgramKey, dict[int, int]]:
+    found: dict[ProgramKey, dict[int, int]] = defaultdict(dict)
     for view in views:
-        total = of_program[view.run, view.program, view.fingerprint]
+        total = found[view.run, view.program, view.fingerprint]
         for device_id, wait in view.waits_us.items():
             total[device_id] = total.get(device_id, 0) + wait
+    return dict(found)
+
+
+def _waits(
+    of_program: Mapping[ProgramKey, Mapping[int, int]], exited: frozenset[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
     for (run, *_), total in of_program.items():
         for device_id, wait in total.items():

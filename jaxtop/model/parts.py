@@ -1,0 +1,256 @@
+"""Where the wall time of a process goes: computing, communicating, waiting for others, nothing launched.
+
+The time in which programs run is how often each is launched, from counters, times how long a launch takes,
+from windows of the profiler. What that leaves over is a gap of the host as far as something confirms it: idle
+devices in windows, or samples of the main thread in the script. The rest is unknown.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.collectives.sums import program_waits
+from jaxtop.model.host import run_of
+from jaxtop.model.hosts import host_views
+from jaxtop.model.rates import program_of, rates
+from jaxtop.model.steps import idle_share, past_of
+from jaxtop.wire import COMPILE, SCRIPT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from jaxtop.model.host import Host
+    from jaxtop.model.state import ClusterState
+    from jaxtop.model.windows import ProgramKey
+    from jaxtop.wire import Activity
+
+# A window with as many launches may lack some, which would look like gaps.
+MOST_LAUNCHES = 256
+# Fewer samples of the main thread say nothing about shares.
+FEWEST_SAMPLES = 10
+
+
+class Parts(NamedTuple):
+    """The shares of wall time of a process, or the means over processes; they add up to 1.
+
+    `communication` is exposed: nothing else ran on the device meanwhile. `waiting` is the part of it that is
+    spent until the last member of a collective comes. In a `host_gap` nothing is launched. `at` is the time
+    of the windows that the durations of launches come from.
+    """
+
+    compute: float
+    communication: float
+    waiting: float
+    host_gap: float
+    unknown: float
+    at: float | None = None
+
+    @property
+    def accounted(self) -> float:
+        """The share of wall time that is explained."""
+        return 1 - self.unknown
+
+    @property
+    def busy(self) -> float:
+        """The share of wall time in which programs run, as far as it is measured."""
+        return self.compute + self.communication + self.waiting
+
+
+NAMES = ("compute", "communication", "waiting", "host_gap", "unknown")
+
+
+class _Launch(NamedTuple):
+    """The mean times of a launch of one program on one host, in seconds; the exposed time may be unknown."""
+
+    seconds: float
+    exposed: float | None
+    waiting: float
+    weight: float
+
+
+class _Measured(NamedTuple):
+    """What windows show of the programs of a host.
+
+    `overlap` is the time in which any program runs, as a share of the sum over the launches.
+    """
+
+    launches: Mapping[tuple[str, str | None], _Launch]
+    by_name: Mapping[str, tuple[_Launch, ...]]
+    overlap: float
+    idle: float | None
+    at_ms: int
+
+
+def parts(cluster: ClusterState, now: float) -> Mapping[str, Parts]:
+    """Return where the time of each host goes, by agent; hosts of which too little is known are left out."""
+
+    def derive() -> dict[str, Parts]:
+        waited = program_waits(cluster, now)
+        found = {
+            view.host.agent: _parts_in(cluster, view.now, waited)
+            for view in host_views(cluster, now)
+            if not view.state.is_silent
+        }
+        return {agent: each for agent, each in found.items() if each is not None}
+
+    return cluster.derived.get("parts at a time", (cluster.changes, now), derive)
+
+
+def mean_of(found: Iterable[Parts]) -> Parts | None:
+    """Return the means of the parts of several hosts; None if there are none."""
+    listed = list(found)
+    if not listed:
+        return None
+    return Parts(
+        fmean(each.compute for each in listed),
+        fmean(each.communication for each in listed),
+        fmean(each.waiting for each in listed),
+        fmean(each.host_gap for each in listed),
+        fmean(each.unknown for each in listed),
+        min((each.at for each in listed if each.at is not None), default=None),
+    )
+
+
+def _parts_in(
+    cluster: ClusterState, host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]
+) -> Parts | None:
+    measured = cluster.derived.of(
+        "launch times",
+        host.agent,
+        cluster.hosts,
+        (host.launched, host.window, host.hello, waited),
+        lambda: _measured(host, waited),
+    )
+    return cluster.derived.of(
+        "parts", host.agent, cluster.hosts, (host, measured), lambda: _parts(host, measured)
+    )
+
+
+def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]) -> _Measured:
+    run, devices = run_of(host), [each.id for each in host.hello.devices] if host.hello else []
+    launches: dict[tuple[str, str | None], _Launch] = {}
+    by_name: dict[str, list[_Launch]] = {}
+    for name, launched in host.launched.items():
+        for fingerprint, (count, duration, exposed) in launched.times.items():
+            if count <= 0:
+                continue
+            waits = waited.get((run, name, fingerprint), {})
+            own = [waits[each] for each in devices if each in waits]
+            exposed_s = None if exposed is None else min(exposed, duration) / count / 1e6
+            waiting = min(fmean(own) / 1e6 if own else 0.0, exposed_s or 0.0)
+            found = _Launch(duration / count / 1e6, exposed_s, waiting, count)
+            launches[name, fingerprint] = found
+            by_name.setdefault(name, []).append(found)
+    spans = [(each.start_us, each.start_us + each.duration_us) for each in host.window.launches]
+    total = sum(end - start for start, end in spans)
+    return _Measured(
+        launches,
+        {name: tuple(each) for name, each in by_name.items()},
+        _covered(spans) / total if total else 1.0,
+        idle_share(host.window.launches) if len(spans) < MOST_LAUNCHES else None,
+        max((each.at_ms for each in host.launched.values() if each.times), default=0),
+    )
+
+
+def _covered(spans: list[tuple[int, int]]) -> int:
+    covered = until = 0
+    for start, end in sorted(spans):
+        covered += max(0, end - max(start, until))
+        until = max(until, end)
+    return covered
+
+
+def _parts(host: Host, measured: _Measured) -> Parts | None:
+    """Return the parts of a host; None if the launches of its step are not measured, or its steps stopped."""
+    found = rates(host)
+    if not _is_running(host, found.of_function):
+        return None
+    compute = exposed = waiting = unsplit = 0.0
+    is_whole = True
+    for key, rate in _programs(
+        found.of_program, {name: each.per_second for name, each in found.unsplit.items()}
+    ):
+        if not rate:
+            continue
+        one = _launch_of(measured, key)
+        if one is None:
+            if _is_of_step(host, key[0], rate):
+                return None
+            is_whole = False
+            continue
+        if one.exposed is None:
+            unsplit += rate * one.seconds
+        else:
+            compute += rate * (one.seconds - one.exposed)
+            exposed += rate * one.exposed
+            waiting += rate * one.waiting
+    if not measured.launches:
+        return None
+    busy = compute + exposed + unsplit
+    # Launches that overlap, and durations of steps that were slower than those now, make more than the whole.
+    scale = min(measured.overlap, 1 / busy) if busy else 1.0
+    left = max(0.0, 1 - busy * scale)
+    gap = min(left, max(measured.idle or 0.0 if is_whole else 0.0, not_launching(host.activity) or 0.0))
+    age = max(0, host.pulse.at_ms - measured.at_ms) / 1000
+    return Parts(
+        compute * scale,
+        (exposed - waiting) * scale,
+        waiting * scale,
+        gap,
+        left - gap + unsplit * scale,
+        None if host.pulse_at is None else host.pulse_at - age,
+    )
+
+
+def _is_running(host: Host, of_function: Mapping[str, float]) -> bool:
+    """Return whether steps are made, and the rates of all functions of a step are measured."""
+    rhythm = host.pulse.rhythm
+    functions = map(program_of, rhythm.functions) if rhythm is not None else ()
+    return any(of_function.values()) and past_of(host) is None and of_function.keys() >= set(functions)
+
+
+def _is_of_step(host: Host, name: str, rate: float) -> bool:
+    """Return whether a program may belong to the step, and not to rarer work such as an evaluation."""
+    rhythm = host.pulse.rhythm
+    if rhythm is None:
+        return True
+    if rhythm.functions:
+        return name in map(program_of, rhythm.functions)
+    return rhythm.milli_per_s is None or rate * 2000 >= rhythm.milli_per_s
+
+
+def _programs(
+    of_program: Mapping[tuple[str, str | None], float], unsplit: Mapping[str, float]
+) -> Iterable[tuple[tuple[str, str | None], float]]:
+    yield from of_program.items()
+    for name, rate in unsplit.items():
+        yield (name, None), rate
+
+
+def _launch_of(measured: _Measured, key: tuple[str, str | None]) -> _Launch | None:
+    """Return the times of a program, or else the mean of all programs of its name."""
+    own = measured.launches.get(key)
+    if own is not None:
+        return own
+    alike = measured.by_name.get(key[0])
+    if not alike:
+        return None
+    total = sum(each.weight for each in alike)
+    exposed = [each.exposed for each in alike if each.exposed is not None]
+    return _Launch(
+        sum(each.seconds * each.weight for each in alike) / total,
+        sum((each.exposed or 0.0) * each.weight for each in alike) / total
+        if len(exposed) == len(alike)
+        else None,
+        sum(each.waiting * each.weight for each in alike) / total,
+        total,
+    )
+
+
+def not_launching(activity: Activity) -> float | None:
+    """Return the share of samples in which the main thread runs the script or compiles; None if unknown."""
+    total = sum(activity.samples)
+    if total < FEWEST_SAMPLES:
+        return None
+    return (activity.samples[SCRIPT] + activity.samples[COMPILE]) / total
