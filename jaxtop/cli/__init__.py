@@ -6,6 +6,7 @@ import argparse
 import io
 import os
 import sys
+import traceback
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ COMMANDS = {
     "ls": "list the live runs of this user",
     "attach": "open the app on a live run",
     "snapshot": "print the cluster once, as JSON, CSV or OpenMetrics",
+    "check": "say what is wrong with a run; the exit status says how bad it is",
     "record": "record a live session to a file",
     "replay": "open the app on recordings, or print one moment",
     "demo": "start a real multi-process JAX run on this machine",
@@ -25,15 +27,19 @@ COMMANDS = {
     "doctor": "check what works on this machine, and why not",
 }
 
+# The exit status of errors, of commands where the usual 1 and 2 have another meaning.
+_FAILED = {"check": 3}
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command and return its exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names may have any characters, and the terminal's encoding may lack them.
         sys.stdout.reconfigure(errors="backslashreplace")
+    words = sys.argv[1:] if argv is None else argv
+    failed = _FAILED.get(_name_in(words) or "")
     try:
         try:
-            words = sys.argv[1:] if argv is None else argv
             debuglog.info("command", f"jaxtop {__version__} {words}")
             return _run(words)
         finally:
@@ -41,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         debuglog.warning("command", "ended with an error", error=error)
         print(f"jaxtop: {error}", file=sys.stderr)
-        return error.status
+        return failed or error.status
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output has closed it
@@ -52,11 +58,16 @@ def main(argv: list[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(f"jaxtop: {where}{error.strerror or error}", file=sys.stderr)
         _drop_output()
-        return 1
+        return failed or 1
+    except Exception:
+        if failed is None:
+            raise
+        traceback.print_exc()
+        return failed
 
 
 def _run(words: list[str]) -> int:
-    name = next((word for word in words if not word.startswith("-")), None)
+    name = _name_in(words)
     if not words:  # `jaxtop` alone is `jaxtop attach`
         name, words = "attach", ["attach"]
     parser = _parser(name)
@@ -68,6 +79,11 @@ def _run(words: list[str]) -> int:
     if arguments.command is None:
         parser.error("no command given")
     return int(_command(arguments.command).main(arguments))
+
+
+def _name_in(words: list[str]) -> str | None:
+    """Return the name of the command."""
+    return next((word for word in words if not word.startswith("-")), None)
 
 
 def _drop_output() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,25 +49,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     if arguments.at is not None and arguments.export is not None:
         raise UserError("--at prints one moment, --export all of them: give only one")
+    with opened(arguments.file) as (session, span):
+        start = None if arguments.start is None else time_in(arguments.start, span)
+        if arguments.at is not None:
+            _print_moment(session, time_in(arguments.at, span), arguments.format)
+        elif arguments.export is not None:
+            _print_series(session, start, arguments.export, arguments.step)
+        else:
+            _watch(session, start, arguments)
+    return 0
+
+
+@contextmanager
+def opened(given: list[Path]) -> Iterator[tuple[Session, tuple[float, float]]]:
+    """Open recordings and folders of them; yield the session, and the times of its first and last moment."""
     try:
-        session = Session(*_files(arguments.file))
+        session = Session(*_files(given))
     except NotARecording as error:
         raise UserError(str(error)) from None
     try:
         span = session.span
         if span is None:
-            names = ", ".join(map(str, arguments.file))
-            raise UserError(f"{names} is empty: no complete part was written")
-        start = None if arguments.start is None else _time(arguments.start, span)
-        if arguments.at is not None:
-            _print_moment(session, _time(arguments.at, span), arguments.format)
-        elif arguments.export is not None:
-            _print_series(session, start, arguments.export, arguments.step)
-        else:
-            _watch(session, start, arguments)
+            raise UserError(f"{', '.join(map(str, given))} is empty: no complete part was written")
+        yield session, span
     finally:
         session.close()
-    return 0
 
 
 def _files(given: list[Path]) -> tuple[list[Path], set[Path]]:
@@ -83,7 +90,8 @@ def _files(given: list[Path]) -> tuple[list[Path], set[Path]]:
     return list(dict.fromkeys(found)), set(found).difference(given)
 
 
-def _time(text: str, span: tuple[float, float]) -> float:
+def time_in(text: str, span: tuple[float, float]) -> float:
+    """Return the moment of a session that a typed time names."""
     try:
         return times.parse(text, *span)
     except ValueError as error:
@@ -94,7 +102,7 @@ def _print_moment(session: Session, at: float, form: str) -> None:
     from jaxtop.export import FORMATS as WRITERS  # imported late: errors above must be fast
 
     sys.stdout.write(WRITERS[form](session.at(at), at).rstrip("\n") + "\n")
-    _print_notes(session)
+    print_notes(session)
 
 
 def _print_series(session: Session, start: float | None, form: str, step: float | None) -> None:
@@ -102,7 +110,7 @@ def _print_series(session: Session, start: float | None, form: str, step: float 
 
     for line in SERIES[form](_moments(session, start, step)):
         sys.stdout.write(line)
-    _print_notes(session)
+    print_notes(session)
 
 
 def _moments(session: Session, start: float | None, step: float | None) -> Iterator[tuple[float, Cluster]]:
@@ -122,7 +130,8 @@ def _moments(session: Session, start: float | None, step: float | None) -> Itera
         at = min(end, at)
 
 
-def _print_notes(session: Session) -> None:
+def print_notes(session: Session) -> None:
+    """Print what the user should know of the files."""
     sys.stdout.flush()
     for note in session.notes:
         print(f"jaxtop: {legible(note)}", file=sys.stderr)

@@ -16,13 +16,19 @@ if TYPE_CHECKING:
     import argparse
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
+    """Add the arguments; `others` are what else the command takes as a target."""
     ports = discovery.PORTS_TRIED
     parser.add_argument(
         "target",
         nargs="*",
         metavar="TARGET",
-        help=f"run name, run id, host (tries ports {ports[0]} to {ports[-1]}), host:port or run file",
+        help=", ".join(
+            (
+                f"run name, run id, host (tries ports {ports[0]} to {ports[-1]}), host:port or run file",
+                *others,
+            )
+        ),
     )
     parser.add_argument("--hostfile", metavar="FILE", help="a file with one host or host:port per line")
     parser.add_argument(

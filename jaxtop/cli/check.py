@@ -1,0 +1,133 @@
+"""`jaxtop check`: say what is wrong with a run, and how bad it is by the exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jaxtop.cli import replay, targets
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.snapshot import complaints, gather, watch
+from jaxtop.cli.words import legible, number
+from jaxtop.clock import steady
+from jaxtop.model import Severity, findings, host_views
+from jaxtop.model.findings.observer import CHECK_EVERY
+from jaxtop.model.state import HISTORY
+from jaxtop.sources.session import FARTHEST_ON
+
+if TYPE_CHECKING:
+    import argparse
+
+    from jaxtop.export.check import Checkup
+    from jaxtop.model import Cluster
+
+NOT_REACHED = 3
+# Most rules report after a few seconds, and few hosts need as long to answer.
+USUAL_WAIT, LONGEST_GATHERING = 15.0, 5.0
+# A run in which nothing is found is watched for at least this many seconds: most rules must hold for a while.
+LEAST_SECONDS = 3 * CHECK_EVERY
+_SECONDS = number("between 0 and 3600 seconds", 0, 3600)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    targets.add_arguments(parser, "recordings or folders of them")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a JSON object")
+    form.add_argument("--markdown", action="store_true", help="print Markdown, for chats and builds")
+    parser.add_argument(
+        "--wait",
+        type=_SECONDS,
+        default=USUAL_WAIT,
+        metavar="S",
+        help="seconds to measure a live run at most; it ends early once all rules were checked or something "
+        f"critical was found (default: {USUAL_WAIT:.0f})",
+    )
+    parser.add_argument("--at", metavar="T", help="the time to check in a recording (default: its end)")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    files = [Path(each) for each in arguments.target if _is_recording(Path(each))]
+    if files and (len(files) < len(arguments.target) or arguments.hostfile):
+        raise UserError("give either recordings or a live run")
+    if arguments.at is not None and not files:
+        raise UserError("--at needs a recording; a live run is checked as it is now")
+    return _check_recording(files, arguments) if files else _check_live(arguments)
+
+
+def _is_recording(path: Path) -> bool:
+    # A folder may have the name of a run.
+    return path.suffix == ".mcap" or (path.is_dir() and any(path.glob("*.mcap")))
+
+
+def _check_recording(files: list[Path], arguments: argparse.Namespace) -> int:
+    from jaxtop.export.check import Checkup  # imported late: errors above must be fast
+
+    with replay.opened(files) as (session, span):
+        at = span[1] if arguments.at is None else replay.time_in(arguments.at, span)
+        # Rules need a history, which keyframes do not have. A larger step would begin at a keyframe.
+        for before in range(HISTORY, 0, -int(FARTHEST_ON)):
+            session.at(max(span[0], at - before))
+        cluster = session.at(at)
+        cluster.check(at)
+        checkup = Checkup.of(cluster, at)
+        _print(checkup, arguments)
+        replay.print_notes(session)
+    return checkup.status
+
+
+def _check_live(arguments: argparse.Namespace) -> int:
+    from jaxtop.export.check import Checkup  # as above
+
+    source = targets.open_source(arguments)
+    try:
+        begun = steady()
+        cluster = gather(source, min(arguments.wait, LONGEST_GATHERING))
+        is_reached = any(view.host.hello for view in host_views(cluster, steady()))
+        left = arguments.wait - (steady() - begun)
+        if is_reached and left > 0:
+            print(f"jaxtop: measuring for up to {left:.0f} s", file=sys.stderr)
+            since = steady()
+            watch(source, cluster, left, lambda: _is_enough(cluster, since))
+    finally:
+        source.close()
+    now = steady()
+    notes = complaints(cluster, source, now)
+    if not is_reached:
+        raise UserError("; ".join(notes) or "no process was found", NOT_REACHED)
+    cluster.check(now)
+    checkup = Checkup.of(cluster, now)
+    _print(checkup, arguments)
+    for line in notes:
+        print(f"jaxtop: {legible(line)}", file=sys.stderr)
+    return checkup.status
+
+
+def _is_enough(cluster: Cluster, since: float) -> bool:
+    """Return whether more time would change nothing, or too little to wait for it."""
+    now = steady()
+    if any(each.severity is Severity.CRITICAL for each in findings(cluster)):
+        return True
+    if all(view.state.has_exited for view in host_views(cluster, now)):
+        return True
+    is_pending = any(not each.is_reported for each in cluster.findings.ongoing.values())
+    return now - since >= LEAST_SECONDS and not is_pending and not cluster.findings.unchecked
+
+
+def _print(checkup: Checkup, arguments: argparse.Namespace) -> None:
+    from jaxtop.export import check
+
+    if arguments.json:
+        text = check.to_json(checkup)
+    elif arguments.markdown:
+        text = check.to_markdown(checkup)
+    else:
+        text = check.to_text(checkup, coloured=_takes_colours())
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def _takes_colours() -> bool:
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+    return sys.stdout.isatty() and not is_plain

@@ -1,0 +1,185 @@
+"""What is wrong with the runs of a cluster, as text, JSON and Markdown."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from jaxtop import __version__
+from jaxtop.export.findings import as_value
+from jaxtop.model import RULES, RULES_BY_NAME, Severity, findings, runs
+from jaxtop.names import legible
+from jaxtop.times import timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.model import Cluster, Finding, Run
+
+SCHEMA = 1
+NO_FINDINGS, WARNINGS, CRITICAL = 0, 1, 2
+SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "△", Severity.INFO: "·"}
+_COLOURS = {Severity.CRITICAL: "31", Severity.WARNING: "33", Severity.INFO: "36"}
+_STATUS = {Severity.CRITICAL: CRITICAL, Severity.WARNING: WARNINGS, Severity.INFO: NO_FINDINGS}
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+# Characters with a meaning in Markdown wherever they stand.
+_MARKUP = re.compile(r"([\\`*_\[\]<>|~#])")
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """The findings of all runs at one time, and the rules that could not be checked, with the reasons."""
+
+    at: float
+    runs: tuple[Run, ...]
+    findings: tuple[Finding, ...]
+    # By run and rule.
+    unchecked: dict[tuple[str, str], str]
+
+    @classmethod
+    def of(cls, cluster: Cluster, at: float) -> Checkup:
+        return cls(at, tuple(runs(cluster, at)), tuple(findings(cluster)), dict(cluster.findings.unchecked))
+
+    @property
+    def status(self) -> int:
+        """The exit status: it is that of the most severe finding."""
+        return max((_STATUS[each.severity] for each in self.findings), default=NO_FINDINGS)
+
+    @property
+    def checked(self) -> list[str]:
+        """The names of the rules that were checked in every run."""
+        missing = {rule for _, rule in self.unchecked}
+        return [rule.name for rule in RULES if rule.name not in missing] if self.runs else []
+
+    def name_of(self, run_id: str) -> str:
+        """Return the name of a run that people use."""
+        return next((run.name or run.id for run in self.runs if run.id == run_id), run_id)
+
+    @property
+    def title(self) -> str:
+        """The names of the runs."""
+        return ", ".join(self.name_of(run.id) for run in self.runs) or "no run"
+
+    @property
+    def verdict(self) -> str:
+        """How many findings there are of each severity; with infos alone it is healthy."""
+        counts = {each: sum(found.severity is each for found in self.findings) for each in Severity}
+        words = [_counted(count, severity) for severity, count in counts.items() if count]
+        if not self.checked and not words:
+            return "not checked"
+        return ", ".join(words if self.status else ["healthy", *words])
+
+    @property
+    def coverage(self) -> str:
+        """How many rules were checked, and why the others were not."""
+        titles: dict[str, list[str]] = {}
+        for (_, name), reason in self.unchecked.items():
+            rule = RULES_BY_NAME.get(name)
+            if rule is not None and rule.title not in titles.setdefault(reason, []):
+                titles[reason].append(rule.title)
+        others = sum(map(len, titles.values()))
+        count = len(self.checked)
+        checked = f"{count} {'rule' if count == 1 else 'rules'} checked"
+        reasons = [f"{reason} ({', '.join(named)})" for reason, named in titles.items()]
+        return f"{checked}, {others} could not be: {'; '.join(reasons)}" if reasons else checked
+
+
+def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
+    """Return one line on the whole, and a block for each finding."""
+    lines = [f"{legible(checkup.title)}: {checkup.verdict}; {legible(checkup.coverage)}"]
+    for each in checkup.findings:
+        head = f"{SIGNS[each.severity]} {each.severity.value}"
+        if coloured:
+            head = f"\x1b[{_COLOURS[each.severity]}m{head}\x1b[0m"
+        lines += ["", f"{head}  {_title(each)}: {legible(each.text)}"]
+        lines += [f"    {name:<7} {legible(value)}" for name, value in _facts(checkup, each)]
+    return "\n".join(lines) + "\n"
+
+
+def to_markdown(checkup: Checkup) -> str:
+    """Return the same for a chat or the summary of a build."""
+    lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**; {_escaped(checkup.coverage)}"]
+    for each in checkup.findings:
+        lines += [
+            "",
+            f"- {SIGNS[each.severity]} {each.severity.value} **{_title(each)}**: {_escaped(each.text)}",
+        ]
+        lines += [f"  - {name}: {_escaped(value)}" for name, value in _facts(checkup, each)]
+    return "\n".join(lines) + "\n"
+
+
+def to_json(checkup: Checkup) -> str:
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "jaxtop": __version__,
+        "at": timestamp(checkup.at),
+        "status": checkup.status,
+        "runs": [
+            {"id": run.id, "name": run.name, "process_count": run.process_count} for run in checkup.runs
+        ],
+        "findings": [as_value(each, checkup.at) for each in checkup.findings],
+        "checked": checkup.checked,
+        "unchecked": [
+            {"run": run, "rule": rule, "reason": reason} for (run, rule), reason in checkup.unchecked.items()
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def costs(finding: Finding) -> str:
+    """Return what a finding costs, in words; empty where that is unknown."""
+    cost = finding.cost
+    words = []
+    if cost.ms_per_step is not None:
+        words.append(f"{cost.ms_per_step:.3g} ms per step")
+    if cost.share_of_step is not None:
+        words.append(f"{cost.share_of_step:.0%} of the step")
+    if cost.bytes_per_device is not None:
+        words.append(f"{_in_bytes(cost.bytes_per_device)} per device")
+    if cost.minutes_until_full is not None:
+        words.append(f"full in {cost.minutes_until_full:.0f} min")
+    return ", ".join(words)
+
+
+def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
+    if len(checkup.runs) > 1:
+        yield "run", checkup.name_of(finding.run)
+    if words := costs(finding):
+        yield "cost", words
+    yield "since", _since(finding.since, checkup.at)
+    if finding.consequences:
+        yield "causes", ", ".join(finding.consequences)
+    yield "advice", finding.advice or RULES_BY_NAME[finding.rule].advice
+
+
+def _since(since: float, now: float) -> str:
+    """Return the local time, with the date where it was another day, and how long ago that was."""
+    then, today = time.localtime(since), time.localtime(now)
+    form = "%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M:%S"
+    seconds = int(max(0.0, now - since))
+    minutes, hours = seconds // 60, seconds // 3600
+    ago = f"{seconds} s" if not minutes else f"{minutes} min" if hours < 2 else f"{hours} h"
+    return f"{time.strftime(form, then)}, for {ago}"
+
+
+def _title(finding: Finding) -> str:
+    return RULES_BY_NAME[finding.rule].title
+
+
+def _counted(count: int, severity: Severity) -> str:
+    return f"{count} {severity.value}{'s' if count > 1 and severity is not Severity.CRITICAL else ''}"
+
+
+def _in_bytes(value: float) -> str:
+    unit = 0
+    while abs(value) >= 999.5 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.3g} {_UNITS[unit]}"
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", legible(text))

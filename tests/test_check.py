@@ -1,0 +1,220 @@
+"""`jaxtop check`: findings as text, JSON and Markdown, and the exit status."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from itertools import groupby
+from subprocess import PIPE, CompletedProcess
+
+import pytest
+
+from jaxtop import cli, wire
+from jaxtop.cli import check as command
+from jaxtop.export import check, to_document
+from jaxtop.export.check import Checkup
+from jaxtop.model import RULES, Cluster
+from jaxtop.model.finding import Cost, Finding, Severity, Subject
+from jaxtop.sources import SessionRecorder
+from tests.builders import NOW, agent_id, frame, pulse, well
+from tests.made_sessions import Made
+from tests.recorded import record, taped
+from tests.support import PYTHON, ROOT, free_port, processes
+from tests.test_cli import is_one_line
+
+
+def run(seconds: int = 30, died_at: int | None = None) -> list[wire.Frame]:
+    """Return the frames of two processes, of which one may die."""
+    told = well()
+    for i in range(1, seconds):
+        if i == died_at:
+            told.append(frame(agent_id(1), wire.Link("closed", "x"), NOW + i, 0))
+        for index in range(2 if died_at is None or i < died_at else 1):
+            told.append(frame(agent_id(index), pulse(index, NOW + i, launches=20 + 10 * i), NOW + i, 10 + i))
+    return told
+
+
+def cluster_of(frames: list[wire.Frame]) -> Cluster:
+    cluster = Cluster()
+    for each in frames:
+        cluster.feed(each)
+    return cluster
+
+
+def recorded(path, frames):
+    """Write these frames with the real writer."""
+    cluster = Cluster()
+    with taped(path) as tape:
+        recorder = SessionRecorder(tape)
+        for at, batch in groupby(sorted(frames, key=lambda each: each.at), lambda each: each.at):
+            told = list(batch)
+            for each in told:
+                cluster.feed(each)
+            recorder.take(told, cluster, at)
+    return path
+
+
+def jaxtop(*words):
+    """Run a command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = cli.main([*map(str, words)])
+    return CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
+def staged(*findings: Finding, unchecked=()) -> Checkup:
+    at = NOW + 100
+    return Checkup(at, Checkup.of(cluster_of(well()), NOW).runs, findings, dict(unchecked))
+
+
+LATE = Finding(
+    "straggler",
+    Severity.WARNING,
+    1.0,
+    "r1",
+    "host 1 is late: the others wait 84 ms for all_reduce_*",
+    Subject(agent_id(1), 1),
+    cost=Cost(84.0, 0.5, 3 << 30, 12.4),
+    since=NOW + 10,
+)
+
+
+def test_a_healthy_run_is_one_line_that_says_what_was_checked():
+    checkup = Checkup.of(cluster_of(run()), NOW + 30)
+    text = check.to_text(checkup)
+    assert text.count("\n") == 1 and text.startswith("train: healthy; ")
+    assert f"{len(checkup.checked)} rules checked" in text or "1 rule checked" in text
+    assert checkup.status == 0
+    for reason in checkup.unchecked.values():
+        assert reason in text
+
+
+def test_rules_that_could_not_be_checked_are_named_by_reason():
+    checkup = staged(unchecked={("r1", "straggler"): "too few windows", ("r1", "stalled"): "too few windows"})
+    assert checkup.coverage.endswith("2 could not be: too few windows (Straggler, Stalled)")
+    assert len(checkup.checked) == len(RULES) - 2
+    unmeasured = staged(unchecked={("r1", rule.name): "no pulse yet" for rule in RULES})
+    assert check.to_text(unmeasured).startswith("train: not checked; 0 rules checked")
+
+
+def test_a_finding_is_a_block_with_its_cost_and_the_next_step():
+    text = check.to_text(staged(LATE))
+    first, _, head, *facts = text.splitlines()
+    assert first.startswith("train: 1 warning; ")
+    assert head == "△ warning  Straggler: host 1 is late: the others wait 84 ms for all_reduce_*"
+    assert facts[0] == "    cost    84 ms per step, 50% of the step, 3 GiB per device, full in 12 min"
+    assert facts[1].startswith("    since   ") and facts[1].endswith(", for 1 min")
+    assert facts[2].startswith("    advice  Look at that host")
+    assert "\x1b" not in text and "\x1b[33m△ warning\x1b[0m" in check.to_text(staged(LATE), coloured=True)
+
+
+def test_text_of_others_steers_neither_the_terminal_nor_markdown():
+    hostile = Finding("straggler", Severity.INFO, 1.0, "r1", "a*b_[x](http://y)\x1b[31m\n# <b>", since=NOW)
+    assert "\x1b" not in check.to_text(staged(hostile))
+    markdown = check.to_markdown(staged(hostile))
+    assert "a\\*b\\_\\[x\\](http://y)\\\\x1b\\[31m\\\\n\\# \\<b\\>" in markdown
+
+
+def test_the_status_is_that_of_the_most_severe_finding():
+    def of(*severities):
+        return staged(*(Finding("stalled", each, 1.0, "r1", "x", since=NOW) for each in severities))
+
+    assert of().status == of(Severity.INFO).status == 0
+    assert of(Severity.INFO, Severity.WARNING).status == 1
+    assert of(Severity.WARNING, Severity.CRITICAL).status == 2
+    assert of(Severity.INFO).verdict == "healthy, 1 info"
+    assert of(Severity.CRITICAL, Severity.WARNING, Severity.WARNING).verdict == "1 critical, 2 warnings"
+
+
+def test_json_has_the_findings_of_the_snapshot():
+    cluster = cluster_of(run(died_at=10))
+    document = json.loads(check.to_json(Checkup.of(cluster, NOW + 30)))
+    assert document["findings"] == json.loads(json.dumps(to_document(cluster, NOW + 30)["findings"]))
+    assert document["schema"] == 1 and document["status"] == 2
+    assert document["runs"] == [{"id": "r1", "name": "train", "process_count": 2}]
+    names = {rule.name for rule in RULES}
+    missing = {each["rule"] for each in document["unchecked"]}
+    assert "host_lost" in document["checked"] and set(document["checked"]) == names - missing
+    assert all(each["reason"] for each in document["unchecked"])
+
+
+# Recordings
+
+
+def test_a_recording_is_checked_at_its_end_or_at_a_time(tmp_path):
+    path = recorded(tmp_path / "a.mcap", run(died_at=20))
+    done = jaxtop("check", path)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "Host lost: host 1 has died" in done.stdout and "\x1b" not in done.stdout
+    earlier = jaxtop("check", path, "--at", "+10s")
+    assert earlier.returncode == 0 and earlier.stdout.startswith("train: healthy")
+    assert json.loads(jaxtop("check", tmp_path, "--json").stdout)["findings"][0]["rule"] == "host_lost"
+    assert jaxtop("check", path, "--markdown").stdout.startswith("**train: 1 critical**; ")
+
+
+def test_a_recording_of_a_session_with_keyframes_says_what_the_live_view_said(tmp_path):
+    made = Made(hosts=3, devices=2, seconds=200)
+    record(tmp_path / "a.mcap", made)
+    done = jaxtop("check", tmp_path / "a.mcap", "--json")
+    assert {each["rule"] for each in json.loads(done.stdout)["findings"]} >= {"host_lost"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--at", "+1s"], "needs a recording"),
+        (["a.mcap", "train"], "either recordings or a live run"),
+        (["a.mcap"], "a.mcap"),
+        (["--wait", "never"], "is not between"),
+        (["--json", "--markdown"], "not allowed with"),
+        (["--bogus"], "unrecognized"),
+        (["no-such-run"], "neither a live run"),
+    ],
+)
+def test_an_error_has_a_status_of_its_own(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = jaxtop("check", *words)
+    assert done.returncode == 3 and not done.stdout
+    assert is_one_line(done.stderr) and said in done.stderr
+
+
+def test_a_crash_is_not_taken_for_a_warning(monkeypatch):
+    monkeypatch.setattr(command, "_is_recording", lambda _: 1 / 0)
+    done = jaxtop("check", "x")
+    assert done.returncode == 3 and "ZeroDivisionError" in done.stderr
+
+
+def test_a_folder_with_the_name_of_a_run_is_no_recording(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train").mkdir()
+    assert "neither a live run" in jaxtop("check", "train").stderr
+
+
+# Live runs
+
+
+def test_it_ends_early_once_something_critical_was_found_or_nothing_is_left_to_check(monkeypatch):
+    clock = [NOW + 30.0]
+    monkeypatch.setattr(command, "steady", lambda: clock[0])
+    critical, healthy = cluster_of(run(died_at=10)), cluster_of(run())
+    assert command._is_enough(critical, NOW + 30)
+    healthy.findings.unchecked.clear()
+    assert not command._is_enough(healthy, NOW + 29)
+    assert command._is_enough(healthy, NOW + 20)
+    healthy.findings.unchecked["r1", "straggler"] = "no window yet"
+    assert not command._is_enough(healthy, NOW + 20)
+
+
+def test_nobody_there_is_another_status_than_any_finding():
+    done = jaxtop("check", f"127.0.0.1:{free_port()}", "--wait", "1")
+    assert done.returncode == 3 and not done.stdout and is_one_line(done.stderr)
+
+
+def test_a_live_run_is_measured_and_checked():
+    with processes([PYTHON, "-m", "tests.load", 2, 2, 30, 8], stdout=PIPE, cwd=ROOT) as (agents,):
+        address = agents.stdout.readline().strip()
+        done = jaxtop("check", address, "--wait", "4", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == document["status"] and document["checked"]
+    assert "measuring for up to" in done.stderr
