@@ -16,13 +16,14 @@ import jaxtop.cli
 import jaxtop.tui
 from jaxtop.cli.doctor import STAND_INS
 from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
-from jaxtop.model import FIGURES, Scope
+from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
 from jaxtop.model.figures import figures_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from jaxtop.model import Figure
+    from jaxtop.model.findings.rule import Rule
     from jaxtop.model.thresholds import Threshold
 
 # Where the bindings of a class work, in the order of the page. A class that is missing here fails the test.
@@ -61,6 +62,7 @@ def pages() -> dict[str, str]:
         "commands.md": commands_page(),
         "keys.md": keys_page(),
         "figures.md": figures_page(),
+        "findings.md": findings_page(),
         "hardware.md": hardware_page(),
     }
 
@@ -176,6 +178,59 @@ def figures_page() -> str:
     for figure in FIGURES.values():
         lines += [_row(_of_threshold(figure, each)) for each in figure.thresholds]
     return GENERATED + "\n".join(lines) + "\n"
+
+
+FINDINGS_ABOUT = """# Findings
+
+A finding says what is wrong with a run, what it costs, since when, where the proof is, and what to do next.
+Rules find them: each rule is checked every two seconds on the figures that the screens show, live and in
+recordings. A finding is reported once its rule has held for a while, and ends once it has not held for a
+while, so a figure that wavers around a threshold makes one finding. A rule that cannot be checked says why;
+it is not reported as fine. One cause makes one finding: what it explains is listed with it.
+
+| severity | meaning |
+|---|---|
+| critical | it stops the run, spoils its results, or costs a large part of each step |
+| warning | it costs time or memory, or will |
+| info | worth knowing; `jaxtop check` still counts the run as healthy |
+
+[`jaxtop check`](checking.md) prints the findings of a run. They are `findings` in the [JSON](scripting.md),
+and events of kind `finding`.
+"""
+FAULTS_BEGIN, FAULTS_END = "<!-- faults: `make faults` writes this part -->", "<!-- end of faults -->"
+
+
+def findings_page() -> str:
+    lines = [FINDINGS_ABOUT, "## Rules\n", "| rule | name | reported when |", "|---|---|---|"]
+    for rule in RULES:
+        anchor = rule.title.lower().replace(" ", "-")
+        lines.append(_row((f"[{rule.title}](#{anchor})", f"`{rule.name}`", rule.threshold)))
+    for rule in RULES:
+        lines += [f"\n## {rule.title}\n", *_of_rule(rule)]
+    lines += ["\n## Measured on planted faults\n", FAULTS_BEGIN + _faults_part() + FAULTS_END]
+    return GENERATED + "\n".join(lines) + "\n"
+
+
+def _of_rule(rule: Rule) -> Iterator[str]:
+    held = f"once it has held for {rule.holds_for:g} s" if rule.holds_for else "at once"
+    stays = (
+        f"{rule.stays_for:g} s after it last held" if rule.stays_for else "at once when it no longer holds"
+    )
+    yield f"{rule.rationale}\n"
+    yield f"- **Name:** `{rule.name}`"
+    yield f"- **Threshold:** {rule.threshold}"
+    yield f"- **Reported** {held}; ends {stays}"
+    yield f"- **Measured from:** {rule.source}"
+    yield f"- **Next step:** {rule.advice}"
+    if rule.explains:
+        yield f"- **Explains:** {', '.join(RULES_BY_NAME[name].title for name in rule.explains)}"
+
+
+def _faults_part() -> str:
+    """The results that another command wrote into the page."""
+    path = DOCS / "findings.md"
+    _, _, rest = (path.read_text() if path.exists() else "").partition(FAULTS_BEGIN)
+    return rest.partition(FAULTS_END)[0] or "\n"
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -37,9 +37,19 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("name", ["commands.md", "keys.md", "figures.md", "hardware.md"])
+@pytest.mark.parametrize("name", ["commands.md", "keys.md", "figures.md", "findings.md", "hardware.md"])
 def test_generated_pages_are_current(name):
     assert (pages.DOCS / name).read_text() == pages.pages()[name], "run `make docs`"
+
+
+def test_the_results_of_the_fault_bench_stay_when_the_page_is_made(tmp_path, monkeypatch):
+    results = "\n| fault | detected |\n"
+    page = pages.findings_page()
+    head, _, rest = page.partition(pages.FAULTS_BEGIN)
+    tail = rest[rest.index(pages.FAULTS_END) :]
+    (tmp_path / "findings.md").write_text(f"{head}{pages.FAULTS_BEGIN}{results}{tail}")
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
+    assert f"{pages.FAULTS_BEGIN}{results}{pages.FAULTS_END}" in pages.findings_page()
 
 
 def test_every_key_that_help_shows_is_on_the_page_of_keys():
