@@ -14,7 +14,7 @@ TOOLS := pytest pytest-timeout pytest-xdist grpcio prometheus-client types-psuti
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check test-newest test-oldest test-lowest test-node soak bench screenshots docs clean
+.PHONY: demo test check test-newest test-oldest test-lowest test-node soak bench faults screenshots docs clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
@@ -56,6 +56,9 @@ test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on 
 
 bench: $(VENV)/.ready                ## what jaxtop costs, as figures beside their controls
 	$(BIN)/python -m tests.bench
+
+faults: $(VENV)/.ready               ## which planted faults are found in real runs, and how soon
+	$(BIN)/python -m tests.faults
 
 docs: $(VENV)/.ready                 ## the generated pages of docs/
 	$(BIN)/python -m tests.pages

@@ -17,11 +17,13 @@ class Fault:
 
     name: ClassVar[str] = ""
     text: ClassVar[str] = ""
-    # The rules that may report it, and what their subjects contain, by field. Unless it is `everywhere`, the
-    # subject is the last process.
+    # Whether every process is at fault, and not only the last.
+    everywhere: ClassVar[bool] = False
+    # The rules that may report it, and what their subjects contain, by field.
     rules: ClassVar[tuple[str, ...]] = ()
     subject: ClassVar[Mapping[str, str]] = {}
-    everywhere: ClassVar[bool] = False
+    # Whether it can be seen which of two processes is at fault.
+    is_of_one_process: ClassVar[bool] = True
     # Whether the lost time of each step is what the fault costs.
     costs_time: ClassVar[bool] = False
     at_start: ClassVar[bool] = False

@@ -23,6 +23,7 @@ class MismatchedProgram(Fault):
     name = "mismatched_program"
     text = "the last host compiles its step with another learning rate"
     rules = ("program_mismatch",)
+    is_of_one_process = False
     variant = "other_constant"
 
 

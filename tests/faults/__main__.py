@@ -1,0 +1,95 @@
+"""`python -m tests.faults [NAME ...] [--repeat N] [--program demo|plain]`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME
+from tests.faults import follow, table
+
+HEALTHY = "healthy"
+FOREIGN = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+
+
+def main() -> int:
+    arguments = _arguments()
+    names = arguments.names or [HEALTHY, *FAULTS_BY_NAME]
+    programs = arguments.program or list(follow.PROGRAMS)
+    missed = 0
+    with tempfile.TemporaryDirectory() as home:
+        for name in [*FOREIGN, *(name for name in os.environ if name.startswith("JAXTOP"))]:
+            os.environ.pop(name, None)
+        os.environ["HOME"] = home
+        for name in names:
+            for program in programs:
+                missed += _measure(name, program, arguments)
+    print(table.results(arguments.results))
+    return 1 if missed else 0
+
+
+def _measure(name: str, program: str, arguments: argparse.Namespace) -> int:
+    """Measure a fault in a program, add the outcomes to the results, and return how many were missed."""
+    fault = FAULTS_BY_NAME.get(name)
+    limit = arguments.limit if fault else 60 * arguments.minutes
+    fresh, missed = [], 0
+    for _ in range(arguments.repeat if fault else 1):
+        try:
+            outcome = follow.run(fault, program, arguments.after, limit)
+        except RuntimeError as error:  # the machine may be short of something; the others go on
+            print(f"{name} {program}: {error}", flush=True)
+            continue
+        fresh.append(outcome.as_json())
+        missed += bool(fault and not outcome.rule)
+        found = f"{outcome.rule} after {outcome.after_cost} s: {outcome.text}" if outcome.rule else "nothing"
+        print(f"{name} {program}: {found if fault else ''} [{outcome.seconds:.0f} s, load {outcome.load}]")
+        if outcome.true is not None:
+            print(f"    cost {outcome.estimated} of {outcome.true} {outcome.unit}")
+        for line in [
+            *outcome.wrong,
+            *(f"{rule} unchecked: {why}" for rule, why in outcome.unchecked.items()),
+        ]:
+            print(f"    {line}")
+        sys.stdout.flush()
+        others = [
+            each
+            for each in table.load(arguments.results)
+            if (each["fault"], each["program"]) != (name, program)
+        ]
+        table.save([*others, *fresh], arguments.results)
+    return missed
+
+
+def _arguments() -> argparse.Namespace:
+    listed = "\n".join(f"  {fault.name:<21} {fault.text}" for fault in FAULTS)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults",
+        description="Plant faults in real runs, and measure which are found, when, and with which cost.",
+        epilog=f"faults:\n  {HEALTHY:<21} no fault\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the faults to plant; all by default")
+    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="runs of each (default: 5)")
+    parser.add_argument("--program", action="append", choices=sorted(follow.PROGRAMS), help="default: both")
+    parser.add_argument(
+        "--after", type=float, default=20.0, metavar="S", help="healthy seconds (default: 20)"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=60.0, metavar="S", help="seconds to wait for a finding"
+    )
+    parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="length of a healthy run")
+    parser.add_argument(
+        "--results", type=Path, default=table.RESULTS, metavar="FILE", help="where results are kept"
+    )
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - {HEALTHY, *FAULTS_BY_NAME}
+    if unknown:
+        parser.error(f"no such fault: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())

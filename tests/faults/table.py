@@ -1,0 +1,104 @@
+"""The table of results, for docs/findings.md."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from jaxtop_agent.demo.faults import FAULTS
+
+RESULTS = Path(__file__).with_name("results.json")
+BEGIN, END = "<!-- faults: written by `make faults` -->", "<!-- end of faults -->"
+
+
+def load(path: Path = RESULTS) -> list[dict[str, Any]]:
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def save(outcomes: list[dict[str, Any]], path: Path = RESULTS) -> None:
+    order = {fault.name: i for i, fault in enumerate(FAULTS)}
+    outcomes.sort(key=lambda each: (order.get(each["fault"], -1), each["program"]))
+    path.write_text(json.dumps(outcomes, indent=1) + "\n")
+
+
+def with_results(page: str) -> str:
+    """Return a page with the current results between its two markers; a page without markers is unchanged."""
+    start, found, rest = page.partition(BEGIN)
+    _, _, end = rest.partition(END)
+    return f"{start}{BEGIN}\n{results()}\n{END}{end}" if found else page
+
+
+def results(path: Path = RESULTS) -> str:
+    """Return what was measured, as Markdown: a summary and a row per fault."""
+    outcomes = load(path)
+    planted = [each for each in outcomes if each["fault"] != "healthy"]
+    head = "| fault | what is planted | found by | demo | plain | seconds | cost ÷ true | accused wrongly |"
+    rows = [_row(fault, [each for each in planted if each["fault"] == fault.name]) for fault in FAULTS]
+    return "\n".join(
+        [*_summary(planted, outcomes), "", head, "|---|---|---|---|---|---|---|---|", *filter(None, rows)]
+    )
+
+
+def _summary(planted: list[dict[str, Any]], outcomes: list[dict[str, Any]]) -> list[str]:
+    if not planted:
+        return ["Nothing was measured yet."]
+    found = [each for each in planted if each["rule"]]
+    ratios = [each for each in found if _ratio(each) is not None]
+    within = [each for each in ratios if 0.8 <= _ratio(each) <= 1.2]
+    loads = [each["load"] for each in outcomes]
+    share = len(found) / len(planted)
+    lines = [
+        f"- Found with the right subject: {len(found)} of {len(planted)} planted faults ({share:.0%}).",
+        f"- Seconds until a fault was reported, after it began to cost: {_spread(found)}.",
+        f"- Cost within 20 % of the true one: in {len(within)} of the {len(ratios)} runs with both figures.",
+        f"- Runs with a wrong accusation: {sum(bool(each['wrong']) for each in planted)} of {len(planted)}.",
+    ]
+    healthy = [each for each in outcomes if each["fault"] == "healthy"]
+    if healthy:
+        hours = sum(each["seconds"] for each in healthy) / 3600
+        wrong = [text for each in healthy for text in each["wrong"]]
+        critical = sum("(critical)" in text for text in wrong)
+        warnings = len(wrong) - critical
+        lines.append(f"- Healthy runs, {hours:.1f} hours: {critical} critical findings, {warnings} warnings.")
+    lines.append(
+        f"- The machine had 2 cores, which others used as well: a load of {min(loads)} to {max(loads)}."
+    )
+    return lines
+
+
+def _row(fault: Any, outcomes: list[dict[str, Any]]) -> str:
+    if not outcomes:
+        return ""
+    found = [each for each in outcomes if each["rule"]]
+    rules = sorted({each["rule"] for each in found})
+    ratios = [ratio for each in found if (ratio := _ratio(each)) is not None]
+    wrong = sorted({text.partition(" ")[0] for each in outcomes for text in each["wrong"]})
+    cells = [
+        f"`{fault.name}`",
+        fault.text,
+        ", ".join(f"`{rule}`" for rule in rules) or f"not found (`{fault.rules[0]}`)",
+        *(_share([each for each in outcomes if each["program"] == name]) for name in ("demo", "plain")),
+        _spread(found),
+        f"{median(ratios):.2f}" if ratios else "",
+        ", ".join(f"`{rule}`" for rule in wrong),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _share(outcomes: list[dict[str, Any]]) -> str:
+    return f"{sum(bool(each['rule']) for each in outcomes)} of {len(outcomes)}" if outcomes else ""
+
+
+def _spread(found: list[dict[str, Any]]) -> str:
+    seconds = sorted(each["after_cost"] for each in found if each["after_cost"] is not None)
+    if not seconds:
+        return ""
+    ninth = seconds[min(len(seconds) - 1, int(0.9 * len(seconds)))]
+    return f"{median(seconds):.1f}" + (f", 90 % within {ninth:.1f}" if len(seconds) > 1 else "")
+
+
+def _ratio(outcome: dict[str, Any]) -> float | None:
+    estimated, true = outcome["estimated"], outcome["true"]
+    return estimated / true if estimated is not None and true is not None and true > 0 else None

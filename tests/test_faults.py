@@ -1,0 +1,86 @@
+"""The fault bench: which findings count as right, its table, and one fault from end to end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from jaxtop.model.finding import Finding, Severity, Subject
+from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS
+from tests.faults import follow, table
+
+
+def finding(rule, **subject):
+    return Finding(rule, Severity.WARNING, 1.0, "run", "text", Subject(**subject))
+
+
+def outcome(fault, program="demo", **figures):
+    return follow.Outcome(fault, program, **figures).as_json()
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_each_fault_has_a_text_a_rule_and_a_form_that_exists(fault):
+    assert fault.text and fault.rules and fault.variant in ("", *VARIANTS)
+    assert set(fault.subject) <= set(Subject._fields)
+
+
+@pytest.mark.parametrize(
+    ("fault", "found", "is_right"),
+    [
+        ("straggler", finding("straggler", process_index=1), True),
+        ("straggler", finding("straggler", process_index=0), False),
+        ("straggler", finding("straggler"), False),
+        ("straggler", finding("input_bound", process_index=1), False),
+        ("slow_input_all", finding("input_bound"), True),
+        ("array_leak", finding("array_growth", array="kept['history'][*]"), True),
+        ("array_leak", finding("array_growth", array="params['embed']"), False),
+        ("mismatched_program", finding("program_mismatch", process_index=0), True),
+    ],
+)
+def test_a_finding_is_right_if_it_names_the_fault_and_its_subject(fault, found, is_right):
+    assert follow.is_about(FAULTS_BY_NAME[fault], found) is is_right
+
+
+def test_the_table_has_a_row_per_fault_and_says_what_was_missed(tmp_path):
+    results = tmp_path / "results.json"
+    found = {"rule": "straggler", "after_begin": 9.0, "after_cost": 8.0}
+    table.save(
+        [
+            outcome("straggler", **found, estimated=380.0, true=400.0, unit="ms"),
+            outcome("straggler", "plain"),
+            outcome("undonated", wrong=["replicated (warning): text"]),
+            outcome("healthy", seconds=1800.0, wrong=["stalled (critical): text"]),
+        ],
+        results,
+    )
+    text = table.results(results)
+    assert "- Found with the right subject: 1 of 3 planted faults (33%)." in text
+    assert "- Cost within 20 % of the true one: in 1 of the 1 runs with both figures." in text
+    assert "- Healthy runs, 0.5 hours: 1 critical findings, 0 warnings." in text
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert [row.split("|")[3:9] for row in rows] == [
+        [" `straggler` ", " 1 of 1 ", " 0 of 1 ", " 8.0 ", " 0.95 ", "  "],
+        [" not found (`undonated`) ", " 0 of 1 ", "  ", "  ", "  ", " `replicated` "],
+    ]
+
+
+def test_the_table_is_put_between_two_markers():
+    page = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
+    with_results = table.with_results(page)
+    assert (
+        with_results.startswith("before\n")
+        and with_results.endswith("\nafter\n")
+        and "old" not in with_results
+    )
+    assert table.with_results("no markers") == "no markers"
+
+
+@pytest.mark.jax
+@pytest.mark.newest
+@pytest.mark.timeout(300)
+def test_a_killed_host_is_found_in_a_real_run():
+    outcome = follow.run(FAULTS_BY_NAME["killed"], "plain", after=2, limit=60)
+    assert (outcome.rule, outcome.wrong) == ("host_lost", [])
+    assert outcome.after_begin >= 0
+    json.dumps(outcome.as_json())
