@@ -9,11 +9,13 @@ from itertools import groupby
 from subprocess import PIPE, CompletedProcess
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from jaxtop import cli, wire
 from jaxtop.cli import check as command
-from jaxtop.export import check, to_document
+from jaxtop.export import check, to_document, to_openmetrics
 from jaxtop.export.check import Checkup
+from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
 from jaxtop.model.finding import Cost, Finding, Severity, Subject
 from jaxtop.sources import SessionRecorder
@@ -137,6 +139,21 @@ def test_json_has_the_findings_of_the_snapshot():
     missing = {each["rule"] for each in document["unchecked"]}
     assert "host_lost" in document["checked"] and set(document["checked"]) == names - missing
     assert all(each["reason"] for each in document["unchecked"])
+
+
+def test_metrics_count_the_findings_of_each_rule():
+    cluster = cluster_of(run(died_at=10))
+    parsed = text_string_to_metric_families(to_openmetrics(cluster, NOW + 30))
+    samples = {each.name: each.samples for each in parsed}
+    (count,), (since,) = samples["jaxtop_findings"], samples["jaxtop_findings_since_seconds"]
+    labels = {"run": "r1", "rule": "host_lost", "severity": "critical"}
+    assert (count.labels, count.value) == (labels, 1) and (since.labels, since.value) == (labels, NOW + 10)
+    (unchecked,) = samples["jaxtop_rules_unchecked"]
+    assert unchecked.value == len(cluster.findings.unchecked)
+    over_time = "".join(SERIES["openmetrics"]([(NOW + 30, cluster)]))
+    assert 'jaxtop_findings{run="r1",rule="host_lost",severity="critical"} 1 18000000' in over_time
+    healthy = to_openmetrics(cluster_of(run()), NOW + 30)
+    assert "jaxtop_findings{" not in healthy and "jaxtop_rules_unchecked" in healthy
 
 
 # Recordings

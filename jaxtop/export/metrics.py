@@ -15,7 +15,7 @@ from jaxtop.export.readings import (
     readings,
     slowed,
 )
-from jaxtop.model import Part, State, arrays, programs, scaled, steps_of
+from jaxtop.model import Part, State, arrays, findings, programs, runs, scaled, steps_of
 from jaxtop.model.collectives import collectives, step_shares
 from jaxtop.model.figures import ALLOCATOR
 from jaxtop.model.steps import past_of
@@ -98,6 +98,11 @@ METRICS: dict[str, Metric] = {
         "Bus bandwidth, estimated.", "bytes_per_second", names=_COLLECTIVE
     ),
     "collective_straggler_ratio": Metric("Share in which it came last.", "ratio", only=SNAPSHOT),
+    "findings": Metric("What is wrong with the run, by rule.", names=("rule", "severity")),
+    "findings_since_seconds": Metric(
+        "Start of the oldest of them, as seconds since 1970.", "seconds", names=("rule", "severity")
+    ),
+    "rules_unchecked": Metric("Rules that could not be checked.", only=SNAPSHOT),
 }
 
 _SIZES = ("argument", "output", "alias", "temp", "code")
@@ -123,6 +128,8 @@ def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
     yield from _of_programs(cluster, now)
     for collective in collectives(cluster, now):
         yield from _samples({"run": collective.run}, _of_collective(collective))
+    yield from _of_findings(cluster)
+    yield from _of_rules(cluster, now)
 
 
 def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
@@ -143,6 +150,7 @@ def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
             for sample in _samples({"run": collective.run}, _of_collective(collective)):
                 if not METRICS[sample.metric].only and sample.labels.get("quantile") != "0.99":
                     yield sample
+    yield from _of_findings(cluster)
 
 
 def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[Sample]:
@@ -191,6 +199,22 @@ def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[Sample]:
     for (run, role), (count, size) in counts.items():
         yield Sample("arrays", {"run": run}, {"role": role}, count)
         yield Sample("arrays_bytes", {"run": run}, {"role": role}, size)
+
+
+def _of_findings(cluster: Cluster) -> Iterator[Sample]:
+    counts: dict[tuple[str, str, str], list[float]] = {}
+    for each in findings(cluster):
+        counts.setdefault((each.run, each.rule, each.severity.value), []).append(each.since)
+    for (run, rule, severity), since in counts.items():
+        labels = {"rule": rule, "severity": severity}
+        yield Sample("findings", {"run": run}, labels, len(since))
+        yield Sample("findings_since_seconds", {"run": run}, labels, min(since))
+
+
+def _of_rules(cluster: Cluster, now: float) -> Iterator[Sample]:
+    for each in runs(cluster, now):
+        count = sum(run == each.id for run, _ in cluster.findings.unchecked)
+        yield Sample("rules_unchecked", {"run": each.id}, _NO_LABELS, count)
 
 
 def _of_programs(cluster: Cluster, now: float) -> Iterator[Sample]:
