@@ -9,7 +9,7 @@ import pytest
 
 from jaxtop import runfiles
 from jaxtop.model import arrays
-from jaxtop.model.arrays.memory import growers
+from jaxtop.model.arrays.growth import growers
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, viewer
 
 pytestmark = pytest.mark.jax

@@ -5,15 +5,8 @@ always an argument. Live views, replays and tests all use this one path.
 """
 
 from jaxtop.model.arrays.groups import ArrayView, Span, arrays, distinct, slices
-from jaxtop.model.arrays.memory import (
-    PARTS,
-    Grower,
-    MemoryView,
-    Part,
-    growers,
-    memory,
-    memory_total,
-)
+from jaxtop.model.arrays.growth import Grower, growers
+from jaxtop.model.arrays.memory import PARTS, MemoryView, Part, memory, memory_total
 from jaxtop.model.cluster import Cluster
 from jaxtop.model.devices import DeviceView, devices, launch_rate, memory_history, scaled
 from jaxtop.model.figure_type import Figure, Scope, Unit

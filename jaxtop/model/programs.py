@@ -57,10 +57,7 @@ class ProgramView:
     @property
     def adds_bytes(self) -> int | None:
         """The bytes that a launch needs in addition to its arguments, which are already there."""
-        program = self.program
-        alias = program.alias_bytes or 0  # outputs that reuse the memory of arguments
-        added = _sum(program.output_bytes, program.temp_bytes)
-        return None if added is None else max(0, added - alias)
+        return adds_bytes(self.program)
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -68,6 +65,13 @@ class ProgramView:
         return (
             None if self.free_bytes is None or self.adds_bytes is None else self.free_bytes - self.adds_bytes
         )
+
+
+def adds_bytes(program: wire.Program) -> int | None:
+    """Return the bytes that a launch needs on each device in addition to its arguments."""
+    alias = program.alias_bytes or 0  # outputs that reuse the memory of arguments
+    added = _sum(program.output_bytes, program.temp_bytes)
+    return None if added is None else max(0, added - alias)
 
 
 def programs(cluster: ClusterState, now: float) -> list[ProgramView]:

@@ -56,6 +56,18 @@ def recent(
     return [value for _, value in _points(cluster, agent, figure, position, count)][-count:]
 
 
+def thinned(cluster: ClusterState, agent: str, figure: Figure, count: int, since: float = 0.0) -> list[Point]:
+    """Return about `count` points of a host's figure from this time on, evenly spaced."""
+    past = [each for each in cluster.figures.get(agent, ()) if each[0] >= since]
+    return [(at, _column(raw, figure.name)[0]) for at, raw in past[:: max(1, len(past) // count)]]
+
+
+def oldest(cluster: ClusterState, agent: str, figure: Figure) -> float | None:
+    """Return the oldest value of a host's figure."""
+    past = cluster.figures.get(agent)
+    return _column(past[0][1], figure.name)[0] if past else None
+
+
 def _points(
     cluster: ClusterState, agent: str, figure: Figure, position: int, count: int | None
 ) -> Iterable[Point]:

@@ -1,19 +1,16 @@
-"""What uses the memory of each device, and what grows."""
+"""What uses the memory of each device."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.host import figure, run_of
-from jaxtop.model.hosts import hosts
 from jaxtop.model.meshes import mesh_view
 from jaxtop.model.programs import launched_lately
 
@@ -44,11 +41,6 @@ PARTS = tuple(Part)
 _ARRAYS = PARTS.index(Part.TEMPORARIES)
 _ROLES = {"parameters": 0, "optimizer": 1, "gradients": 2, "batch": 3}
 _OTHER, _UNNAMED = PARTS.index(Part.OTHER), PARTS.index(Part.UNNAMED)
-# Growth counts only if it repeats: a program sets some arrays up once, and holds others twice for a moment.
-STEPS_UP = 3
-GROWS_AT_LEAST = 64 << 10  # bytes a minute on one device
-_INDEX = re.compile(r"\[\d+\]")
-
 NOTHING = (0,) * len(PARTS)
 
 
@@ -81,28 +73,11 @@ class MemoryView:
         return self.bytes[PARTS.index(part)]
 
 
-class Grower(NamedTuple):
-    """Arrays that keep growing: those of one name apart from its indices, or of one line of the script.
-
-    `created` is the line that creates them, if it is a single one.
-    """
-
-    run: str
-    name: str | None
-    created: str | None
-    bytes_per_minute: float
-    bytes_per_device: int
-
-
 class _Plan(NamedTuple):
     """How the groups of a census add up: a slot for each sharding and part, and each sharding's devices."""
 
     slots: list[int]
     positions: list[tuple[int, ...]]
-
-
-# The name of arrays without its indices; for unnamed arrays, None and the line that created them.
-_Stem = tuple[str | None, str | None]
 
 
 def memory(cluster: ClusterState, devices: Iterable[DeviceView]) -> list[MemoryView]:
@@ -120,69 +95,6 @@ def _of_host(cluster: ClusterState, host: Host, devices: Sequence[DeviceView]) -
         return [_view(host, device, sums, temporaries) for device in devices]
 
     return cluster.derived.of("memory", host.agent, cluster.hosts, (host.arrays, *devices), derive)
-
-
-def growers(cluster: ClusterState) -> list[Grower]:
-    """Return what grew over the last two minutes, fastest first; of several processes, the fastest counts."""
-    found: dict[tuple[str, _Stem], Grower] = {}
-    for host in hosts(cluster):
-        run, past = run_of(host), _past(cluster, host)
-        if len(past) <= STEPS_UP:
-            continue
-        minutes = (past[-1][0].at_ms - past[0][0].at_ms) / 60_000
-        for stem, now in past[-1][1].items():
-            sizes = [sums.get(stem, 0) for _, sums in past]
-            steps = [later - earlier for earlier, later in pairwise(sizes)]
-            rate = (now - sizes[0]) / minutes
-            if min(steps) < 0 or sum(step > 0 for step in steps) < STEPS_UP or rate < GROWS_AT_LEAST:
-                continue
-            before = found.get((run, stem))
-            if before is None or before.bytes_per_minute < rate:
-                found[run, stem] = Grower(run, stem[0], _made_by(host, stem), rate, now)
-    return sorted(found.values(), key=lambda each: -each.bytes_per_minute)
-
-
-def _past(cluster: ClusterState, host: Host) -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
-    """Return the remembered censuses, each summed up by stem only once."""
-    past = [each for each in cluster.past_arrays.get(host.agent, ()) if each.serial == host.arrays.serial]
-
-    def derive() -> list[tuple[wire.Arrays, dict[_Stem, int]]]:
-        summed = {id(census): sums for census, sums in cluster.derived.last("past arrays", host.agent) or ()}
-        positions = _plan(cluster, host).positions
-        return [(each, summed.get(id(each)) or _by_stem(each, positions)) for each in past]
-
-    return cluster.derived.of("past arrays", host.agent, cluster.hosts, past, derive)
-
-
-def _stem(group: wire.ArrayGroup) -> _Stem:
-    return (_INDEX.sub("[*]", group.name), None) if group.name else (None, group.created)
-
-
-def _made_by(host: Host, stem: _Stem) -> str | None:
-    """Return the line that creates the arrays of a stem, if it is a single one."""
-    lines = {
-        group.created
-        for group, count in zip(host.arrays.groups, host.arrays.counts, strict=True)
-        if count and _stem(group) == stem
-    }
-    return lines.pop() if len(lines) == 1 else None
-
-
-def _by_stem(census: wire.Arrays, positions: Sequence[tuple[int, ...]]) -> dict[_Stem, int]:
-    """Return the bytes of each stem on its fullest device; `positions` has the devices of each sharding."""
-    by_devices: dict[_Stem, Counter[tuple[int, ...]]] = {}
-    for group, count in zip(census.groups, census.counts, strict=True):
-        size = total(group.bytes_per_device, group, count)
-        by_devices.setdefault(_stem(group), Counter())[positions[group.sharding]] += size
-    return {stem: _on_fullest_device(sizes) for stem, sizes in by_devices.items()}
-
-
-def _on_fullest_device(sizes: Counter[tuple[int, ...]]) -> int:
-    held: Counter[int] = Counter()
-    for positions, size in sizes.items():
-        for position in positions or (-1,):  # no device: the arrays are in host memory
-            held[position] += size
-    return max(held.values())
 
 
 def memory_total(views: Sequence[MemoryView]) -> tuple[int, ...]:
@@ -238,6 +150,11 @@ def _summed(host: Host, plan: _Plan) -> list[tuple[int, ...]]:
             for part in range(_ARRAYS):
                 held[position][part] += slots[i * _ARRAYS + part]
     return [tuple(each) for each in held]
+
+
+def places_of(cluster: ClusterState, host: Host) -> list[tuple[int, ...]]:
+    """Return the positions of the devices of each sharding of a process; none for host memory."""
+    return _plan(cluster, host).positions
 
 
 def _plan(cluster: ClusterState, host: Host) -> _Plan:

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jaxtop.model.arrays.groups import arrays
-from jaxtop.model.arrays.memory import growers, memory
+from jaxtop.model.arrays.growth import growers
+from jaxtop.model.arrays.memory import memory
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.devices import devices
 from jaxtop.model.programs import programs
@@ -17,13 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from jaxtop.model.arrays.groups import ArrayView
-    from jaxtop.model.arrays.memory import Grower, MemoryView
+    from jaxtop.model.arrays.growth import Grower
+    from jaxtop.model.arrays.memory import MemoryView
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.finding import Finding
     from jaxtop.model.hosts import HostView, Run
     from jaxtop.model.programs import ProgramView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.steps import StepView
+
+
+# From this share of its limit on, memory is scarce on a device: what could be saved there is a warning.
+SCARCE = 0.85
 
 
 class Unmeasured(Exception):
@@ -103,6 +109,16 @@ class RunFacts:
     @cached_property
     def programs(self) -> list[ProgramView]:
         return [each for each in programs(self.cluster, self.at) if each.run == self.run.id]
+
+    @cached_property
+    def is_memory_scarce(self) -> bool:
+        """Whether any device is nearly full; where limits are unknown, none is."""
+        for view in self.reporting:
+            sample = view.now.pulse.devices
+            for used, limit in zip(sample.used_bytes or (), sample.limit_bytes or (), strict=False):
+                if used is not None and limit and used >= SCARCE * limit:
+                    return True
+        return False
 
     def share_of_step(self, ms: float | None) -> float | None:
         """Return this time as a share of a step; None if either is unknown."""

@@ -1,0 +1,56 @@
+"""The large arrays of a process, as the rules about their placement read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.model.arrays.groups import total
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop import wire
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.host import Host
+    from jaxtop.model.hosts import HostView
+
+# Smaller arrays are never considered, and all of one kind together must cost this much on a device.
+LARGE, SAVES_AT_LEAST, SAVES_SHARE = 1 << 20, 8 << 20, 0.05
+
+
+def of_each_mesh(facts: RunFacts) -> list[HostView]:
+    """Return one counted process for each set of meshes: those of a mesh hold the same arrays."""
+    found: dict[frozenset[int], HostView] = {}
+    for view in facts.reporting:
+        if view.host.arrays.counts:  # the fold shares equal meshes, so their identity tells them apart
+            found.setdefault(frozenset(map(id, view.host.arrays.meshes)), view)
+    return list(found.values())
+
+
+def on_device(census: wire.Arrays) -> int:
+    """Return about how many bytes of arrays a device of a process holds, those on one device left out."""
+    return sum(
+        total(group.bytes_per_device, group, count)
+        for group, count in zip(census.groups, census.counts, strict=True)
+        if count and not is_single(census.shardings[group.sharding])
+    )
+
+
+def is_single(sharding: wire.Sharding) -> bool:
+    return sharding.mesh is None and sum(count for _, count in sharding.device_ids) == 1
+
+
+def _is_in_host_memory(host: Host, sharding: wire.Sharding) -> bool:
+    kind, devices = sharding.memory_kind or "", host.hello.devices if host.hello else ()
+    is_cpu = bool(devices) and devices[0].platform == "cpu"
+    return kind.startswith("pinned") or (kind.startswith("unpinned") and not is_cpu)
+
+
+def large(host: Host) -> Iterator[tuple[wire.ArrayGroup, int, wire.Sharding]]:
+    """Yield the large arrays in the memory of devices, with their counts and shardings."""
+    census = host.arrays
+    for group, count in zip(census.groups, census.counts, strict=True):
+        if count and group.bytes_per_device >= LARGE and group.groups == 1:
+            sharding = census.shardings[group.sharding]
+            if not _is_in_host_memory(host, sharding):
+                yield group, count, sharding

@@ -1,0 +1,354 @@
+"""What a launch needs beside what is there: missing donation, fragments, programs that do not fit."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.large_arrays import SAVES_AT_LEAST, SAVES_SHARE, of_each_mesh, on_device
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.findings.words import in_bytes, line_of
+from jaxtop.model.host import figure
+from jaxtop.model.loaded_programs import loaded
+from jaxtop.model.programs import adds_bytes, launched_lately
+from jaxtop.model.rates import program_of
+from jaxtop.names import function_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from jaxtop import wire
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.host import Host
+    from jaxtop.model.hosts import HostView
+    from jaxtop.model.loaded_programs import LoadedProgram
+
+# Results that replace arguments and lie beside them, as a share of the new state.
+UNDONATED_SHARE = 0.25
+# The largest free block is less than this share of the free memory, which is this share of the limit.
+FRAGMENT_SHARE, FREE_SHARE = 0.25, 0.1
+# A program that ran and would not fit any more is reported if it computes this share of the largest.
+WORK_SHARE = 0.01
+# The processes of a program of which we look at the launches.
+MOST_MEMBERS = 8
+
+# Missing donation
+
+
+class _Undonated(NamedTuple):
+    """A program whose results replace arrays of this size, of which so much is held twice."""
+
+    twice: int
+    state: int
+    program: wire.Program
+    host: Host
+
+
+def _undonated(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for each program of the step that returns a new state beside the old one."""
+    views = [view for view in of_each_mesh(facts) if _of_step(view.now)]
+    if not views:
+        raise Unmeasured("no step was found yet, or no process has counted its arrays")
+    candidates = [(view, program) for view in views for program in _step_programs(view)]
+    if not any(program.alias_bytes is not None for _, program in candidates):
+        raise Unmeasured("the compiler reports no memory figures of the step's programs")
+    found: dict[str, _Undonated] = {}
+    for view, program in candidates:
+        each = _held_twice(view.host, program)
+        if each is not None and (program.name not in found or found[program.name].twice < each.twice):
+            found[program.name] = each
+    for each in found.values():
+        yield _of_undonated(facts, each)
+
+
+def _of_step(host: Host) -> Collection[str]:
+    """Return the programs that make up the step; else those that were launched lately."""
+    functions = host.pulse.rhythm.functions if host.pulse.rhythm else ()
+    return {program_of(function) for function in functions} or launched_lately(host)
+
+
+def _step_programs(view: HostView) -> Iterator[wire.Program]:
+    names = _of_step(view.now)
+    return (program for program in view.host.programs.programs if program.name in names)
+
+
+def _held_twice(host: Host, program: wire.Program) -> _Undonated | None:
+    """Return what a program holds twice; None if it reuses the memory of its arguments, or returns no state.
+
+    Arrays of the state are its results if the line that calls it created them. Parameters and optimizer state
+    replace those that went in: the arguments must be at least as large.
+    """
+    output, alias, arguments = program.output_bytes, program.alias_bytes, program.argument_bytes
+    if program.created is None or not output or alias is None or arguments is None:
+        return None
+    if output - alias < SAVES_AT_LEAST:
+        return None
+    census = host.arrays
+    state = sum(
+        group.bytes_per_device
+        for group, count in zip(census.groups, census.counts, strict=True)
+        if count and group.created == program.created and group.role in ("parameters", "optimizer")
+    )
+    twice = min(state, output) - alias
+    least = max(SAVES_AT_LEAST, UNDONATED_SHARE * state, SAVES_SHARE * on_device(census))
+    return None if twice < least or arguments < 0.9 * state else _Undonated(twice, state, program, host)
+
+
+def _of_undonated(facts: RunFacts, each: _Undonated) -> Finding:
+    program, line = each.program, line_of(each.program.created)
+    function = function_of(program.name)
+    return Finding(
+        "undonated",
+        Severity.WARNING if facts.is_memory_scarce else Severity.INFO,
+        0.8,
+        facts.run.id,
+        f"{function} returns a new state without donation of the old one: {in_bytes(each.twice)} held twice "
+        f"on each device",
+        Subject(
+            agent=each.host.agent,
+            process_index=each.host.process_index,
+            program=program.name,
+            source=line,
+        ),
+        about=program.name,
+        cost=Cost(bytes_per_device=each.twice),
+        evidence=(
+            Evidence("state that its line creates", each.state, "bytes", "arrays", facts.at),
+            Evidence("arguments", program.argument_bytes, "bytes", "compiler"),
+            Evidence("results", program.output_bytes, "bytes", "compiler"),
+            Evidence("results that reuse arguments", program.alias_bytes, "bytes", "compiler"),
+        ),
+        proof=Proof("programs", program.name, program.name),
+        advice=f"If nothing reads the old state after the call, pass donate_argnums for it to jax.jit of "
+        f"{function} (called at {line}).",
+    )
+
+
+# Fragments
+
+
+class _Fragments(NamedTuple):
+    """A device with free memory in small pieces: the largest one at hand, and all of them."""
+
+    share: float
+    largest: int
+    free: int
+    device_id: int
+    view: HostView
+
+
+def _fragmentation(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for the device whose free memory lies in the smallest pieces."""
+    views = [view for view in facts.reporting if view.now.pulse.devices.largest_free_bytes]
+    if not views:
+        raise Unmeasured("no allocator reports its largest free block")
+    found = [each for view in views for each in _fragments(view)]
+    if found:
+        worst = min(found)
+        too_large = _too_large(worst)
+        yield _of_fragments(facts, worst, too_large)
+
+
+def _fragments(view: HostView) -> Iterator[_Fragments]:
+    sample, devices = view.now.pulse.devices, view.host.hello.devices if view.host.hello else ()
+    for i, device in enumerate(devices):
+        largest, limit = figure(sample.largest_free_bytes, i), figure(sample.limit_bytes, i)
+        used = figure(sample.used_bytes, i)
+        if largest is None or not limit or used is None:
+            continue
+        free = limit - used - (figure(sample.reserved_bytes, i) or 0)
+        pool = figure(sample.pool_bytes, i)
+        at_hand = max(largest, 0 if pool is None else limit - pool)  # the pool can still grow by the rest
+        if free >= FREE_SHARE * limit and at_hand < FRAGMENT_SHARE * free:
+            yield _Fragments(at_hand / free, at_hand, free, device.id, view)
+
+
+def _too_large(found: _Fragments) -> wire.Program | None:
+    """Return an idle program whose temporaries would fit into the free memory, but into no piece of it."""
+    lately = launched_lately(found.view.host)
+    programs = (each for each in found.view.host.programs.programs if each.name not in lately)
+    return next((each for each in programs if found.largest < (each.temp_bytes or 0) <= found.free), None)
+
+
+def _of_fragments(facts: RunFacts, found: _Fragments, too_large: wire.Program | None) -> Finding:
+    host = found.view.host
+    what = (
+        ""
+        if too_large is None
+        else f"; {function_of(too_large.name)} needs {in_bytes(too_large.temp_bytes or 0)}"
+    )
+    return Finding(
+        "fragmentation",
+        Severity.INFO if too_large is None else Severity.WARNING,
+        0.7,
+        facts.run.id,
+        f"device {found.device_id} has {in_bytes(found.free)} free, but at most {in_bytes(found.largest)} in "
+        f"one piece{what}",
+        Subject(
+            agent=host.agent,
+            process_index=host.process_index,
+            device_id=found.device_id,
+            program=too_large.name if too_large else "",
+        ),
+        cost=Cost(bytes_per_device=found.free - found.largest),
+        evidence=(
+            Evidence("free", found.free, "bytes", "allocator", facts.at),
+            Evidence("largest free block", found.largest, "bytes", "allocator", facts.at),
+        ),
+        proof=Proof("memory", f"id={found.device_id}", str(found.device_id)),
+    )
+
+
+# Programs that do not fit
+
+
+def _will_not_fit(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for each program whose next launch needs more than the fullest device has free."""
+    free = {
+        view.host.agent: bytes_free
+        for view in facts.reporting
+        if (bytes_free := _free(view.now.pulse)) is not None
+    }
+    if not free:
+        raise Unmeasured("no device reports a limit of its memory")
+    views = {view.host.agent: view for view in facts.reporting}
+    if any(_is_off(view.host) for view in views.values()):
+        raise Unmeasured("launches are not counted, so it is unknown which programs ran")
+    least = min(free.values())
+    of_run = [each for each in loaded(facts.cluster).merged if each.run == facts.run.id]
+    most = max((each.program.flops or 0 for each in of_run), default=0)
+    for each in of_run:
+        adds = adds_bytes(each.program)
+        if adds is None or adds <= least:
+            continue
+        members = [host.agent for host in each.members if host.agent in free]
+        if members:
+            agent = min(members, key=free.__getitem__)
+            finding = _checked(facts, each, views[agent], free[agent], most)
+            if finding is not None:
+                yield finding
+
+
+def _free(pulse: wire.Pulse) -> int | None:
+    """Return what is free on the fullest device of a process; None where no limit is known."""
+    sample = pulse.devices
+    if not sample.limit_bytes or not sample.used_bytes:
+        return None
+    reserved = sample.reserved_bytes or (0,) * len(sample.limit_bytes)
+    return min(
+        (
+            limit - used - (held or 0)
+            for limit, used, held in zip(sample.limit_bytes, sample.used_bytes, reserved, strict=False)
+            if limit and used is not None
+        ),
+        default=None,
+    )
+
+
+def _is_off(host: Host) -> bool:
+    return host.hello is not None and host.hello.sources.get("launches", "").startswith("off")
+
+
+def _checked(facts: RunFacts, each: LoadedProgram, view: HostView, free: int, most: int) -> Finding | None:
+    """Return a finding if a program would not fit even once what runs now has released its temporaries."""
+    program = each.program
+    members = [facts.cluster.hosts.get(host.agent, host) for host in islice(each.members, MOST_MEMBERS)]
+    lately = {name for host in members for name in launched_lately(host)}
+    if program.name in lately:
+        return None  # it runs, so it fits: its last launch may still hold memory
+    temporaries = max(
+        (other.temp_bytes or 0 for other in view.host.programs.programs if other.name in lately), default=0
+    )
+    missing = (adds_bytes(program) or 0) - free - temporaries
+    if missing <= 0:
+        return None
+    launches = max(
+        (n for host in members for name, n in host.launches.items() if program_of(name) == program.name),
+        default=0,
+    )
+    has_run = launches > 0 or not _is_above_peak(view.now.pulse, program)
+    if has_run and (launches < 2 or (program.flops or 0) < WORK_SHARE * most):
+        return None  # programs that set a run up are not launched again
+    return _of_program(facts, each, view, free + temporaries, missing, has_run=has_run)
+
+
+def _is_above_peak(pulse: wire.Pulse, program: wire.Program) -> bool:
+    """Return whether a launch would need more than any device ever held, so that there was none."""
+    peaks = [peak for peak in pulse.devices.peak_bytes or () if peak is not None]
+    needs = (program.argument_bytes or 0) + (adds_bytes(program) or 0)
+    return not peaks or max(peaks) < needs
+
+
+def _of_program(
+    facts: RunFacts, each: LoadedProgram, view: HostView, free: int, missing: int, *, has_run: bool
+) -> Finding:
+    program, host = each.program, view.host
+    function = function_of(program.name)
+    ran = "does not fit any more" if has_run else "will not fit"
+    return Finding(
+        "will_not_fit",
+        Severity.INFO if has_run else Severity.WARNING,
+        0.5 if has_run else 0.8,
+        facts.run.id,
+        f"{function} {ran}: a launch adds {in_bytes(adds_bytes(program) or 0)}, "
+        f"{in_bytes(max(0, free))} are free on the fullest device",
+        Subject(
+            agent=host.agent,
+            process_index=host.process_index,
+            program=program.name,
+            source=line_of(program.created),
+        ),
+        about=f"{program.name} {program.fingerprint or ''}",
+        cost=Cost(bytes_per_device=missing),
+        evidence=(
+            Evidence("temporaries", program.temp_bytes, "bytes", "compiler"),
+            Evidence("results", program.output_bytes, "bytes", "compiler"),
+            Evidence("free, once what runs has ended", free, "bytes", "allocator", facts.at),
+        ),
+        proof=Proof("programs", program.name, program.name),
+    )
+
+
+RULES = (
+    Rule(
+        name="undonated",
+        title="State not donated",
+        threshold="a program of the step returns parameters or optimizer state, created by the line that "
+        "calls it, of which a quarter, 8 MiB and 5 % of the arrays do not reuse the memory of its arguments; "
+        "a warning where a device is 85 % full",
+        rationale="Without donation the old and the new state are both held during the step.",
+        source="the compiler's bytes of arguments, results and aliases, and the line that created each live "
+        "array. Whether something reads the old state later is not known",
+        advice="Pass donate_argnums for the state to jax.jit, if nothing reads the old state after the call.",
+        check=_undonated,
+        holds_for=10.0,
+        stays_for=20.0,
+    ),
+    Rule(
+        name="fragmentation",
+        title="Memory in pieces",
+        threshold="the largest free block is below 25 % of the free memory, which is at least 10 % of the "
+        "limit, for 20 s; a warning if a loaded program that does not run needs more than that block",
+        rationale="An allocation needs one piece: it fails although there is enough memory in all.",
+        source="the allocator's largest free block, pool, use and limit",
+        advice="Allocate large arrays first, avoid buffers of ever changing sizes, or set "
+        "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async, which has no pool of its own.",
+        check=_fragmentation,
+        holds_for=20.0,
+        stays_for=20.0,
+    ),
+    Rule(
+        name="will_not_fit",
+        title="Will not fit",
+        threshold="results and temporaries of a loaded program exceed what is free on its fullest device "
+        "once what runs has ended, for 6 s. A warning if it never ran; a note if it ran at least twice, "
+        "computes at least 1 % of the largest program, and would not fit any more",
+        rationale="Its launch ends the process with RESOURCE_EXHAUSTED.",
+        source="the compiler's bytes of results, aliases and temporaries; the allocator's limit and peak",
+        advice="Use a smaller batch for it, rematerialise (jax.checkpoint), donate its arguments, or release "
+        "arrays before it is launched.",
+        check=_will_not_fit,
+        holds_for=6.0,
+    ),
+)

@@ -1,0 +1,161 @@
+"""The memory of a process that grows until its machine has none left."""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from jaxtop.model.figures import FIGURES
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.findings.trends import (
+    BLOCKS,
+    FEWEST_POINTS,
+    SHORTEST_TREND,
+    makes_steps,
+    trend,
+)
+from jaxtop.model.findings.words import in_bytes, in_minutes
+from jaxtop.model.hosts import named
+from jaxtop.model.series import oldest, thinned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.findings.trends import Trend
+    from jaxtop.model.hosts import HostView
+
+# The processes whose whole history is examined: those that grew most.
+MOST_EXAMINED = 16
+# Growth counts once it was observed for so many seconds; a note may come earlier.
+LASTS = 60.0
+# The growth of a process that counts, in bytes a minute and as a share of its size a minute.
+HOST_GROWTH, HOST_GROWTH_SHARE = 32 << 20, 0.005
+# Memory that is full within this many minutes is a warning; within fewer, it is critical.
+HOST_LATER, SOON = 12 * 60.0, 10.0
+# Times until full beyond this one, in minutes, are not shown.
+MONTH = 30 * 24 * 60.0
+# From this share of the machine's memory on, its growth can be critical.
+HOST_FULL = 0.75
+
+_RSS, _MACHINE = FIGURES["rss_bytes"], FIGURES["memory_used_bytes"]
+
+
+def _host_growth(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for the processes whose memory grows; its subject is the first that is full."""
+    views = [view for view in facts.reporting if view.now.pulse.host.rss_bytes]
+    if not views:
+        raise Unmeasured("no process reports its size")
+    if not any(map(makes_steps, views)):
+        raise Unmeasured("no step was found yet, and memory grows while a run starts")
+    if not any(_is_long(facts, view) for view in views):
+        raise Unmeasured(f"the history is shorter than {SHORTEST_TREND:.0f} s")
+    rough = []
+    for view in views:
+        gained = _rough_growth(facts, view)
+        if gained > 0 and makes_steps(view):
+            rough.append((-gained, view))
+    growing = []
+    for _, view in nsmallest(MOST_EXAMINED, rough, key=itemgetter(0)):
+        since = _compiled_at(view)
+        rising = trend(thinned(facts.cluster, view.host.agent, _RSS, 5 * BLOCKS, since))
+        if rising is not None and _is_growth(rising) and not _is_of_arrays(facts, view, rising):
+            growing.append((_until_host_is_full(facts, view, rising), rising, view))
+    if growing:
+        yield _of_hosts(facts, growing)
+
+
+def _is_long(facts: RunFacts, view: HostView) -> bool:
+    past = facts.cluster.figures.get(view.host.agent)
+    return past is not None and len(past) >= FEWEST_POINTS and past[-1][0] - past[0][0] >= SHORTEST_TREND
+
+
+def _rough_growth(facts: RunFacts, view: HostView) -> float:
+    """Return how much larger a process is than at the start of its history."""
+    before = oldest(facts.cluster, view.host.agent, _RSS)
+    return 0.0 if before is None else (view.now.pulse.host.rss_bytes or 0) - before
+
+
+def _is_growth(rising: Trend) -> bool:
+    return rising.per_minute >= max(HOST_GROWTH, HOST_GROWTH_SHARE * rising.top)
+
+
+def _is_of_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
+    """Return whether arrays make up half of the growth: those of CPU devices are in the process's memory."""
+    devices = view.host.hello.devices if view.host.hello else ()
+    if not devices or devices[0].platform != "cpu":
+        return False
+    per_device = sum(each.bytes_per_minute for each in facts.growers)
+    return per_device * len(devices) >= rising.per_minute / 2
+
+
+def _compiled_at(view: HostView) -> float:
+    """Return when a program was last compiled: compilers leave memory behind, which is no growth."""
+    pulse, now = view.now.pulse, view.now.pulse_at or 0.0
+    if pulse.compiling:
+        return now
+    ago_ms = pulse.at_ms - max(view.host.programs.seen_ms, default=0)  # by the clock of the host
+    return now - ago_ms / 1000
+
+
+def _until_host_is_full(facts: RunFacts, view: HostView, rising: Trend) -> float | None:
+    """Return in how many minutes a machine or container has no memory left; None if that is unknown."""
+    sample = view.now.pulse.host
+    if sample.memory_total_bytes is None or sample.memory_used_bytes is None:
+        return None
+    machine = trend(thinned(facts.cluster, view.host.agent, _MACHINE, 5 * BLOCKS))
+    rate = max(rising.per_minute, machine.per_minute if machine else 0.0)  # other processes may grow, too
+    return max(0, sample.memory_total_bytes - sample.memory_used_bytes) / rate
+
+
+def _of_hosts(facts: RunFacts, growing: list[tuple[float | None, Trend, HostView]]) -> Finding:
+    minutes, rising, view = min(growing, key=lambda each: (each[0] is None, each[0] or 0.0))
+    host, sample = view.host, view.now.pulse.host
+    until = "" if minutes is None or minutes > MONTH else f"; its machine is full in {in_minutes(minutes)}"
+    who = named([each.host for _, _, each in growing])
+    is_full = (sample.memory_used_bytes or 0) >= HOST_FULL * (sample.memory_total_bytes or 1)
+    severity = Severity.INFO
+    if minutes is not None and rising.seconds >= LASTS:
+        if minutes < SOON and is_full:
+            severity = Severity.CRITICAL
+        elif minutes < HOST_LATER:
+            severity = Severity.WARNING
+    return Finding(
+        "host_memory_growth",
+        severity,
+        min(0.9, 0.4 + rising.seconds / 240),
+        facts.run.id,
+        f"{who}: the process grows by {in_bytes(rising.per_minute)} a minute "
+        f"(now {in_bytes(rising.top)}){until}",
+        Subject(agent=host.agent, process_index=host.process_index),
+        cost=Cost(minutes_until_full=None if minutes is None else round(minutes, 1)),
+        evidence=(
+            Evidence("growth a minute", rising.per_minute, "bytes", "kernel", facts.at),
+            Evidence("resident memory", sample.rss_bytes, "bytes", "kernel", view.now.pulse_at),
+            Evidence(
+                "machine's memory in use", sample.memory_used_bytes, "bytes", "kernel", view.now.pulse_at
+            ),
+            Evidence("machine's memory", sample.memory_total_bytes, "bytes", "kernel", view.now.pulse_at),
+            Evidence("observed for", rising.seconds, "seconds", "kernel", facts.at),
+        ),
+        proof=Proof("hosts", row=host.agent),
+    )
+
+
+RULES = (
+    Rule(
+        name="host_memory_growth",
+        title="Host memory grows",
+        threshold="a process that makes steps and compiles nothing grows steadily, by 32 MiB and 0.5 % a "
+        "minute; a warning if its machine is full within 12 hours, critical within 10 minutes from 75 % on",
+        rationale="The kernel ends the process once the memory of the machine or container is used up.",
+        source="the resident memory of the process and the machine's memory, over the last two minutes",
+        advice="Look for lists and caches that grow in the script or its data loader: tracemalloc compares "
+        "two moments by line.",
+        check=_host_growth,
+        holds_for=6.0,
+        stays_for=20.0,
+    ),
+)

@@ -1,0 +1,232 @@
+"""Device memory that fills up, and arrays that grow."""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
+from jaxtop.model.findings.words import containing, in_bytes, in_minutes, line_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtop.model.arrays.growth import Grower
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.findings.trends import Trend
+    from jaxtop.model.hosts import HostView
+    from jaxtop.model.state import Sample
+    from jaxtop.wire import Pulse
+
+# Device memory that is full in less than this many minutes is a warning, and in less than `SOON` critical.
+LATER, SOON = 60.0, 10.0
+# The devices whose whole history is examined: those that a rough estimate puts first.
+MOST_EXAMINED = 16
+# Arrays that grow are a warning once they have grown for this long, if they fill the device within a day; or,
+# without a limit, from this many bytes a minute on.
+LASTS, DAY, MUCH = 60.0, 24 * 60.0, 1 << 20
+
+
+# Device memory
+
+
+class _Filling(NamedTuple):
+    """A device that fills up, by a rough estimate."""
+
+    minutes: float
+    view: HostView
+    position: int
+
+
+class _Rising(NamedTuple):
+    """A device whose memory keeps rising."""
+
+    minutes: float
+    trend: Trend
+    view: HostView
+    position: int
+
+
+def _full_soon(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for the device of the run that is full first."""
+    limited = [view for view in facts.reporting if view.now.pulse.devices.limit_bytes]
+    if not limited:
+        raise Unmeasured("no device reports a limit of its memory")
+    estimates = [each for view in limited for each in _estimates(facts, view)]
+    rising = []
+    for each in nsmallest(MOST_EXAMINED, estimates, key=itemgetter(0)):
+        samples = facts.cluster.history[each.view.host.agent]
+        found = trend([(sample.at, _at(sample, each.position)) for sample in samples])
+        if found is not None:
+            free = _limit(each.view.now.pulse, each.position) - found.top
+            rising.append(_Rising(max(0.0, free) / found.per_minute, found, each.view, each.position))
+    soon = [each for each in rising if each.minutes < LATER]
+    if soon:
+        first = min(
+            soon, key=lambda each: (round(each.minutes), each.view.host.process_index or 0, each.position)
+        )
+        yield _of_device(facts, first, len(soon))
+
+
+def _at(sample: Sample, position: int) -> int | None:
+    used = sample.used_bytes
+    return used[position] if used is not None and position < len(used) else None
+
+
+def _limit(pulse: Pulse, position: int) -> int:
+    """Return the bytes that the allocator can use on a device."""
+    limits, reserved = pulse.devices.limit_bytes or (), pulse.devices.reserved_bytes or ()
+    limit = (limits[position] if position < len(limits) else None) or 0
+    return limit - ((reserved[position] if position < len(reserved) else None) or 0)
+
+
+def _estimates(facts: RunFacts, view: HostView) -> Iterator[_Filling]:
+    """Yield the devices of a host that may be full soon, from a few samples at both ends of its history."""
+    samples = facts.cluster.history.get(view.host.agent)
+    if samples is None or len(samples) < FEWEST_POINTS:
+        return
+    newest, before, now = samples[-1].at, least(islice(samples, 4)), least(islice(reversed(samples), 4))
+    minutes, pulse = (newest - samples[0].at) / 60, view.now.pulse
+    for position, (was, used) in enumerate(zip(before, now, strict=False)):
+        if was is not None and used is not None and used > was:
+            until_full = (_limit(pulse, position) - used) / ((used - was) / minutes)
+            if until_full < 1.5 * LATER:
+                yield _Filling(until_full, view, position)
+
+
+def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
+    pulse, host, rising, minutes = each.view.now.pulse, each.view.host, each.trend, each.minutes
+    device_id = host.hello.devices[each.position].id if host.hello else each.position
+    grower = _reason(facts.growers, rising.per_minute)
+    name = "" if grower is None else _name(grower)
+    why = "" if grower is None else f", by {name}" + _made_at(grower)
+    others = f" (and {count - 1} more)" if count > 1 else ""
+    severity = Severity.CRITICAL if minutes < SOON else Severity.WARNING
+    return Finding(
+        "memory_full_soon",
+        severity if makes_steps(each.view) else Severity.INFO,
+        0.9 if grower else 0.75,
+        facts.run.id,
+        f"device {device_id}{others} is full in {in_minutes(minutes)}: "
+        f"+{in_bytes(rising.per_minute)} a minute{why}",
+        Subject(
+            agent=host.agent,
+            process_index=host.process_index,
+            device_id=device_id,
+            array=name,
+            source="" if grower is None else line_of(grower.created),
+        ),
+        cost=Cost(minutes_until_full=round(minutes, 1)),
+        evidence=(
+            Evidence("growth a minute", rising.per_minute, "bytes", "allocator", facts.at),
+            Evidence("most in use lately", rising.top, "bytes", "allocator", facts.at),
+            Evidence("limit", _limit(pulse, each.position), "bytes", "allocator", facts.at),
+            Evidence("observed for", rising.seconds, "seconds", "allocator", facts.at),
+        ),
+        proof=Proof("memory", f"id={device_id}", str(device_id)),
+    )
+
+
+def _reason(growers: Sequence[Grower], per_minute: float) -> Grower | None:
+    """Return the arrays that make up at least half of the growth of a device, if any do."""
+    return growers[0] if growers and growers[0].bytes_per_minute >= per_minute / 2 else None
+
+
+# Arrays
+
+
+def _name(grower: Grower) -> str:
+    return grower.name or "arrays without a name"
+
+
+def _made_at(grower: Grower) -> str:
+    return f", {line_of(grower.created)}" if grower.created else ""
+
+
+def _array_growth(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for each name or line whose arrays keep growing."""
+    if not any(len(facts.cluster.past_arrays.get(view.host.agent, ())) > 1 for view in facts.reporting):
+        raise Unmeasured("arrays were not counted often enough yet")
+    views = {view.host.agent: view for view in facts.reporting}
+    for grower in facts.growers:
+        view = views.get(grower.agent)
+        if view is not None:
+            yield _of_arrays(facts, grower, view)
+
+
+def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
+    minutes = _until_full(view.now.pulse, grower.bytes_per_minute)
+    name = _name(grower)
+    is_much = grower.bytes_per_minute >= MUCH if minutes is None else minutes < DAY
+    is_lasting = grower.seconds >= LASTS and makes_steps(view)
+    until = "" if minutes is None or minutes > 30 * DAY else f"; full in {in_minutes(minutes)}"
+    asked = (
+        containing("name", grower.name.partition("[*]")[0])  # all arrays of a grower share it
+        if grower.name
+        else containing("created", line_of(grower.created))
+    )
+    return Finding(
+        "array_growth",
+        Severity.WARNING if is_much and is_lasting else Severity.INFO,
+        min(0.95, 0.6 + grower.seconds / 300),
+        facts.run.id,
+        f"{name} grows by {in_bytes(grower.bytes_per_minute)} a minute on a device"
+        f" (now {in_bytes(grower.bytes_per_device)}){_made_at(grower)}{until}",
+        Subject(
+            agent=grower.agent,
+            process_index=view.host.process_index,
+            array=name if grower.name else "",
+            source=line_of(grower.created),
+        ),
+        about=grower.name or grower.created or "",
+        cost=Cost(minutes_until_full=None if minutes is None else round(minutes, 1)),
+        evidence=(
+            Evidence("growth a minute", grower.bytes_per_minute, "bytes", "arrays", facts.at),
+            Evidence("bytes on a device", grower.bytes_per_device, "bytes", "arrays", facts.at),
+            Evidence("grown for", grower.seconds, "seconds", "arrays", facts.at),
+            Evidence("made at", grower.created or "unknown", source="arrays"),
+        ),
+        proof=Proof("arrays", asked, grower.name or ""),
+    )
+
+
+def _until_full(pulse: Pulse, per_minute: float) -> float | None:
+    """Return in how many minutes the fullest device of a process is full; None if no limit is known."""
+    used = pulse.devices.used_bytes or ()
+    free = [
+        _limit(pulse, i) - value for i, value in enumerate(used) if value is not None and _limit(pulse, i) > 0
+    ]
+    return max(0, min(free)) / per_minute if free else None
+
+
+RULES = (
+    Rule(
+        name="memory_full_soon",
+        title="Memory full soon",
+        threshold="the memory of a device rises steadily and reaches its limit within 60 minutes; critical "
+        "within 10 minutes, only a note before the first step",
+        rationale="The allocation that does not fit ends the run; work since the last checkpoint is lost.",
+        source="the allocator's bytes in use over the last two minutes; the troughs of six blocks must rise",
+        advice="Look at what grows (Memory, GROWING): keep losses and outputs as numbers or NumPy arrays, "
+        "not as device arrays in a list.",
+        check=_full_soon,
+        stays_for=15.0,
+        explains=("array_growth",),
+    ),
+    Rule(
+        name="array_growth",
+        title="Arrays grow",
+        threshold="arrays of one name or line gain 64 KiB a minute, in three rises and without a fall; a "
+        "warning after 60 s if they fill the device within a day or, without a limit, from 1 MiB a minute",
+        rationale="A list that keeps a device array of each step fills the memory sooner or later.",
+        source="counts of the live arrays of each process over two minutes",
+        advice="Look at the line that creates them: something keeps a reference to each. Convert what is "
+        "collected with float() or jax.device_get().",
+        check=_array_growth,
+        stays_for=20.0,
+    ),
+)

@@ -1,0 +1,35 @@
+"""Amounts, durations and filters in the texts of findings."""
+
+from __future__ import annotations
+
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
+
+
+def in_bytes(value: float) -> str:
+    """Return an amount of memory in three digits, with its unit."""
+    if abs(value) < 999.5:
+        return f"{value:.0f} bytes"
+    found = ""
+    for unit in _UNITS:
+        value, found = value / 1024, unit
+        if abs(value) < 999.5:
+            break
+    return f"{value:.{0 if abs(value) >= 99.95 else 1}f} {found}"
+
+
+def in_minutes(minutes: float) -> str:
+    """Return a duration in minutes, hours or days, whichever gives a short number."""
+    if minutes < 90:
+        return f"{max(1, round(minutes))} min"
+    hours = minutes / 60
+    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
+
+
+def containing(field: str, text: str) -> str:
+    """Return a filter of the rows whose field contains a text, as far as its first quotation mark."""
+    return f'{field}~"{text.partition(chr(34))[0]}"'
+
+
+def line_of(created: str | None) -> str:
+    """Return the file and line that created something, without the function; empty if unknown."""
+    return (created or "").partition(" ")[0]
