@@ -78,6 +78,14 @@ def _with_value(loss: PastLoss, value: float, index: int, at_ms: int) -> PastLos
     return replace(loss, values=(*loss.values[1 - MOST_VALUES :], value), last_step=index, at_ms=at_ms)
 
 
+def may_be_high(loss: PastLoss, value: float) -> bool:
+    """Return whether a value may exceed the limit: a test that is much cheaper than the limit."""
+    if len(loss.values) <= FEWEST_VALUES:
+        return False
+    least = min(loss.values)
+    return least <= 0 or value > (1 + SHARE) * least
+
+
 def usual(loss: PastLoss) -> Usual | None:
     """Return what was usual before the last value; None while that is unknown."""
     values = loss.values[:-1]

@@ -42,7 +42,8 @@ class Rule:
 
     `check` yields the findings of one run, or raises `Unmeasured`. A finding is reported once it has held for
     `holds_for` seconds, and ends once it has not held for `stays_for` seconds. `inputs` returns the objects
-    that `check` depends on: while they are the same objects, it is not called again.
+    that `check` depends on: while they are the same objects, it is not called again. So such a check must not
+    depend on the time, or a finding would differ after a jump.
     """
 
     name: str

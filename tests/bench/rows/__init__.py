@@ -10,6 +10,7 @@ from tests.bench.rows import (
     costs,
     cpu,
     crowd,
+    findings,
     gil,
     hlo,
     hook,
@@ -126,6 +127,13 @@ ROWS = (
         control="of bytes a figure, what Gorilla (1.37) and Prometheus (1.3) published; of seeks, their CPU",
         spread="smallest and largest of the viewers, or of stretches of 20,000 frames, around their median",
         measure=recordings.measure,
+    ),
+    Row(
+        name="findings",
+        what="a check of all rules of findings, of 1,024 hosts with 8 devices each (quick: 128 hosts)",
+        control="checks again, without any new message",
+        spread="cheapest and dearest of the checks (some with a garbage collection), around their median",
+        measure=findings.measure,
     ),
     Row(
         name="help",

@@ -78,8 +78,8 @@ def _part_off(facts: RunFacts, why: str, parts: dict[str, list[Host]]) -> Findin
         Subject(agent=hosts[0].agent, process_index=hosts[0].process_index if where else None),
         about=names[0],
         evidence=(
-            *(Evidence(part, f"off: {why}", source="agent", at=facts.at) for part in names),
-            Evidence("hosts", len(hosts), source="agents", at=facts.at),
+            *(Evidence(part, f"off: {why}", source="agent") for part in names),
+            Evidence("hosts", len(hosts), source="agents"),
         ),
         proof=Proof("hosts", row=hosts[0].agent),
     )
@@ -98,7 +98,7 @@ def _black_box(facts: RunFacts) -> Iterator[Finding]:
         facts.run.id,
         f"{named(hosts)} {why if len(hosts) == 1 else why.replace('writes', 'write', 1)}",
         Subject(agent=first.agent, process_index=first.process_index),
-        evidence=(Evidence("black box", why, source="agent", at=facts.at),),
+        evidence=(Evidence("black box", why, source="agent"),),
         proof=Proof("hosts", row=first.agent),
     )
 

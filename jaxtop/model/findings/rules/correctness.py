@@ -194,8 +194,8 @@ def _mesh_finding(facts: RunFacts, axes: tuple[str, ...], most: _Held, few: _Hel
         _subject(few.hosts[0])._replace(axis=", ".join(axes)),
         about=", ".join(axes),
         evidence=(
-            Evidence(f"mesh of {named(most.hosts)}", sizes[0], source="live arrays", at=facts.at),
-            Evidence(f"mesh of {named(few.hosts)}", sizes[1], source="live arrays", at=facts.at),
+            Evidence(f"mesh of {named(most.hosts)}", sizes[0], source="live arrays"),
+            Evidence(f"mesh of {named(few.hosts)}", sizes[1], source="live arrays"),
         ),
         proof=Proof("mesh"),
     )
@@ -231,8 +231,8 @@ def _clock_offset(facts: RunFacts) -> Iterator[Finding]:
         f"{'ahead of' if seconds > 0 else 'behind'} that of {'most' if len(measured) > 2 else 'host 0'}",
         _subject(worst),
         evidence=(
-            Evidence(f"clock of {named([worst])}", seconds, "seconds", "agents", facts.at),
-            Evidence("hosts compared", len(measured), source="agents", at=facts.at),
+            Evidence(f"clock of {named([worst])}", seconds, "seconds", "agents"),
+            Evidence("hosts compared", len(measured), source="agents"),
         ),
         proof=Proof("hosts", row=worst.agent),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
-from jaxtop.model.losses import Usual, usual
+from jaxtop.model.losses import Usual, may_be_high, usual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,22 +37,30 @@ class _Loss(NamedTuple):
 def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding if a loss is not finite, or else if one is far above its own history."""
     views = facts.run.hosts if facts.run.has_ended else facts.reporting
-    found = [
-        _Loss(view.last, loss, value)
-        for view in views
-        if (step := view.last.pulse.step) is not None
-        for loss in view.last.losses
-        if (value := step.metrics.get(loss.name)) is not None
-    ]
-    if not found:
+    hosts_of: Counter[str] = Counter()
+    bad: list[_Loss] = []
+    suspects: list[_Loss] = []
+    for view in views:
+        host = view.last
+        step = host.pulse.step
+        for loss in host.losses if step is not None else ():
+            value = step.metrics.get(loss.name) if step is not None else None
+            if value is None:
+                continue
+            hosts_of[loss.name] += 1
+            if not isfinite(value):
+                bad.append(_Loss(host, loss, value))
+            elif may_be_high(loss, value):
+                suspects.append(_Loss(host, loss, value))
+    if not hosts_of:
         raise Unmeasured("the script reports no loss: agent.step(i, loss=…)")
-    if bad := [each for each in found if not isfinite(each.value)]:
-        yield _not_finite(facts, found, bad)
-    elif high := [each for each in map(partial(_with_usual, facts), found) if _is_high(each)]:
-        yield _spike(facts, found, high)
+    if bad:
+        yield _not_finite(facts, hosts_of, bad)
+    elif high := [each for each in map(partial(_with_usual, facts), suspects) if _is_high(each)]:
+        yield _spike(facts, hosts_of, high)
 
 
-def _not_finite(facts: RunFacts, found: list[_Loss], bad: list[_Loss]) -> Finding:
+def _not_finite(facts: RunFacts, hosts_of: Counter[str], bad: list[_Loss]) -> Finding:
     worst = max(bad, key=lambda each: each.loss.bad)
     host, loss, value, _ = worst
     step, last = host.pulse.step, loss.values[-1] if loss.values else None
@@ -63,8 +72,8 @@ def _not_finite(facts: RunFacts, found: list[_Loss], bad: list[_Loss]) -> Findin
         Severity.CRITICAL if loss.bad >= LASTING_REPORTS else Severity.WARNING,
         1.0,
         facts.run.id,
-        f"{loss.name} is {what}{_where(found, bad, loss.name)} in step {step.index:,}; {before}",
-        _subject_of_losses(found, bad, worst),
+        f"{loss.name} is {what}{_where(hosts_of, bad, loss.name)} in step {step.index:,}; {before}",
+        _subject_of_losses(hosts_of, bad, worst),
         about="not finite",
         evidence=(
             Evidence(loss.name, what, source="script", at=host.pulse_at),
@@ -78,7 +87,7 @@ def _not_finite(facts: RunFacts, found: list[_Loss], bad: list[_Loss]) -> Findin
     )
 
 
-def _spike(facts: RunFacts, found: list[_Loss], high: list[_Loss]) -> Finding:
+def _spike(facts: RunFacts, hosts_of: Counter[str], high: list[_Loss]) -> Finding:
     worst = max(high, key=lambda each: each.value - (each.usual.median if each.usual else 0.0))
     host, loss, value, before = worst
     step = host.pulse.step
@@ -90,9 +99,9 @@ def _spike(facts: RunFacts, found: list[_Loss], high: list[_Loss]) -> Finding:
         Severity.WARNING,
         0.7,
         facts.run.id,
-        f"{loss.name} rose to {value:.4g}{_where(found, high, loss.name)}{times} {before.median:.4g}, "
+        f"{loss.name} rose to {value:.4g}{_where(hosts_of, high, loss.name)}{times} {before.median:.4g}, "
         f"in step {step.index:,}",
-        _subject_of_losses(found, high, worst),
+        _subject_of_losses(hosts_of, high, worst),
         about="high",
         evidence=(
             Evidence(loss.name, value, source="script", at=host.pulse_at),
@@ -125,15 +134,15 @@ def _is_high(each: _Loss) -> bool:
     return loss.values[-2 if is_last else -1] > each.usual.limit
 
 
-def _where(found: list[_Loss], those: list[_Loss], name: str) -> str:
+def _where(hosts_of: Counter[str], those: list[_Loss], name: str) -> str:
     """Return on which hosts; empty if all that report this loss are meant."""
     hosts = [each.host for each in those if each.loss.name == name]
-    is_all = len(hosts) == sum(each.loss.name == name for each in found)
+    is_all = len(hosts) == hosts_of[name]
     return "" if is_all else f" on {named(hosts)}"
 
 
-def _subject_of_losses(found: list[_Loss], those: list[_Loss], worst: _Loss) -> Subject:
-    everywhere = not _where(found, those, worst.loss.name)
+def _subject_of_losses(hosts_of: Counter[str], those: list[_Loss], worst: _Loss) -> Subject:
+    everywhere = not _where(hosts_of, those, worst.loss.name)
     return Subject(agent=worst.host.agent, process_index=None if everywhere else worst.host.process_index)
 
 
