@@ -256,6 +256,18 @@ class TestReplicated:
     def test_what_is_usual_small_or_cannot_be_divided_is_none(self, extra):
         assert Run(*STATE, extra).live(30).all_found("replicated") == []
 
+    def test_a_model_without_a_usual_name_is_known_by_the_step_that_returns_it(self):
+        run = Run(array("w", (4096, 4096), MODEL, None, "t.py:9 main"))
+        run.tell_all(wire.Programs(int(NOW * 1000), (step_program(alias=0),)))
+        assert run.live(20).all_found("replicated") == []
+
+    def test_old_state_during_a_step_does_not_count_twice(self):
+        table = array("table", (50_000, 256), WHOLE)
+        run = Run()
+        run.tell_all(census(NOW, *STATE, table, counts=(2, 2, 2, 1, 2)))
+        (found,) = run.live(20).all_found("replicated")
+        assert found.cost.bytes_per_device == pytest.approx(50_000 * 256 * 4 * 7 / 8)
+
     def test_a_small_share_of_what_a_device_holds_is_none(self):
         large = array("params['large']", (65_536, 65_536), SPLIT, "parameters")
         assert Run(*STATE, large, array("table", (4096, 1024), WHOLE)).live(20).all_found("replicated") == []

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.model.arrays.groups import total
+from jaxtop.model.programs import launched_lately
+from jaxtop.model.rates import program_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from jaxtop import wire
     from jaxtop.model.findings.rule import RunFacts
@@ -53,4 +55,21 @@ def large(host: Host) -> Iterator[tuple[wire.ArrayGroup, int, wire.Sharding]]:
         if count and group.bytes_per_device >= LARGE and group.groups == 1:
             sharding = census.shardings[group.sharding]
             if not _is_in_host_memory(host, sharding):
-                yield group, count, sharding
+                yield group, _apart(group, count), sharding
+
+
+def _apart(group: wire.ArrayGroup, count: int) -> int:
+    """Return how many arrays of a group there are, without the old state that exists during a step."""
+    return count if group.name is None or "[*]" in group.name else 1
+
+
+def of_step(view: HostView) -> Collection[str]:
+    """Return the programs that make up the step of a process; else those that were launched lately."""
+    rhythm = view.now.pulse.rhythm
+    functions = rhythm.functions if rhythm is not None else ()
+    return {program_of(each) for each in functions} or launched_lately(view.now)
+
+
+def step_programs(view: HostView) -> list[wire.Program]:
+    names = of_step(view)
+    return [program for program in view.host.programs.programs if program.name in names]

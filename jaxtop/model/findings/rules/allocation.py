@@ -6,7 +6,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
-from jaxtop.model.findings.large_arrays import SAVES_AT_LEAST, SAVES_SHARE, of_each_mesh, on_device
+from jaxtop.model.findings.large_arrays import (
+    SAVES_AT_LEAST,
+    SAVES_SHARE,
+    of_each_mesh,
+    of_step,
+    on_device,
+    step_programs,
+)
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import in_bytes, line_of
 from jaxtop.model.host import figure
@@ -16,7 +23,7 @@ from jaxtop.model.rates import program_of
 from jaxtop.names import function_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from jaxtop import wire
     from jaxtop.model.findings.rule import RunFacts
@@ -47,10 +54,10 @@ class _Undonated(NamedTuple):
 
 def _undonated(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for each program of the step that returns a new state beside the old one."""
-    views = [view for view in of_each_mesh(facts) if _of_step(view.now)]
+    views = [view for view in of_each_mesh(facts) if of_step(view)]
     if not views:
         raise Unmeasured("no step was found yet, or no process has counted its arrays")
-    candidates = [(view, program) for view in views for program in _step_programs(view)]
+    candidates = [(view, program) for view in views for program in step_programs(view)]
     if not any(program.alias_bytes is not None for _, program in candidates):
         raise Unmeasured("the compiler reports no memory figures of the step's programs")
     found: dict[str, _Undonated] = {}
@@ -60,17 +67,6 @@ def _undonated(facts: RunFacts) -> Iterator[Finding]:
             found[program.name] = each
     for each in found.values():
         yield _of_undonated(facts, each)
-
-
-def _of_step(host: Host) -> Collection[str]:
-    """Return the programs that make up the step; else those that were launched lately."""
-    functions = host.pulse.rhythm.functions if host.pulse.rhythm else ()
-    return {program_of(function) for function in functions} or launched_lately(host)
-
-
-def _step_programs(view: HostView) -> Iterator[wire.Program]:
-    names = _of_step(view.now)
-    return (program for program in view.host.programs.programs if program.name in names)
 
 
 def _held_twice(host: Host, program: wire.Program) -> _Undonated | None:
@@ -322,7 +318,7 @@ RULES = (
         "array. Whether something reads the old state later is not known",
         advice="Pass donate_argnums for the state to jax.jit, if nothing reads the old state after the call.",
         check=_undonated,
-        holds_for=10.0,
+        holds_for=4.0,
         stays_for=20.0,
     ),
     Rule(

@@ -92,8 +92,8 @@ def _estimates(facts: RunFacts, view: HostView) -> Iterator[_Filling]:
     newest, before, now = samples[-1].at, least(islice(samples, 4)), least(islice(reversed(samples), 4))
     minutes, pulse = (newest - samples[0].at) / 60, view.now.pulse
     for position, (was, used) in enumerate(zip(before, now, strict=False)):
-        if was is not None and used is not None and used > was:
-            until_full = (_limit(pulse, position) - used) / ((used - was) / minutes)
+        if was is not None and used is not None and used > was and (limit := _limit(pulse, position)) > 0:
+            until_full = (limit - used) / ((used - was) / minutes)
             if until_full < 1.5 * LATER:
                 yield _Filling(until_full, view, position)
 

@@ -191,14 +191,14 @@ RULES = (
         name="whole_on_one_device",
         title="On one device only",
         threshold="arrays of at least 1 MiB, together at least 8 MiB and 5 % of the arrays of a device, lie "
-        "on a single device for 20 s while a mesh is in use; batches are not counted. A warning where a "
+        "on a single device for 10 s while a mesh is in use; batches are not counted. A warning where a "
         "device is 85 % full",
         rationale="One device holds what all could share, and each use on the mesh copies it there first.",
         source="shardings of the live arrays",
         advice="Place it with jax.device_put(x, NamedSharding(mesh, spec)), create it under jax.jit with "
         "out_shardings, or keep it as a NumPy array if only the host needs it.",
         check=_whole_on_one_device,
-        holds_for=20.0,
+        holds_for=10.0,
         stays_for=20.0,
         explains=("uneven_memory",),
     ),
@@ -206,13 +206,13 @@ RULES = (
         name="uneven_memory",
         title="Uneven memory",
         threshold="the fullest device of a mesh holds 25 % of its memory in use and 8 MiB more than the "
-        "median, by the least of its last samples, for 20 s; a warning where it is 85 % full",
+        "median, by the least of its last samples, for 10 s; a warning where it is 85 % full",
         rationale="The fullest device decides what fits on all.",
         source="the allocator's bytes in use; without one, the live arrays of each device",
         advice="Compare the parts of its memory with another device's (Memory): arrays on it alone, or "
         "dimensions that do not divide evenly.",
         check=_uneven,
-        holds_for=20.0,
+        holds_for=10.0,
         stays_for=20.0,
     ),
 )

@@ -16,6 +16,7 @@ from jaxtop.model.findings.large_arrays import (
     large,
     of_each_mesh,
     on_device,
+    step_programs,
 )
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import containing, in_bytes, line_of
@@ -54,8 +55,10 @@ def _replicated(facts: RunFacts) -> Iterator[Finding]:
         host = view.host
         found: dict[_Copies, list[tuple[wire.ArrayGroup, int]]] = defaultdict(list)
         data_axes = _data_axes(host.arrays)
+        lines = {program.created for program in step_programs(view)}
         for group, count, sharding in large(host):
-            copies = _copies(host.arrays, group, sharding, data_axes)
+            is_model = group.role == "parameters" or (group.role is None and group.created in lines)
+            copies = _copies(host.arrays, group, sharding, data_axes if is_model else frozenset())
             if copies is not None:
                 found[copies].append((group, count))
         least = max(SAVES_AT_LEAST, SAVES_SHARE * on_device(host.arrays)) if found else 0
@@ -79,24 +82,26 @@ def _data_axes(census: wire.Arrays) -> frozenset[str]:
 
 
 def _copies(
-    census: wire.Arrays, group: wire.ArrayGroup, sharding: wire.Sharding, data_axes: frozenset[str]
+    census: wire.Arrays, group: wire.ArrayGroup, sharding: wire.Sharding, usual: frozenset[str]
 ) -> _Copies | None:
-    """Return why an array is replicated although mesh axes could divide it; None if it is not."""
+    """Return why an array is replicated although mesh axes could divide it; None if it is not.
+
+    Copies along the `usual` axes do not count: a copy of the model for each part of the batch is what data
+    parallelism is.
+    """
     if group.role in ("gradients", "batch"):
         return None
     if sharding.mesh is not None and sharding.parts is not None:
         sizes = dict(census.meshes[sharding.mesh].axes)
         taken = {axis for axes in sharding.parts for axis in axes}
-        free = [axis for axis, size in sizes.items() if size > 1 and axis not in taken]
-        if group.role == "parameters":  # a copy for each part of the batch is what data parallelism is
-            free = [axis for axis in free if axis not in data_axes]
+        free = [axis for axis, size in sizes.items() if size > 1 and axis not in taken | usual]
         used = [prod(sizes.get(axis, 1) for axis in axes) for axes in sharding.parts]
         axes = _dividing(group.shape, used, {axis: sizes[axis] for axis in free})
         copies = prod(sizes[axis] for axis in axes)
     elif sharding.mesh is None and sharding.tiles is not None and not is_single(sharding):
         devices = sum(count for _, count in sharding.device_ids)
         copies = devices // max(1, prod(sharding.tiles))
-        if group.role == "parameters" or not _dividing(group.shape, list(sharding.tiles), {"": copies}):
+        if usual or not _dividing(group.shape, list(sharding.tiles), {"": copies}):
             return None
         axes = ()
     else:
@@ -192,13 +197,13 @@ RULES = (
         title="Replicated arrays",
         threshold="arrays of at least 1 MiB are replicated over mesh axes that divide one of their "
         "dimensions; divided, each device would hold 8 MiB and 5 % of its arrays less. A warning where a "
-        "device is 85 % full. Parameters replicated over the axis of the batch are not counted: that is data "
+        "device is 85 % full. A copy of the model for each part of the batch does not count: that is data "
         "parallelism",
         rationale="Each copy takes memory that a larger model or batch could use.",
         source="shapes, shardings and meshes of the live arrays, and their roles by name",
         advice="Give them a NamedSharding with the axis in a dimension that it divides.",
         check=_replicated,
-        holds_for=10.0,
+        holds_for=6.0,
         stays_for=20.0,
     ),
 )
