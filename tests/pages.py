@@ -222,6 +222,9 @@ def _of_rule(rule: Rule) -> Iterator[str]:
     yield f"- **Reported** {held}; ends {stays}"
     yield f"- **Measured from:** {rule.source}"
     yield f"- **Next step:** {rule.advice}"
+    for number in rule.numbers:
+        set_as = f"[`rules.{rule.name}.{number.name}`](configuration.md)"
+        yield f"- **Setting:** {set_as}: {number.meaning} ({number.default:g})"
     if rule.explains:
         yield f"- **Explains:** {', '.join(RULES_BY_NAME[name].title for name in rule.explains)}"
 

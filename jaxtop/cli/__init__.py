@@ -24,6 +24,7 @@ COMMANDS = {
     "replay": "open the app on recordings, or print one moment",
     "demo": "start a real multi-process JAX run on this machine",
     "probe": "measure idle devices and links, and name slow ones",
+    "config": "print the settings and where each comes from",
     "doctor": "check what works on this machine, and why not",
 }
 

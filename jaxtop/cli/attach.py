@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.cli import ls, targets, terminal
+from jaxtop.cli import ls, settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.source_thread import SourceThread
 from jaxtop.clock import steady
@@ -55,14 +55,22 @@ def watch(open_source: Callable[[], LiveSource | None], rewind: str | None = Non
     from jaxtop.cli.rewind import RewindBuffer, size_of
     from jaxtop.tui.app import JaxtopApp
 
+    loaded = settings.load()
+    size = size_of(rewind, loaded.get("view.rewind"))
     terminal.collect_rarely()
-    buffer, recorder = RewindBuffer(size_of(rewind)), AppRecorder()
+    buffer, recorder = RewindBuffer(size, loaded.tuning), AppRecorder()
     follower = SourceThread(open_source, buffer, recorder)
     follower.start()
     try:
         failure = terminal.show(
             JaxtopApp(
-                follower, steady, ask=follower.ask, history=buffer, recorder=recorder, probe=saved.last()
+                follower,
+                steady,
+                ask=follower.ask,
+                history=buffer,
+                recorder=recorder,
+                probe=saved.last(),
+                tuning=loaded.tuning,
             )
         )
     finally:

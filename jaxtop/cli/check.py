@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop.cli import replay, targets
+from jaxtop.cli import replay, settings, targets
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.snapshot import complaints, gather, watch
 from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
 from jaxtop.model import Severity, findings, host_views
-from jaxtop.model.findings.observer import CHECK_EVERY
+from jaxtop.model.findings.observer import CHECK_EVERY, MUTED
 from jaxtop.model.state import HISTORY
 from jaxtop.sources.session import FARTHEST_ON
 
@@ -80,10 +80,11 @@ def _check_recording(files: list[Path], arguments: argparse.Namespace) -> int:
 def _check_live(arguments: argparse.Namespace) -> int:
     from jaxtop.export.check import Checkup  # as above
 
+    tuning = settings.load().tuning
     source = targets.open_source(arguments)
     try:
         begun = steady()
-        cluster = gather(source, min(arguments.wait, LONGEST_GATHERING))
+        cluster = gather(source, min(arguments.wait, LONGEST_GATHERING), tuning)
         is_reached = any(view.host.hello for view in host_views(cluster, steady()))
         left = arguments.wait - (steady() - begun)
         if is_reached and left > 0:
@@ -111,8 +112,9 @@ def _is_enough(cluster: Cluster, since: float) -> bool:
         return True
     if all(view.state.has_exited for view in host_views(cluster, now)):
         return True
+    unmeasured = [why for why in cluster.findings.unchecked.values() if why != MUTED]
     is_pending = any(not each.is_reported for each in cluster.findings.ongoing.values())
-    return now - since >= LEAST_SECONDS and not is_pending and not cluster.findings.unchecked
+    return now - since >= LEAST_SECONDS and not is_pending and not unmeasured
 
 
 def _print(checkup: Checkup, arguments: argparse.Namespace) -> None:

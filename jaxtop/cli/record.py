@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import processes
-from jaxtop.cli import targets, terminal
+from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.words import amount, duration, legible, length, size
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from jaxtop.model import Tuning
     from jaxtop.sources import LiveSource
 
 NOTHING_REACHED, FAILED = 2, 1
@@ -53,13 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     if arguments.max_files is not None and (arguments.max_size is None or arguments.max_files < 1):
         raise UserError("--max-files needs --max-size, and a number of at least 1")
+    tuning = settings.load().tuning
     source = targets.open_source(arguments)
     end_with_sigterm()
     terminal.collect_rarely()
     try:
-        return Recording(source, arguments.output, Limits(arguments.max_size, None, arguments.max_files)).run(
-            arguments.duration
-        )
+        limits = Limits(arguments.max_size, None, arguments.max_files)
+        return Recording(source, arguments.output, limits, tuning).run(arguments.duration)
     finally:
         source.close()
 
@@ -67,9 +68,9 @@ def main(arguments: argparse.Namespace) -> int:
 class Recording:
     """The recording of a live source, with its progress line."""
 
-    def __init__(self, source: LiveSource, output: Path | None, limits: Limits) -> None:
+    def __init__(self, source: LiveSource, output: Path | None, limits: Limits, tuning: Tuning) -> None:
         self._source, self._output, self._limits = source, output, limits
-        self._cluster = Cluster()
+        self._cluster = Cluster(tuning=tuning)
         self._recorder: SessionRecorder | None = None
         self._begun = time.monotonic()
         self._is_terminal = sys.stderr.isatty()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import times
-from jaxtop.cli import terminal
+from jaxtop.cli import settings, terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible, number
 from jaxtop.devbench import saved
@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace) -> int:
 def opened(given: list[Path]) -> Iterator[tuple[Session, tuple[float, float]]]:
     """Open recordings and folders of them; yield the session, and the times of its first and last moment."""
     try:
-        session = Session(*_files(given))
+        session = Session(*_files(given), settings.load().tuning)
     except NotARecording as error:
         raise UserError(str(error)) from None
     try:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, size
 from jaxtop.model.session.summary import SessionSummary
+from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.recording import NotARecording, RecordingWriter
 from jaxtop.sources import Session, SessionRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.model import Cluster
+    from jaxtop.model import Cluster, Tuning
     from jaxtop.wire import Frame
 
 VARIABLE = "JAXTOP_REWIND"
@@ -29,9 +30,9 @@ FILES = 4
 SYNC_SECONDS = 0.5
 
 
-def size_of(typed: str | None) -> int:
-    """Return the size limit of the buffer: as typed, else from the environment, else the default."""
-    text = typed if typed is not None else os.environ.get(VARIABLE)
+def size_of(typed: str | None, configured: str | None = None) -> int:
+    """Return the size limit of the buffer: as typed, else from the environment, the file, or the default."""
+    text = typed if typed is not None else os.environ.get(VARIABLE) or configured
     if not text:
         return USUAL_SIZE
     try:
@@ -43,12 +44,12 @@ def size_of(typed: str | None) -> int:
 class _File:
     """A part of the session, in a file without a name, so that nothing remains after a crash."""
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: Tuning) -> None:
         path = Path(tempfile.mkdtemp(prefix="jaxtop-")) / "rewind.mcap"
         writer = RecordingWriter(path, {"tape": "kept"}, compacts=False, is_unnamed=True)
         try:
             writer.start()
-            self.session = Session([path])
+            self.session = Session([path], tuning=tuning)
             self.recorder = SessionRecorder(writer)
         except NotARecording:
             raise OSError(writer.failure) from None
@@ -65,7 +66,8 @@ class _File:
 class RewindBuffer:
     """A recording in a few files without names; the oldest is deleted when there are too many."""
 
-    def __init__(self, most_bytes: int = USUAL_SIZE) -> None:
+    def __init__(self, most_bytes: int = USUAL_SIZE, tuning: Tuning = AS_DECLARED) -> None:
+        self._tuning = tuning
         self._most_bytes = most_bytes
         self._files: list[_File] = []
         self._dropped = 0
@@ -90,7 +92,7 @@ class RewindBuffer:
 
     def _begin_file(self) -> None:
         try:
-            begun = _File()
+            begun = _File(self._tuning)
         except OSError as error:
             self._failure = (
                 f"no rewind buffer: {error.strerror or error}" if not self._files else self._failure

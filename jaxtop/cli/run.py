@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import private
+from jaxtop import keys, private
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import number
 
@@ -48,16 +48,32 @@ def main(arguments: argparse.Namespace) -> int:
     if sys.flags.ignore_environment:
         # The environment starts the agent. Python would ignore it and leave its variables to the script.
         raise UserError("with -E or -I Python reads no environment; run it without, or call agent.start()")
-    for warning in _warnings(arguments):
+    for warning in (*_take_settings(arguments), *_warnings(arguments)):
         print(f"jaxtop: {warning}; the script runs all the same", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
-    settings = {name: getattr(arguments, name) for name in ("name", "bind", "interval", "record")}
+    given = {name: getattr(arguments, name) for name in ("name", "bind", "interval", "record")}
     os.execve(  # noqa: S606 - the same process, so that signals and exit status are the script's
         sys.executable,
         [sys.executable, *interpreter_flags(sys.orig_argv), *program],
-        boot_environment(os.getpid(), settings),
+        boot_environment(os.getpid(), given),
     )
+
+
+def _take_settings(arguments: argparse.Namespace) -> Iterator[str]:
+    """Add what the file sets and the command line does not; yield why that is impossible."""
+    try:
+        if not (keys.config_dir() / "config.toml").exists():
+            return
+        from jaxtop.cli import settings  # heavy: it knows every rule
+
+        loaded = settings.load()
+    except (UserError, keys.NoKey, OSError) as error:
+        yield str(error)
+        return
+    for name in ("bind", "interval", "record"):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, loaded.get(f"run.{name}"))
 
 
 def _warnings(arguments: argparse.Namespace) -> Iterator[str]:

@@ -6,18 +6,19 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from jaxtop.cli import targets
+from jaxtop.cli import settings, targets
 from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, State, host_views, hosts, runs
 from jaxtop.model.host import NO_ARRAYS
 from jaxtop.model.liveness import was_never_reached
+from jaxtop.model.tuning import AS_DECLARED
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from jaxtop.model import Host, Run
+    from jaxtop.model import Host, Run, Tuning
     from jaxtop.sources import LiveSource
 
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
@@ -42,9 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     from jaxtop.export import FORMATS as WRITERS  # imported late: errors above must be fast
 
+    tuning = settings.load().tuning
     source = targets.open_source(arguments)
     try:
-        cluster = gather(source, arguments.wait)
+        cluster = gather(source, arguments.wait, tuning)
         if arguments.watch:
             watch(source, cluster, arguments.watch)
     finally:
@@ -65,9 +67,9 @@ _IS = {
 }
 
 
-def gather(source: LiveSource, wait: float) -> Cluster:
+def gather(source: LiveSource, wait: float, tuning: Tuning = AS_DECLARED) -> Cluster:
     """Follow the source until every host has reported or has a known reason not to, or the time is up."""
-    cluster = Cluster()
+    cluster = Cluster(tuning=tuning)
     watch(
         source,
         cluster,

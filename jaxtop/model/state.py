@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.derived import Derived
 from jaxtop.model.finding import Findings
+from jaxtop.model.tuning import AS_DECLARED, Tuning
 from jaxtop.model.windows import Windows
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ class ClusterState:
     stall_checks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     # Not compared: after a jump, rules lack the figures that keyframes leave out.
     findings: Findings = field(default_factory=Findings, repr=False, compare=False)
+    # What the user changed of the rules.
+    tuning: Tuning = field(default=AS_DECLARED, repr=False, compare=False)
     # The exited processes that were dropped, and the last interval in which they were looked for.
     dropped: Dropped = field(default_factory=Dropped)
     last_sweep: float = field(default=0.0, repr=False, compare=False)

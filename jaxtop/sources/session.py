@@ -16,6 +16,7 @@ from jaxtop import wire
 from jaxtop.model import Cluster, LoggedEvent, State, state_of
 from jaxtop.model.session.summary import Bin, SessionSummary, SummarySampler
 from jaxtop.model.state import HISTORY
+from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.recording import NotARecording, Recording
 from jaxtop.sources.streams import NOT_YET, clock_notes, side_by_side, tracks
 from jaxtop.wire.bounds import NANOSECONDS, to_ns, to_seconds
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
 
+    from jaxtop.model import Tuning
     from jaxtop.sources.streams import WriterStream
 
 LOOK_AGAIN_AFTER = 0.5
@@ -40,11 +42,14 @@ _OF_STATES = frozenset({"hello", "roster", "link", "pulse", "bye"})
 class Session:
     """One recording, or several of the same session. Each moment is folded from an earlier keyframe."""
 
-    def __init__(self, paths: Sequence[Path], skippable: Container[Path] = ()) -> None:
+    def __init__(
+        self, paths: Sequence[Path], skippable: Container[Path] = (), tuning: Tuning = AS_DECLARED
+    ) -> None:
         """Open these files. Of the skippable ones, those that are no recordings only add a note."""
         recordings, self._skipped = _opened(paths, skippable)
         self._tracks = tracks(recordings)
-        self._cluster = Cluster()
+        self._tuning = tuning
+        self._cluster = Cluster(tuning=tuning)
         self._at: int | None = None
         self._starts = _Starts()
         self._looked = time.monotonic()
@@ -67,7 +72,7 @@ class Session:
         if span is None:
             return None
         first = to_ns(span[0])
-        cluster, starts = _begun(self._tracks, first)
+        cluster, starts = _begun(self._tracks, first, self._tuning)
         known: set[str] = set()
         awaited: list[str] = []
         for _, frame in _frames(self._tracks, starts, None, first + SETTLES_WITHIN_NS):
@@ -144,7 +149,7 @@ class Session:
 
     def _begin(self, ns: int) -> tuple[Cluster, _Starts]:
         self._at = None
-        cluster, starts = _begun(self._tracks, ns)
+        cluster, starts = _begun(self._tracks, ns, self._tuning)
         if starts.of_tracks and (len(self._tracks) > 1 or self._tracks[0].is_black_box):
             # Keyframes of an agent have no past events, and each viewer records only the events it has seen.
             since = min(starts.of_tracks.values())
@@ -224,9 +229,9 @@ class _Starts:
     of_agents: dict[str, int] = field(default_factory=dict)
 
 
-def _begun(found: list[WriterStream], ns: int) -> tuple[Cluster, _Starts]:
+def _begun(found: list[WriterStream], ns: int, tuning: Tuning = AS_DECLARED) -> tuple[Cluster, _Starts]:
     """Return a cluster from the last keyframe of each track, with their times; an empty one without any."""
-    cluster, starts = Cluster(), _Starts()
+    cluster, starts = Cluster(tuning=tuning), _Starts()
     states = []
     for number, track in enumerate(found):
         # Keyframes of an agent have no history: history is folded from frames.

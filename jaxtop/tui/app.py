@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.model import Cluster
+from jaxtop.model.tuning import AS_DECLARED, Tuning
 from jaxtop.tui import headline, text
 from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.help import Help, palette_commands
@@ -71,6 +72,7 @@ class JaxtopApp(RequestApp):
         recorder: Recorder | None = None,
         replay: Start | None = None,
         probe: Probe | None = None,
+        tuning: Tuning = AS_DECLARED,
     ) -> None:
         """Create the app for a feed, a history, or both.
 
@@ -82,8 +84,9 @@ class JaxtopApp(RequestApp):
             recorder: Records the incoming frames; None if there is nothing to record.
             replay: The start position, speed and looping of a replay.
             probe: The measured performance of this user's devices.
+            tuning: What the user changed of the rules of findings.
         """
-        self._cluster = Cluster()
+        self._cluster = Cluster(tuning=tuning)
         live = self._cluster if feed is not None else None
         super().__init__(Playback(live, history, replay, probe), recorder, ask)
         self._feed: Feed = NoFeed() if feed is None else feed

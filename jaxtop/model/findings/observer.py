@@ -30,6 +30,8 @@ CHECK_EVERY = 2.0
 UNCHECKED_STAYS = 120.0
 # After the last process fell silent, the connections may still change many times.
 SOONEST_CHECK = 0.25
+# The reason why a rule is not checked that the user muted.
+MUTED = "muted in config.toml"
 # A rule that fails must not end the view; the reason is shown with the rules that could not be checked.
 _FAILED = "jaxtop failed to check it"
 
@@ -88,17 +90,28 @@ def _with_consequences(cause: Finding, reported: list[Finding]) -> Finding:
 def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEvent]:
     state, at = facts.cluster, facts.at
     for rule in RULES:
+        if state.tuning.is_muted(rule.name, facts.run.id, facts.run.name):
+            _mute(state, facts.run.id, rule.name)
+            continue
+        holds_for = state.tuning.holds_for(rule.name, rule.holds_for)
         for finding in _checked(rule, facts, all_runs):
             before = state.findings.ongoing.get(finding.key)
             first_at = before.first_at if before is not None else finding.since or at
             was_reported = before is not None and before.is_reported
-            is_reported = was_reported or at - first_at >= rule.holds_for
+            is_reported = was_reported or at - first_at >= holds_for
             dated = replace(finding, since=first_at)
             state.findings.ongoing[finding.key] = Ongoing(dated, first_at, at, is_reported)
             # A note makes no event; one that becomes a warning does.
             rank = before.finding.severity.rank if before is not None and was_reported else 0
             if is_reported and rank < finding.severity.rank and rule.makes_events:
                 yield _event(dated, at, f"{rule.title}: {finding.text}", finding.severity)
+
+
+def _mute(state: ClusterState, run: str, rule: str) -> None:
+    """Note that a rule is muted, and drop its findings, which a recording may have."""
+    state.findings.unchecked[run, rule] = MUTED
+    for key in [key for key in state.findings.ongoing if key[:2] == (rule, run)]:
+        del state.findings.ongoing[key]
 
 
 def _checked(rule: Rule, facts: RunFacts, all_runs: Collection[str]) -> list[Finding]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.model.programs import ProgramView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.steps import StepView
+    from jaxtop.model.tuning import Number
 
 
 # From this share of its limit on, memory is scarce on a device: what could be saved there is a warning.
@@ -60,6 +61,8 @@ class Rule:
     inputs: Callable[[RunFacts], Sequence[object]] | None = None
     # False where another observer already reports the same as an event.
     makes_events: bool = True
+    # What a user may change of its threshold.
+    numbers: tuple[Number, ...] = ()
 
 
 class RunFacts:
@@ -120,6 +123,10 @@ class RunFacts:
                 if used is not None and limit and used >= SCARCE * limit:
                     return True
         return False
+
+    def number(self, rule: str, number: Number) -> float:
+        """Return a number of a rule, as the user set it."""
+        return self.cluster.tuning.value(rule, number)
 
     def share_of_step(self, ms: float | None) -> float | None:
         """Return this time as a share of a step; None if either is unknown."""

@@ -10,6 +10,7 @@ from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
 from jaxtop.model.loaded_programs import differing
 from jaxtop.model.meshes import mesh_view
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ DIGITS = 8
 # Of the meshes that only some hosts have, so many of the same axes are compared.
 MOST_MESHES = 16
 # Clocks that differ by less do not confuse the order of log lines of one step.
-CLOCK_SECONDS = 1.0
+CLOCK_SECONDS = Number("seconds", 1.0, "reported from this difference on")
 _LIBRARIES = ("jax", "jaxlib")
 _VERSIONS = (*_LIBRARIES, "python", "jaxtop")
 
@@ -217,7 +218,8 @@ def _clock_offset(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("the clocks of the hosts were not compared yet")
     # Of two clocks nobody knows which is wrong; of several, the one that differs from most.
     usual = median_low([seconds for seconds, _ in measured]) if len(measured) > 2 else 0.0
-    off = [(usual - seconds, host) for seconds, host in measured if abs(usual - seconds) >= CLOCK_SECONDS]
+    most = facts.number("clock_offset", CLOCK_SECONDS)
+    off = [(usual - seconds, host) for seconds, host in measured if abs(usual - seconds) >= most]
     if not off:
         return
     seconds, worst = max(off, key=lambda each: abs(each[0]))
@@ -300,5 +302,6 @@ RULES = (
         advice="Start chrony, ntpd or systemd-timesyncd on that host; see whether it reaches its servers.",
         check=_clock_offset,
         inputs=_hellos,
+        numbers=(CLOCK_SECONDS,),
     ),
 )

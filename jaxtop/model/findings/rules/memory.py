@@ -11,6 +11,7 @@ from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subje
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
 from jaxtop.model.findings.words import containing, in_bytes, in_minutes, line_of
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,13 +23,17 @@ if TYPE_CHECKING:
     from jaxtop.model.state import Sample
     from jaxtop.wire import Pulse
 
-# Device memory that is full in less than this many minutes is a warning, and in less than `SOON` critical.
-LATER, SOON = 60.0, 10.0
+LATER = Number("warning_minutes", 60.0, "a warning if a device is full in less than this")
+SOON = Number("critical_minutes", 10.0, "critical if a device is full in less than this")
 # The devices whose whole history is examined: those that a rough estimate puts first.
 MOST_EXAMINED = 16
 # Arrays that grow are a warning once they have grown for this long, if they fill the device within a day; or,
 # without a limit, from this many bytes a minute on.
-LASTS, DAY, MUCH = 60.0, 24 * 60.0, 1 << 20
+LASTS, DAY, MUCH = (
+    60.0,
+    24 * 60.0,
+    Number("warning_bytes_per_minute", 1 << 20, "a warning from this growth on, without a limit of memory"),
+)
 
 
 # Device memory
@@ -56,7 +61,8 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
     limited = [view for view in facts.reporting if view.now.pulse.devices.limit_bytes]
     if not limited:
         raise Unmeasured("no device reports a limit of its memory")
-    estimates = [each for view in limited for each in _estimates(facts, view)]
+    later = facts.number("memory_full_soon", LATER)
+    estimates = [each for view in limited for each in _estimates(facts, view, 1.5 * later)]
     rising = []
     for each in nsmallest(MOST_EXAMINED, estimates, key=itemgetter(0)):
         samples = facts.cluster.history[each.view.host.agent]
@@ -64,7 +70,7 @@ def _full_soon(facts: RunFacts) -> Iterator[Finding]:
         if found is not None:
             free = _limit(each.view.now.pulse, each.position) - found.top
             rising.append(_Rising(max(0.0, free) / found.per_minute, found, each.view, each.position))
-    soon = [each for each in rising if each.minutes < LATER]
+    soon = [each for each in rising if each.minutes < later]
     if soon:
         first = min(
             soon, key=lambda each: (round(each.minutes), each.view.host.process_index or 0, each.position)
@@ -84,7 +90,7 @@ def _limit(pulse: Pulse, position: int) -> int:
     return limit - ((reserved[position] if position < len(reserved) else None) or 0)
 
 
-def _estimates(facts: RunFacts, view: HostView) -> Iterator[_Filling]:
+def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Filling]:
     """Yield the devices of a host that may be full soon, from a few samples at both ends of its history."""
     samples = facts.cluster.history.get(view.host.agent)
     if samples is None or len(samples) < FEWEST_POINTS:
@@ -94,7 +100,7 @@ def _estimates(facts: RunFacts, view: HostView) -> Iterator[_Filling]:
     for position, (was, used) in enumerate(zip(before, now, strict=False)):
         if was is not None and used is not None and used > was and (limit := _limit(pulse, position)) > 0:
             until_full = (limit - used) / ((used - was) / minutes)
-            if until_full < 1.5 * LATER:
+            if until_full < within:
                 yield _Filling(until_full, view, position)
 
 
@@ -105,7 +111,7 @@ def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
     name = "" if grower is None else _name(grower)
     why = "" if grower is None else f", by {name}" + _made_at(grower)
     others = f" (and {count - 1} more)" if count > 1 else ""
-    severity = Severity.CRITICAL if minutes < SOON else Severity.WARNING
+    severity = Severity.CRITICAL if minutes < facts.number("memory_full_soon", SOON) else Severity.WARNING
     return Finding(
         "memory_full_soon",
         severity if makes_steps(each.view) else Severity.INFO,
@@ -161,7 +167,9 @@ def _array_growth(facts: RunFacts) -> Iterator[Finding]:
 def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     minutes = _until_full(view.now.pulse, grower.bytes_per_minute)
     name = _name(grower)
-    is_much = grower.bytes_per_minute >= MUCH if minutes is None else minutes < DAY
+    is_much = (
+        grower.bytes_per_minute >= facts.number("array_growth", MUCH) if minutes is None else minutes < DAY
+    )
     is_lasting = grower.seconds >= LASTS and makes_steps(view)
     until = "" if minutes is None or minutes > 30 * DAY else f"; full in {in_minutes(minutes)}"
     asked = (
@@ -216,6 +224,7 @@ RULES = (
         check=_full_soon,
         stays_for=15.0,
         explains=("array_growth",),
+        numbers=(LATER, SOON),
     ),
     Rule(
         name="array_growth",
@@ -228,5 +237,6 @@ RULES = (
         "collected with float() or jax.device_get().",
         check=_array_growth,
         stays_for=20.0,
+        numbers=(MUCH,),
     ),
 )

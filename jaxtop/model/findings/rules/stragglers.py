@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.findings.rule import RunFacts
 
-# From this share of a step on, lateness is critical.
-CRITICAL_SHARE = 0.25
+CRITICAL_SHARE = Number("critical_share", 0.25, "lateness is critical from this share of a step on")
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
@@ -47,7 +47,9 @@ def _finding(facts: RunFacts, agent: str, view: CollectiveView) -> Finding:
     of_step = "" if share is None else f" of a {facts.step_ms:.0f} ms step ({share:.0%})"
     return Finding(
         "straggler",
-        Severity.CRITICAL if (share or 0.0) >= CRITICAL_SHARE else Severity.WARNING,
+        Severity.CRITICAL
+        if (share or 0.0) >= facts.number("straggler", CRITICAL_SHARE)
+        else Severity.WARNING,
         late.share,
         facts.run.id,
         f"{who} is late: the others wait {ms:.0f} ms{of_step} for it in {view.op}"
@@ -83,5 +85,6 @@ RULES = (
         "does before the launch.",
         check=_check,
         holds_for=0.0,
+        numbers=(CRITICAL_SHARE,),
     ),
 )

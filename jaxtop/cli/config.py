@@ -1,0 +1,66 @@
+"""`jaxtop config`: print the settings and where each comes from."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from jaxtop.cli import settings
+from jaxtop.cli.words import aligned, legible
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+# Variables that the file cannot set. The key itself is never printed.
+VARIABLES = (
+    "JAXTOP", "JAXTOP_NAME", "JAXTOP_COLLECTIVES", "JAXTOP_RECORD_MINUTES", "JAXTOP_PEAK_FLOPS",
+    "JAXTOP_READONLY", "JAXTOP_KEY_FILE", "JAXTOP_DEBUG", "NO_COLOR",
+)  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    loaded = settings.load()
+    rows = list(_rows(loaded))
+    if arguments.json:
+        names = ("setting", "value", "origin", "meaning")
+        document = {
+            "file": None if loaded.path is None else str(loaded.path),
+            "settings": [dict(zip(names, row, strict=True)) for row in rows],
+        }
+        print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        return 0
+    there = "" if loaded.path is not None and loaded.path.exists() else " (not there)"
+    print(f"file: {loaded.path or 'none, because there is no home folder'}{there}\n")
+    print("\n".join(aligned([("SETTING", "VALUE", "FROM", "MEANING"), *rows])))
+    return 0
+
+
+def _rows(loaded: settings.Settings) -> Iterator[tuple[str, str, str, str]]:
+    for key, setting in settings.SETTINGS.items():
+        if setting.variable and (given := os.environ.get(setting.variable)):
+            value, origin = given, setting.variable
+        elif key in loaded.values:
+            value, origin = _shown(key, loaded.values[key]), "file"
+        else:
+            value, origin = setting.default, "default"
+        yield key, legible(value), origin, setting.meaning
+    for name in VARIABLES:
+        if given := os.environ.get(name):
+            yield name, legible(given), "environment", "see docs/scripting.md"
+
+
+def _shown(key: str, value: Any) -> str:
+    if key == "alerts.webhook":  # the rest of the address is a password
+        parts = urlsplit(value)
+        return f"{parts.scheme}://{parts.hostname or ''}/…"
+    if isinstance(value, frozenset):
+        return ", ".join(sorted(f"{each.rule} in {each.run}" if each.run else each.rule for each in value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,181 @@
+"""The user's settings: `~/.config/jaxtop/config.toml`, and what the environment sets instead."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from argparse import ArgumentTypeError
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jaxtop import keys, private
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import amount, legible
+from jaxtop.model import HOLDS_FOR, RULES, RULES_BY_NAME, Mute, Severity, Tuning
+from jaxtop.names import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+FILE = "config.toml"
+FORMS = ("json", "slack", "discord", "plain")
+ALERTING = (Severity.CRITICAL.value, Severity.WARNING.value)
+LEAST_REWIND = 1_000_000
+
+
+class Setting(NamedTuple):
+    """A setting of the file: its key, its default in words, what it means, and the variable that precedes it.
+
+    `parse` checks a value of the file and raises `ValueError` with what it must be.
+    """
+
+    key: str
+    default: str
+    meaning: str
+    parse: Callable[[Any], Any]
+    variable: str = ""
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text")
+    return value
+
+
+def _number(least: float, most: float) -> Callable[[object], float]:
+    def parse(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise ValueError(f"must be a number from {least:g} to {most:g}")
+        return float(value)
+
+    return parse
+
+
+def _choice(options: Sequence[str]) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value not in options:
+            raise ValueError(f"must be one of {', '.join(options)}")
+        return str(value)
+
+    return parse
+
+
+def _size(value: object) -> str:
+    try:
+        amount(str(value), LEAST_REWIND)
+    except ArgumentTypeError:
+        raise ValueError("must be a size of at least 1 MB, such as 100M or 2G") from None
+    return str(value)
+
+
+_MUTES = '["clock_offset", {rule = "straggler", run = "train"}]'
+
+
+def _mutes(value: object) -> frozenset[Mute]:
+    if not isinstance(value, list):
+        raise ValueError("must be a list, such as " + _MUTES)  # noqa: TRY004 - as for other wrong values
+    found = set()
+    for each in value:
+        named = {"rule": each} if isinstance(each, str) else each
+        if not isinstance(named, dict) or not set(named) <= {"rule", "run"} or "rule" not in named:
+            raise ValueError("has an entry that is neither the name of a rule nor {rule = …, run = …}")
+        rule = str(named["rule"])
+        if rule not in RULES_BY_NAME:
+            raise ValueError(f"names the unknown rule {rule}{_nearest(rule, RULES_BY_NAME)}")
+        found.add(Mute(rule, str(named.get("run", ""))))
+    return frozenset(found)
+
+
+_OWN = (
+    Setting("view.rewind", "256M", "size of the rewind buffer of the app", _size, "JAXTOP_REWIND"),
+    Setting("run.interval", "1", "`jaxtop run`: seconds between pulses", _number(0.1, 60), "JAXTOP_INTERVAL"),
+    Setting("run.record", "none", "`jaxtop run`: folder for black boxes", _text, "JAXTOP_RECORD"),
+    Setting("run.bind", "auto", "`jaxtop run`: address to serve on", _text, "JAXTOP_BIND"),
+    Setting("findings.mute", "none", "rules that are not checked, everywhere or in a run", _mutes),
+    Setting("alerts.exec", "none", "`jaxtop watch`: command to run", _text),
+    Setting("alerts.webhook", "none", "`jaxtop watch`: address to post to", _text),
+    Setting("alerts.form", "json", "`jaxtop watch`: form of what is posted", _choice(FORMS)),
+    Setting("alerts.severity", "critical", "`jaxtop watch`: least severity of an alert", _choice(ALERTING)),
+)
+
+
+def _of_rules() -> Iterator[Setting]:
+    for rule in RULES:
+        seconds = f"{rule.title}: seconds for which it must hold"
+        yield Setting(f"rules.{rule.name}.{HOLDS_FOR}", f"{rule.holds_for:g}", seconds, _number(0, 86400))
+        for number in rule.numbers:
+            meaning = f"{rule.title}: {number.meaning}"
+            yield Setting(
+                f"rules.{rule.name}.{number.name}", f"{number.default:g}", meaning, _number(0, 1e15)
+            )
+
+
+SETTINGS = {each.key: each for each in (*_OWN, *_of_rules())}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a file; a missing file sets nothing."""
+
+    path: Path | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def get(self, key: str) -> Any:
+        """Return a setting of the file, unless it is not set or the environment precedes it."""
+        variable = SETTINGS[key].variable
+        return None if variable and os.environ.get(variable) else self.values.get(key)
+
+    @property
+    def tuning(self) -> Tuning:
+        numbers = {}
+        for key, value in self.values.items():
+            if key.startswith("rules."):
+                _, rule, name = key.split(".")
+                numbers[rule, name] = value
+        return Tuning(numbers, self.values.get("findings.mute", frozenset()))
+
+
+def load() -> Settings:
+    """Read the file; raise `UserError` if it cannot be read, is broken, or sets something unknown."""
+    try:
+        path = keys.config_dir() / FILE
+    except keys.NoKey:  # there is no home folder, so there is no file
+        return Settings()
+    try:
+        content = private.read(path)
+    except FileNotFoundError:
+        return Settings(path)
+    except OSError as error:
+        raise UserError(f"{path}: {reason(error)}") from None
+    try:
+        tables = tomllib.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: line {content[: error.start].count(10) + 1} is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: {legible(str(error))}") from None
+    return Settings(path, {key: _parsed(path, key, value) for key, value in _flat(tables)})
+
+
+def _flat(tables: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tables.items():
+        key = before + name
+        if isinstance(value, dict) and key not in SETTINGS:
+            yield from _flat(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _parsed(path: Path, key: str, value: object) -> Any:
+    if key not in SETTINGS:
+        raise UserError(legible(f"{path}: unknown setting {key}{_nearest(key, SETTINGS)}"))
+    try:
+        return SETTINGS[key].parse(value)
+    except ValueError as error:
+        raise UserError(legible(f"{path}: {key} {error}")) from None
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return the most similar name, as the end of a sentence."""
+    return f"; did you mean {get_close_matches(name, list(known), 1, 0.0)[0]}?"

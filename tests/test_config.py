@@ -1,0 +1,165 @@
+"""`config.toml`: what it sets, what precedes it, and how mistakes are reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from jaxtop import cli, keys
+from jaxtop.cli import rewind, settings
+from jaxtop.cli import run as run_command
+from jaxtop.model import RULES, Cluster, Mute, Tuning, findings
+from jaxtop.model.findings.observer import MUTED
+from jaxtop.model.findings.rules import stragglers
+from tests.builders import NOW
+from tests.test_check import jaxtop, recorded, run
+from tests.test_cli import is_one_line
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+    """Write the file."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    def write(text: str | bytes) -> None:
+        path = keys.config_dir() / "config.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return write
+
+
+@pytest.mark.usefixtures("config")
+def test_without_a_file_everything_is_as_declared():
+    loaded = settings.load()
+    assert loaded.values == {} and loaded.tuning == Tuning()
+    assert stragglers.CRITICAL_SHARE.default == loaded.tuning.value("straggler", stragglers.CRITICAL_SHARE)
+
+
+def test_the_file_sets_numbers_mutes_and_alerts(config):
+    config("""
+        [rules.straggler]
+        critical_share = 0.5
+        holds_for = 30
+        [findings]
+        mute = ["clock_offset", {rule = "host_lost", run = "train"}]
+        [alerts]
+        webhook = "https://example.org/secret"
+    """)
+    loaded = settings.load()
+    assert loaded.tuning.value("straggler", stragglers.CRITICAL_SHARE) == 0.5
+    assert loaded.tuning.holds_for("straggler", 0.0) == 30
+    assert loaded.tuning.mutes == {Mute("clock_offset"), Mute("host_lost", "train")}
+    assert loaded.get("alerts.webhook") == "https://example.org/secret"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[alerts]\nwebook = 'x'", "unknown setting alerts.webook; did you mean alerts.webhook?"),
+        ("[rules.stragler]\ncritical_share = 1", "did you mean rules.straggler.critical_share?"),
+        ("rewind = '1G'", "did you mean view.rewind?"),
+        ("[view]\nrewind = '1k'", "view.rewind must be a size of at least 1 MB"),
+        ("[alerts]\nseverity = 'bad'", "alerts.severity must be one of critical, warning"),
+        ("[rules.straggler]\ncritical_share = true", "must be a number"),
+        ("[findings]\nmute = ['stragler']", "names the unknown rule stragler; did you mean straggler?"),
+        ("[findings]\nmute = 'straggler'", "must be a list"),
+        ("[findings]\nmute = [{run = 'x'}]", "neither the name of a rule"),
+        ("[alerts\n", "line 1"),
+        ("a = 1\nb =\n", "line 2"),
+        (b"a = 1\nb = '\xff'", "line 2 is not UTF-8"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_where(config, text, said):
+    config(text)
+    for command in (["config"], ["snapshot", "nobody"], ["check", "nobody"]):
+        done = jaxtop(*command)
+        assert done.returncode in (2, 3) and is_one_line(done.stderr), done.stderr
+        assert "config.toml: " in done.stderr and said in done.stderr
+
+
+def test_the_command_line_precedes_the_environment_and_that_the_file(config, monkeypatch):
+    monkeypatch.delenv("JAXTOP_REWIND", raising=False)
+    config("[view]\nrewind = '3M'\n")
+    configured = settings.load().get("view.rewind")
+    assert rewind.size_of(None, configured) == 3_000_000
+    monkeypatch.setenv("JAXTOP_REWIND", "4M")
+    assert rewind.size_of(None, configured) == 4_000_000
+    assert rewind.size_of("5M", configured) == 5_000_000
+    assert settings.load().get("view.rewind") is None
+
+
+def test_the_command_config_shows_each_setting_with_its_origin(config, monkeypatch):
+    monkeypatch.setenv("JAXTOP_INTERVAL", "2")
+    config("[alerts]\nwebhook = 'https://example.org/secret'\n[findings]\nmute = ['straggler']\n")
+    shown = {each["setting"]: each for each in json.loads(jaxtop("config", "--json").stdout)["settings"]}
+    assert set(settings.SETTINGS) <= set(shown)
+    assert (shown["run.interval"]["value"], shown["run.interval"]["origin"]) == ("2", "JAXTOP_INTERVAL")
+    assert (shown["findings.mute"]["value"], shown["findings.mute"]["origin"]) == ("straggler", "file")
+    assert shown["view.rewind"]["origin"] == "default"
+    assert shown["alerts.webhook"]["value"] == "https://example.org/…"  # the rest is a password
+    text = jaxtop("config").stdout
+    assert "secret" not in text and text.startswith("file: ") and "rules.straggler.critical_share" in text
+
+
+def test_a_muted_rule_is_not_checked_and_its_findings_are_gone(tmp_path, config):
+    path = recorded(tmp_path / "a.mcap", run(died_at=20))
+    assert jaxtop("check", path).returncode == 2
+    for mute in ("'host_lost'", "{rule = 'host_lost', run = 'train'}", "{rule = 'host_lost', run = 'r1'}"):
+        config(f"[findings]\nmute = [{mute}]\n")
+        done = jaxtop("check", path, "--json")
+        document = json.loads(done.stdout)
+        assert "host_lost" not in {each["rule"] for each in document["findings"]}
+        assert {"run": "r1", "rule": "host_lost", "reason": MUTED} in document["unchecked"]
+    config("[findings]\nmute = [{rule = 'host_lost', run = 'another'}]\n")
+    assert jaxtop("check", path).returncode == 2
+
+
+def test_a_rule_holds_for_as_long_as_the_user_says():
+    def cluster(tuning: Tuning) -> Cluster:
+        cluster = Cluster(tuning=tuning)
+        for each in run(died_at=10):
+            cluster.feed(each)
+        return cluster
+
+    assert findings(cluster(Tuning()))
+    assert not findings(cluster(Tuning({("host_lost", "holds_for"): 60.0})))
+    copied = cluster(Tuning({("host_lost", "holds_for"): 60.0})).frozen()
+    copied.check(NOW + 90)
+    assert findings(copied)[0].rule == "host_lost"
+
+
+def test_each_number_of_a_rule_can_be_set():
+    for rule in RULES:
+        for number in rule.numbers:
+            setting = settings.SETTINGS[f"rules.{rule.name}.{number.name}"]
+            assert setting.parse(number.default) == number.default and number.meaning
+
+
+def leave(*_):
+    """Stand in for os.execve, which does not return."""
+    raise KeyboardInterrupt
+
+
+def test_run_takes_the_file_unless_the_environment_or_the_command_line_precedes_it(config, monkeypatch):
+    given = []
+    monkeypatch.setattr(os, "execve", leave)
+    monkeypatch.setattr(run_command, "boot_environment", lambda _, settings: given.append(settings) or {})
+    monkeypatch.setattr(sys, "orig_argv", ["python"])
+    monkeypatch.delenv("JAXTOP_INTERVAL", raising=False)
+    config("[run]\ninterval = 5\n")
+    cli.main(["run", "-c", "pass"])
+    cli.main(["run", "--interval", "3", "-c", "pass"])
+    monkeypatch.setenv("JAXTOP_INTERVAL", "2")
+    cli.main(["run", "-c", "pass"])
+    assert [each["interval"] for each in given] == [5.0, 3.0, None]
+
+
+def test_a_broken_file_does_not_keep_a_script_from_running(config, monkeypatch, capsys):
+    monkeypatch.setattr(os, "execve", leave)
+    config("[run\n")
+    cli.main(["run", "-c", "pass"])
+    assert "line 1" in capsys.readouterr().err
