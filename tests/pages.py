@@ -18,6 +18,7 @@ from jaxtop.cli.doctor import STAND_INS
 from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
 from jaxtop.model.figures import figures_of
+from tests.faults import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -197,7 +198,12 @@ it is not reported as fine. One cause makes one finding: what it explains is lis
 [`jaxtop check`](checking.md) prints the findings of a run. They are `findings` in the [JSON](scripting.md),
 and events of kind `finding`.
 """
-FAULTS_BEGIN, FAULTS_END = "<!-- faults: `make faults` writes this part -->", "<!-- end of faults -->"
+FAULTS_ABOUT = """`make faults` plants each fault in two real runs, each of two processes with four CPU devices: `demo`, the
+training of `jaxtop demo`, and `plain`, a shard_map without libraries. It follows them as a viewer does.
+Seconds are those from when the fault began to cost something until it was reported. Cost ÷ true is what
+jaxtop says it costs, divided by how much longer a step takes by the program's own clock, or by the bytes
+that were planted. Accused wrongly: findings that name something else; those of severity info do not count.
+"""
 
 
 def findings_page() -> str:
@@ -207,7 +213,7 @@ def findings_page() -> str:
         lines.append(_row((f"[{rule.title}](#{anchor})", f"`{rule.name}`", rule.threshold)))
     for rule in RULES:
         lines += [f"\n## {rule.title}\n", *_of_rule(rule)]
-    lines += ["\n## Measured on planted faults\n", FAULTS_BEGIN + _faults_part() + FAULTS_END]
+    lines += ["\n## Measured on planted faults\n", FAULTS_ABOUT, table.results()]
     return GENERATED + "\n".join(lines) + "\n"
 
 
@@ -227,13 +233,6 @@ def _of_rule(rule: Rule) -> Iterator[str]:
         yield f"- **Setting:** {set_as}: {number.meaning} ({number.default:g})"
     if rule.explains:
         yield f"- **Explains:** {', '.join(RULES_BY_NAME[name].title for name in rule.explains)}"
-
-
-def _faults_part() -> str:
-    """The results that another command wrote into the page."""
-    path = DOCS / "findings.md"
-    _, _, rest = (path.read_text() if path.exists() else "").partition(FAULTS_BEGIN)
-    return rest.partition(FAULTS_END)[0] or "\n"
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from jaxtop.tui.help import NOT_LISTED
 from jaxtop.tui.screens import SCREENS
 from tests import builders, pages
+from tests.faults import table
+from tests.faults.follow import Outcome
 from tests.stage import Stage, play
 
 ROOT = Path(__file__).parent.parent
@@ -42,14 +45,10 @@ def test_generated_pages_are_current(name):
     assert (pages.DOCS / name).read_text() == pages.pages()[name], "run `make docs`"
 
 
-def test_the_results_of_the_fault_bench_stay_when_the_page_is_made(tmp_path, monkeypatch):
-    results = "\n| fault | detected |\n"
-    page = pages.findings_page()
-    head, _, rest = page.partition(pages.FAULTS_BEGIN)
-    tail = rest[rest.index(pages.FAULTS_END) :]
-    (tmp_path / "findings.md").write_text(f"{head}{pages.FAULTS_BEGIN}{results}{tail}")
-    monkeypatch.setattr(pages, "DOCS", tmp_path)
-    assert f"{pages.FAULTS_BEGIN}{results}{pages.FAULTS_END}" in pages.findings_page()
+def test_the_results_of_the_fault_bench_are_on_the_page(tmp_path, monkeypatch):
+    (tmp_path / "results.json").write_text(json.dumps([Outcome("killed", "demo", "host_lost").as_json()]))
+    monkeypatch.setattr(table, "RESULTS", tmp_path / "results.json")
+    assert "| `killed` |" in pages.findings_page()
 
 
 def test_every_key_that_help_shows_is_on_the_page_of_keys():

@@ -65,17 +65,6 @@ def test_the_table_has_a_row_per_fault_and_says_what_was_missed(tmp_path):
     ]
 
 
-def test_the_table_is_put_between_two_markers():
-    page = f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n"
-    with_results = table.with_results(page)
-    assert (
-        with_results.startswith("before\n")
-        and with_results.endswith("\nafter\n")
-        and "old" not in with_results
-    )
-    assert table.with_results("no markers") == "no markers"
-
-
 @pytest.mark.jax
 @pytest.mark.newest
 @pytest.mark.timeout(300)

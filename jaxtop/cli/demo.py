@@ -55,9 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fault-after",
         type=_SECONDS,
-        default=faults.AFTER,
         metavar="S",
-        help=f"healthy seconds before the fault begins (default: {faults.AFTER:.0f})",
+        help="healthy seconds before the fault begins (default: 20; 80 for loss_spike)",
     )
 
 
@@ -133,9 +132,10 @@ def _show(output: IO[bytes]) -> None:
             print(line.decode(errors="replace"), end="", flush=True)
 
 
-def fault_words(fault: str | None, after: float) -> list[str]:
+def fault_words(fault: str | None, after: float | None) -> list[str]:
     """Return the words of a training process that plant this fault."""
-    return [] if fault is None else ["--fault", fault, "--fault-after", str(after)]
+    when = [] if after is None else ["--fault-after", str(after)]
+    return [] if fault is None else ["--fault", fault, *when]
 
 
 def start(

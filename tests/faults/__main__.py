@@ -38,7 +38,7 @@ def _measure(name: str, program: str, arguments: argparse.Namespace) -> int:
     fresh, missed = [], 0
     for _ in range(arguments.repeat if fault else 1):
         try:
-            outcome = follow.run(fault, program, arguments.after, limit)
+            outcome = follow.run(fault, program, limit, arguments.after)
         except RuntimeError as error:  # the machine may be short of something; the others go on
             print(f"{name} {program}: {error}", flush=True)
             continue
@@ -74,11 +74,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="the faults to plant; all by default")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="runs of each (default: 5)")
     parser.add_argument("--program", action="append", choices=sorted(follow.PROGRAMS), help="default: both")
+    parser.add_argument("--after", type=float, metavar="S", help="healthy seconds (default: as in the demo)")
     parser.add_argument(
-        "--after", type=float, default=20.0, metavar="S", help="healthy seconds (default: 20)"
-    )
-    parser.add_argument(
-        "--limit", type=float, default=60.0, metavar="S", help="seconds to wait for a finding"
+        "--limit", type=float, default=120.0, metavar="S", help="seconds to wait for a finding"
     )
     parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="length of a healthy run")
     parser.add_argument(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import keys, runfiles
-from jaxtop.cli import processes
+from jaxtop.cli import demo, processes
 from jaxtop.model import Cluster
 from jaxtop.model.findings.observer import findings
 from jaxtop.sources import LiveSource, Seed
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jaxtop.model.finding import Finding
     from jaxtop_agent.demo.faults import Fault
 
+ROOT = Path(__file__).parents[2]
 HOSTS, DEVICES = 2, 4
 PROGRAMS = {"demo": "jaxtop_agent.demo.train", "plain": "tests.faults.plain"}
 STARTS_WITHIN = 180.0
@@ -136,11 +137,11 @@ class Follower:
             self._source.close()
 
 
-def run(fault: type[Fault] | None, program: str, after: float, limit: float) -> Outcome:
+def run(fault: type[Fault] | None, program: str, limit: float, after: float | None = None) -> Outcome:
     """Run a program with a fault until this is found, or `limit` seconds after it began; without: healthy."""
     outcome = Outcome(fault.name if fault else "healthy", program)
     started = time.monotonic()
-    words = [] if fault is None else ["--fault", fault.name, "--fault-after", str(after)]
+    words = demo.fault_words(fault.name if fault else None, after)
     with ExitStack() as stack:
         hosts = [
             stack.enter_context(_process(program, index, words, port))
@@ -247,7 +248,7 @@ class _Process(subprocess.Popen[bytes]):
         self.printed = errors
         super().__init__(
             words,
-            env={**processes.on_cpu(DEVICES), "PYTHONPATH": str(Path(__file__).parents[2])},
+            env={**processes.on_cpu(DEVICES), "PYTHONPATH": f"{ROOT}:{ROOT / 'agent'}"},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=errors,

@@ -11,7 +11,7 @@ from jaxtop import agent
 from jaxtop_agent.demo import train as demo
 from jaxtop_agent.demo.faults.planting import Planting
 
-WIDTH, HIDDEN, ROWS = 256, 2048, 64
+WIDTH, HIDDEN, ROWS = 256, 6144, 32
 
 
 def build(mesh, variant=""):
@@ -80,7 +80,7 @@ def train(duration, steps, seed, planted, after):
             state = state[0], jax.jit(lambda m: m, out_shardings=dict.fromkeys(shapes, now_split))(state[1])
         return state
 
-    agreement = demo.Agreement(duration, 0 if planted is not None and planted.at_start else after)
+    agreement = demo.Agreement(duration, planted, after)
     report = demo.Report(silent=jax.process_index() != 0)
     report.held_out = 0
     report.begin(params, mesh)

@@ -10,27 +10,20 @@ from typing import Any
 from jaxtop_agent.demo.faults import FAULTS
 
 RESULTS = Path(__file__).with_name("results.json")
-BEGIN, END = "<!-- faults: written by `make faults` -->", "<!-- end of faults -->"
 
 
-def load(path: Path = RESULTS) -> list[dict[str, Any]]:
+def load(path: Path | None = None) -> list[dict[str, Any]]:
+    path = path or RESULTS
     return json.loads(path.read_text()) if path.exists() else []
 
 
-def save(outcomes: list[dict[str, Any]], path: Path = RESULTS) -> None:
+def save(outcomes: list[dict[str, Any]], path: Path) -> None:
     order = {fault.name: i for i, fault in enumerate(FAULTS)}
     outcomes.sort(key=lambda each: (order.get(each["fault"], -1), each["program"]))
     path.write_text(json.dumps(outcomes, indent=1) + "\n")
 
 
-def with_results(page: str) -> str:
-    """Return a page with the current results between its two markers; a page without markers is unchanged."""
-    start, found, rest = page.partition(BEGIN)
-    _, _, end = rest.partition(END)
-    return f"{start}{BEGIN}\n{results()}\n{END}{end}" if found else page
-
-
-def results(path: Path = RESULTS) -> str:
+def results(path: Path | None = None) -> str:
     """Return what was measured, as Markdown: a summary and a row per fault."""
     outcomes = load(path)
     planted = [each for each in outcomes if each["fault"] != "healthy"]

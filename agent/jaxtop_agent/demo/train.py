@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxtop import agent
-from jaxtop_agent.demo.faults import AFTER, FAULTS_BY_NAME
+from jaxtop_agent.demo.faults import FAULTS_BY_NAME
 from jaxtop_agent.demo.faults.planting import Planting
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def train(
     steps: int | None,
     seed: int,
     planted: type[Fault] | None = None,
-    after: float = AFTER,
+    after: float | None = None,
 ) -> None:
     """Train for the same number of steps in every process. The fault begins after some seconds."""
     import jax  # here and below: jax reads the environment at import, and main sets it
@@ -78,7 +78,7 @@ def train(
         lm = model.build(mesh, seed, variant)
         return lm.take_over(state)
 
-    agreement = Agreement(duration, 0 if planted is not None and planted.at_start else after)
+    agreement = Agreement(duration, planted, after)
     report = Report(silent=jax.process_index() != 0)
     report.begin(state.params, mesh)
     planting = Planting(planted, (jax.process_index(), jax.process_count(), mesh), rebuild, report.show)
@@ -118,11 +118,15 @@ class Agreement:
     forever. So only process 0 reads its clock, and all processes follow its decision at the same step.
     """
 
-    def __init__(self, duration: float | None, after: float) -> None:
+    def __init__(
+        self, duration: float | None, planted: type[Fault] | None = None, after: float | None = None
+    ) -> None:
         self.until = 0
         # Whether it is time for the fault, if one is planted.
         self.is_time = False
-        self._after = after
+        self._after = float("inf") if planted is None else planted.after
+        if after is not None and self._after:
+            self._after = after
         self._started: float | None = None
         self._duration = duration
         self._deadline = float("inf")
@@ -301,9 +305,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, metavar="N", help="steps to train")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--fault", choices=sorted(FAULTS_BY_NAME), help="plant this fault")
-    parser.add_argument(
-        "--fault-after", type=float, metavar="S", default=AFTER, help="seconds before it begins"
-    )
+    parser.add_argument("--fault-after", type=float, metavar="S", help="seconds before it begins")
     args = parser.parse_args(argv)
     if args.processes > 1 and args.coordinator is None:
         parser.error("several processes need --coordinator")

@@ -5,6 +5,5 @@ from jaxtop_agent.demo.faults.fault import VARIANTS, Fault
 
 FAULTS: tuple[type[Fault], ...] = (*slow.FAULTS, *lost.FAULTS, *memory.FAULTS, *programs.FAULTS)
 FAULTS_BY_NAME = {fault.name: fault for fault in FAULTS}
-AFTER = 20.0  # seconds of healthy steps before a fault begins
 
-__all__ = ["AFTER", "FAULTS", "FAULTS_BY_NAME", "VARIANTS", "Fault"]
+__all__ = ["FAULTS", "FAULTS_BY_NAME", "VARIANTS", "Fault"]

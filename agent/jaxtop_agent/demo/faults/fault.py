@@ -26,7 +26,8 @@ class Fault:
     is_of_one_process: ClassVar[bool] = True
     # Whether the lost time of each step is what the fault costs.
     costs_time: ClassVar[bool] = False
-    at_start: ClassVar[bool] = False
+    # The healthy seconds before it, unless the user says how many; 0: it begins before the first step.
+    after: ClassVar[float] = 20.0
     # The form in which the program is built while the fault lasts; programs have the forms of `VARIANTS`.
     variant: ClassVar[str] = ""
 

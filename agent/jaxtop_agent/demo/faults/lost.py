@@ -55,7 +55,7 @@ class HangFirstStep(HangLater):
     name = "hang_first_step"
     text = "the data loader of the last host hangs before the first step"
     rules = ("stalled", "never_started")
-    at_start = True
+    after = 0.0
 
 
 FAULTS = (Stopped, Killed, GilHeld, HangLater, HangFirstStep)

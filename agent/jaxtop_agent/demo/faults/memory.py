@@ -86,7 +86,7 @@ class Undonated(Fault):
 class OneDevice(Fault):
     name = "one_device"
     text = "256 MiB more lie on one device of the last host"
-    rules = ("uneven_memory", "one_device")
+    rules = ("whole_on_one_device", "uneven_memory")
 
     def begin(self, state: Any) -> Any:
         import jax

@@ -49,6 +49,7 @@ class LossSpike(NanLoss):
     name = "loss_spike"
     text = "all weights are multiplied by 30, and the loss jumps"
     FACTOR = 30.0
+    after = 80.0  # what a loss usually is, is known after a minute
 
 
 class SmallCollectives(Fault):
