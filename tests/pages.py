@@ -198,11 +198,13 @@ it is not reported as fine. One cause makes one finding: what it explains is lis
 [`jaxtop check`](checking.md) prints the findings of a run. They are `findings` in the [JSON](scripting.md),
 and events of kind `finding`.
 """
-FAULTS_ABOUT = """`make faults` plants each fault in two real runs, each of two processes with four CPU devices:
-`demo`, the training of `jaxtop demo`, and `plain`, a shard_map without libraries. It follows them as a viewer does.
-Seconds are those from when the fault began to cost something until it was reported. Cost ÷ true is what
-jaxtop says it costs, divided by how much longer a step takes by the program's own clock, or by the bytes
-that were planted. Accused wrongly: findings that name something else; those of severity info do not count.
+FAULTS_ABOUT = """\
+`make faults` plants each fault in two real runs, each of two processes with four CPU devices: `demo`,
+the training of `jaxtop demo`, and `plain`, a shard_map without libraries. It follows them as a viewer
+does. Seconds are those from when the fault began to cost something until it was reported. Cost ÷ true is
+what jaxtop says it costs, divided by how much longer a step takes by the program's own clock, or by the
+bytes that were planted. Accused wrongly: findings that name something else; those of severity info do
+not count.
 """
 
 
