@@ -34,6 +34,8 @@ _TROUBLE = {
 PAST_ARRAYS, PAST_ARRAYS_EVERY_MS = 16, 8_000
 # The time over which steps per second are measured: short enough to follow changes, long enough to be steady.
 RATE_WINDOW_MS = 10_000
+# The best step is the lowest of the longest means of stretches this long.
+BEST_OVER_MS = 30_000
 # The number of program names for which launches in windows are kept.
 MOST_NAMES = 256
 # The number of programs of one name for which durations of launches are kept.
@@ -178,7 +180,23 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
         past_launches=_past_launches(host.past_launches, Launches(pulse.at_ms, launches)),
         steps=_steps(host.steps, pulse),
         losses=followed(host.losses, host.pulse, pulse),
+        best=_best(host.best, pulse),
     )
+
+
+def _best(before: wire.PastPace | None, pulse: wire.Pulse) -> wire.PastPace | None:
+    """Return the best time of a step after a pulse. It starts anew when the step is another one."""
+    rhythm = pulse.rhythm
+    if rhythm is None or rhythm.mean_us is None:
+        return before
+    of_step, mean = (rhythm.functions, rhythm.flops), rhythm.mean_us
+    if before is None or of_step != (before.functions, before.flops) or pulse.at_ms < before.since_ms:
+        return wire.PastPace(*of_step, pulse.at_ms, mean)
+    longest = max(before.longest_us, mean)
+    if pulse.at_ms - before.since_ms < BEST_OVER_MS:
+        return before if longest == before.longest_us else msgspec.structs.replace(before, longest_us=longest)
+    best = longest if before.best_us is None else min(before.best_us, longest)
+    return wire.PastPace(*of_step, pulse.at_ms, mean, best)
 
 
 def _past_launches(past: tuple[Launches, ...], now: Launches) -> tuple[Launches, ...]:

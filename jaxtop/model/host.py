@@ -14,6 +14,7 @@ from jaxtop.wire import (
     Inventory,
     Link,
     PastLoss,
+    PastPace,
     PastSteps,
     Peer,
     Programs,
@@ -97,6 +98,7 @@ class Host:
     launches_since: float | None = None
     steps: PastSteps | None = None
     losses: tuple[PastLoss, ...] = ()
+    best: PastPace | None = None
     # Rates are measured from the older of the two.
     past_launches: tuple[Launches, ...] = ()
 

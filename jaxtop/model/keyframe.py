@@ -109,6 +109,7 @@ def _past(cluster: ClusterState, host: Host) -> wire.Past:
             for name, each in host.launched.items()
         ),
         host.losses,
+        host.best,
     )
 
 
@@ -223,6 +224,7 @@ def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
         steps=past.steps,
         launched=MappingProxyType({each.name: _launched(each) for each in past.launched}),
         losses=past.losses,
+        best=past.best,
     )
 
 

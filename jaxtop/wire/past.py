@@ -70,6 +70,19 @@ class PastLoss(Struct, frozen=True, array_like=True):
     bad: Count = 0
 
 
+class PastPace(Struct, frozen=True, array_like=True):
+    """The best time of a step so far: the lowest of the longest means of stretches of half a minute.
+
+    `since_ms` is the start of the current stretch, `longest_us` its longest mean.
+    """
+
+    functions: tuple[str, ...]
+    flops: int | None
+    since_ms: TimeMs
+    longest_us: Count
+    best_us: Count | None = None
+
+
 class Past(Struct, frozen=True, array_like=True, tag="past"):
     """The history of one host up to the moment."""
 
@@ -81,6 +94,7 @@ class Past(Struct, frozen=True, array_like=True, tag="past"):
     launches_since: TimeS | None = None  # the time of the first of them
     launched: tuple[PastLaunched, ...] = ()
     losses: tuple[PastLoss, ...] = ()
+    best: PastPace | None = None
 
 
 class PastArrays(Struct, frozen=True, array_like=True, tag="past_arrays"):

@@ -11,18 +11,22 @@ from jaxtop.model.arrays.growth import growers
 from jaxtop.model.arrays.memory import memory
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.devices import devices
+from jaxtop.model.gaps import gap_of
+from jaxtop.model.parts import parts
 from jaxtop.model.programs import programs
 from jaxtop.model.steps import step_in, step_of_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from jaxtop.model.arrays.groups import ArrayView
     from jaxtop.model.arrays.growth import Grower
     from jaxtop.model.arrays.memory import MemoryView
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.finding import Finding
+    from jaxtop.model.gaps import Gap
     from jaxtop.model.hosts import HostView, Run
+    from jaxtop.model.parts import Parts
     from jaxtop.model.programs import ProgramView
     from jaxtop.model.state import ClusterState
     from jaxtop.model.steps import StepView
@@ -84,6 +88,27 @@ class RunFacts:
     def step_of(self, view: HostView) -> StepView | None:
         """Return the step of a host, as it was when the host last reported."""
         return step_in(self.cluster, view.host)
+
+    @cached_property
+    def parts(self) -> Mapping[str, Parts]:
+        """Where the time of each host goes, by agent, as far as it is measured."""
+        return parts(self.cluster, self.at)
+
+    @cached_property
+    def gaps(self) -> list[Gap]:
+        """The gaps of the hosts whose main threads are sampled."""
+        found = (gap_of(view.now, self.parts.get(view.host.agent)) for view in self.reporting)
+        return [each for each in found if each is not None]
+
+    @cached_property
+    def late(self) -> set[str]:
+        """The agents that come last in a collective."""
+        return {each.straggler.agent for each in self.collectives if each.straggler is not None}
+
+    @cached_property
+    def is_on_cpu(self) -> bool:
+        """Whether devices are CPUs: they share their cores, and communication is part of their work."""
+        return any(view.host.hello is not None and view.host.hello.platform == "cpu" for view in self.present)
 
     @cached_property
     def step_ms(self) -> float | None:

@@ -1,0 +1,207 @@
+"""Communication that nothing hides: how much, many small collectives, an axis that crosses hosts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.collectives.sums import axis_traffic
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.parts import mean_of
+from jaxtop.model.steps import pace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.model.collectives.sums import AxisTraffic
+    from jaxtop.model.collectives.views import CollectiveView
+    from jaxtop.model.findings.rule import RunFacts
+
+COMMUNICATION_SHARE = 0.3
+# So many collectives of at most so many bytes in a launch, that take this share of the time.
+MANY, SMALL_BYTES, SMALL_SHARE = 20, 64 << 10, 0.05
+# An axis that crosses hosts moves this many times the bytes of one that does not, for this share of the time.
+HEAVIER, HEAVY_SHARE, WARNING_SHARE = 2.0, 0.05, 0.15
+_WINDOWS = "profiler windows"
+
+
+def _step_ms(facts: RunFacts) -> float | None:
+    """Return the wall time per step, the time between steps included."""
+    paces = [pace for view in facts.reporting if (pace := pace_of(view.now))]
+    return 1000 / median(paces) if paces else None
+
+
+def _us_per_second(view: CollectiveView) -> float:
+    """Return the time of a collective in each second, without the wait for the last member."""
+    took = view.transfer_us if view.transfer_us is not None else view.p50_us
+    return 0.0 if took is None or view.per_second is None else took * view.per_second
+
+
+def _axes(view: CollectiveView | AxisTraffic) -> str:
+    return ", ".join(view.axes or ())
+
+
+def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
+    mean = mean_of(facts.parts[view.host.agent] for view in facts.reporting if view.host.agent in facts.parts)
+    if mean is None:
+        raise Unmeasured("no window of the profiler contains a launch of the step")
+    step_ms, views = _step_ms(facts), [each for each in facts.collectives if _us_per_second(each)]
+    if mean.communication < COMMUNICATION_SHARE or not views:
+        return
+    top = max(views, key=_us_per_second)
+    ms = None if step_ms is None else mean.communication * step_ms
+    over = f" over {_axes(top)}" if top.axes else ""
+    yield Finding(
+        "communication_bound",
+        Severity.INFO if facts.is_on_cpu else Severity.WARNING,
+        0.8,
+        facts.run.id,
+        f"{mean.communication:.0%} of the time is communication that nothing hides"
+        + (f" ({ms:.1f} ms a step)" if ms is not None else "")
+        + f": mostly {top.op}{over}",
+        Subject(program=top.program, collective=top.op, axis=_axes(top)),
+        cost=Cost(ms, mean.communication),
+        evidence=(
+            Evidence("exposed communication", mean.communication, "ratio", _WINDOWS, mean.at),
+            Evidence("waiting for others", mean.waiting, "ratio", _WINDOWS, mean.at),
+            Evidence(f"{top.op}, time per second", _us_per_second(top) / 1e6, "seconds", _WINDOWS, mean.at),
+            Evidence(f"{top.op}, bytes", top.bytes, "bytes", "compiled program"),
+        ),
+        proof=Proof("collectives", row=top.op),
+    )
+
+
+class _Small(NamedTuple):
+    """Small collectives of one program from one place of the script."""
+
+    views: list[CollectiveView]
+    times: int
+    share: float
+
+
+def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
+    if not facts.collectives:
+        raise Unmeasured("no collectives were found")
+    groups: dict[tuple[str, str | None, str], list[CollectiveView]] = defaultdict(list)
+    for view in facts.collectives:
+        if view.bytes is not None and view.bytes <= SMALL_BYTES and view.times:
+            groups[view.program, view.fingerprint, view.source or view.kind].append(view)
+    found = []
+    for views in groups.values():
+        times = sum(each.times or 0 for each in views)
+        if times >= MANY:
+            found.append(_Small(views, times, sum(map(_us_per_second, views)) / 1e6))
+    found = [each for each in found if each.share >= SMALL_SHARE]
+    if not found:
+        return
+    worst = max(found, key=lambda each: each.share)
+    view, step_ms = max(worst.views, key=_us_per_second), _step_ms(facts)
+    share = min(1.0, worst.share)
+    ms = None if step_ms is None else share * step_ms
+    bytes_each = max(each.bytes or 0 for each in worst.views)
+    yield Finding(
+        "small_collectives",
+        Severity.WARNING,
+        0.8,
+        facts.run.id,
+        f"each launch of {view.program} runs {worst.times} {view.kind}s of at most {_size(bytes_each)} from "
+        f"{view.source or 'one line'}: {share:.0%} of the time",
+        Subject(program=view.program, collective=view.op, axis=_axes(view), source=view.source),
+        about=view.program,
+        cost=Cost(ms, share),
+        evidence=(
+            Evidence("collectives in a launch", worst.times, source="compiled program"),
+            Evidence("largest of them", bytes_each, "bytes", "compiled program"),
+            Evidence("share of the time", share, "ratio", _WINDOWS),
+        ),
+        proof=Proof("collectives", row=view.op),
+    )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1024:.0f} KiB" if count >= 1024 else f"{count} bytes"
+
+
+def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
+    traffic = axis_traffic(facts.collectives)
+    if not any(each.bytes_per_second for each in traffic):
+        raise Unmeasured("the traffic along the axes is not known")
+    single = [each for each in traffic if each.axes is not None and len(each.axes) == 1]
+    known = [each for each in single if each.bytes_per_second is not None and each.crosses_hosts is not None]
+    within = [each for each in known if not each.crosses_hosts and not each.at_least]
+    across = [each for each in known if each.crosses_hosts and each.us_per_second]
+    sizes = dict(size for view in facts.collectives if view.mesh is not None for size in view.mesh.axes)
+    found = [
+        (heavy, light)
+        for heavy in across
+        for light in within
+        if (heavy.bytes_per_second or 0) >= HEAVIER * (light.bytes_per_second or 0)
+        and (heavy.us_per_second or 0) / 1e6 >= HEAVY_SHARE
+        # Only axes of the same size can change places.
+        and sizes.get(_axes(heavy)) is not None
+        and sizes.get(_axes(heavy)) == sizes.get(_axes(light))
+    ]
+    if not found:
+        return
+    heavy, light = max(found, key=lambda pair: pair[0].us_per_second or 0)
+    share, step_ms = (heavy.us_per_second or 0) / 1e6, _step_ms(facts)
+    times = (heavy.bytes_per_second or 0) / max(1.0, light.bytes_per_second or 0)
+    more = f"{times:.0f} times the bytes of" if times < 1000 else "far more than"
+    is_warning = share >= WARNING_SHARE and not facts.is_on_cpu
+    yield Finding(
+        "axis_crosses_hosts",
+        Severity.WARNING if is_warning else Severity.INFO,
+        0.7,
+        facts.run.id,
+        f"axis {_axes(heavy)} crosses hosts and moves {more} {_axes(light)}, which stays within hosts: "
+        f"{min(1.0, share):.0%} of the time",
+        Subject(axis=_axes(heavy)),
+        about=f"{_axes(heavy)} {_axes(light)}",
+        cost=Cost(None if step_ms is None else min(1.0, share) * step_ms, min(1.0, share)),
+        evidence=tuple(
+            Evidence(f"{_axes(each)}, bytes per second", each.bytes_per_second, "bytes", _WINDOWS)
+            for each in (heavy, light)
+        ),
+        proof=Proof("collectives", filter=f"axis={_axes(heavy)}"),
+    )
+
+
+RULES = (
+    Rule(
+        name="communication_bound",
+        title="Communication bound",
+        threshold="30 % of the time is exposed communication, waits for late processes aside; a note on CPUs",
+        rationale="While only a collective runs, the units that compute are idle.",
+        source="launch counters and windows of the profiler",
+        advice="Overlap it (XLA's latency-hiding scheduler), use larger batches per device, lower "
+        "precision, or another sharding; jaxtop plan compares them.",
+        check=_communication_bound,
+        holds_for=10.0,
+    ),
+    Rule(
+        name="small_collectives",
+        title="Small collectives",
+        threshold="20 collectives of at most 64 KiB in a launch from one place, for 5 % of the time",
+        rationale="A small collective takes as long as the messages take to arrive, however few bytes they "
+        "have.",
+        source="compiled programs and windows of the profiler",
+        advice="Combine them: reduce a tree of arrays at once (jax.lax.psum takes a tree), or outside the "
+        "loop.",
+        check=_small_collectives,
+        explains=("communication_bound",),
+    ),
+    Rule(
+        name="axis_crosses_hosts",
+        title="Axis across hosts",
+        threshold="an axis that crosses hosts moves twice the bytes of one of the same size that does not, "
+        "for 5 % of the time; a warning from 15 % on",
+        rationale="Links within a host are many times faster than the network between hosts.",
+        source="compiled programs, meshes and windows of the profiler",
+        advice="Swap the two axes in the mesh, so that the heavy one stays within hosts; jaxtop place "
+        "ranks orders.",
+        check=_axis_crosses_hosts,
+        holds_for=10.0,
+    ),
+)

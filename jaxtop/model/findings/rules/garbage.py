@@ -1,0 +1,93 @@
+"""Garbage collections of Python that hold up the steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.gaps import OLDEST_MS
+from jaxtop.model.hosts import named
+from jaxtop.model.steps import pace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.host import Host
+
+# The share of time in collections from which it is a note, or a warning; over fewer seconds it says little.
+NOTE_SHARE, WARNING_SHARE, SHORTEST_MS = 0.03, 0.05, 5_000
+# If collections are this part of a gap, they are its cause.
+OF_GAP = 0.5
+
+
+class _Collecting(NamedTuple):
+    """A host, the share of its time in collections, and the share that costs: none if devices compute on."""
+
+    host: Host
+    share: float
+    lost: float
+
+
+def _check(facts: RunFacts) -> Iterator[Finding]:
+    measured = [view.now for view in facts.reporting if view.now.activity.span_ms >= SHORTEST_MS]
+    measured = [each for each in measured if each.pulse.at_ms - each.activity.at_ms <= OLDEST_MS]
+    if not measured:
+        raise Unmeasured("collections were not timed for long enough")
+    found = []
+    for host in measured:
+        share = host.activity.gc_us / 1000 / host.activity.span_ms
+        if share >= NOTE_SHARE:
+            parts = facts.parts.get(host.agent)
+            found.append(_Collecting(host, share, share if parts is None else min(share, 1 - parts.busy)))
+    if found:
+        yield _finding(facts, found)
+
+
+def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
+    worst = max(found, key=lambda each: (each.lost, each.share))
+    host, activity = worst.host, worst.host.activity
+    pace = pace_of(host)
+    ms = worst.lost * 1000 / pace if pace else None
+    who = "all hosts" if len(found) == len(facts.present) > 1 else named([each.host for each in found])
+    gap = next((each for each in facts.gaps if each.host.agent == host.agent), None)
+    is_cause = gap is not None and worst.share >= OF_GAP * gap.share
+    return Finding(
+        "gc_pauses",
+        Severity.WARNING if worst.lost >= WARNING_SHARE else Severity.INFO,
+        0.9,
+        facts.run.id,
+        f"Python collects garbage for {worst.share:.0%} of the time on {who}, "
+        f"up to {activity.gc_longest_us / 1000:.0f} ms at once"
+        + (": the others wait each time" if len(facts.present) > 1 else ""),
+        Subject(agent=host.agent, process_index=host.process_index),
+        cost=Cost(ms, worst.lost),
+        evidence=(
+            Evidence("time in collections", worst.share, "ratio", "gc.callbacks", host.pulse_at),
+            Evidence(
+                "longest collection", activity.gc_longest_us / 1e6, "seconds", "gc.callbacks", host.pulse_at
+            ),
+            Evidence("collections", activity.gc_runs, source="gc.callbacks", at=host.pulse_at),
+        ),
+        proof=Proof("hosts", row=host.agent),
+        explains=(*_EXPLAINS, "input_bound", "pauses", "straggler") if is_cause else _EXPLAINS,
+    )
+
+
+_EXPLAINS = ("slower_than_before",)
+
+RULES = (
+    Rule(
+        name="gc_pauses",
+        title="Garbage collection",
+        threshold="3 % of the time; a warning if 5 % are lost to the devices",
+        rationale="A collection stops the script, on each host at another time, and all others wait for it.",
+        source="the callbacks of Python's garbage collector",
+        advice="Call gc.freeze() after setting up and gc.disable(); collect on all hosts in the same step. "
+        "Remove calls of gc.collect() from the loop.",
+        check=_check,
+        holds_for=6.0,
+        explains=_EXPLAINS,
+    ),
+)

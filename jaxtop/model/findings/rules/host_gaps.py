@@ -1,0 +1,280 @@
+"""Devices that are idle because of the script: slow input, many launches, reads of results, pauses."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.hosts import named
+from jaxtop.model.rates import rates
+from jaxtop.wire import SCRIPT, WAIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.gaps import Gap
+    from jaxtop.wire import ActiveLine
+
+# From these shares of the wall time on, gaps are a warning or critical.
+WARNING_SHARE, CRITICAL_SHARE = 0.2, 0.5
+# This part of a gap must be confirmed by samples of the main thread in the script.
+OF_GAP = 0.6
+# While more than this share of the samples compiles, the run is starting.
+MOST_COMPILING = 0.1
+# With this many launches a step, each shorter than SHORT_MS, Python is what takes time.
+MANY_LAUNCHES, SHORT_MS, LAUNCHING = 50, 0.5, 0.4
+READ_SHARE, READ_WAITS = 0.1, 0.15
+PAUSE_SHARE, LONG_PAUSE_SHARE = 0.15, 0.25
+_SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
+_WINDOWS, _SAMPLES = "launch counters and profiler windows", "samples of the main thread"
+
+
+def _gaps(facts: RunFacts) -> list[Gap]:
+    if not facts.gaps:
+        raise Unmeasured("the main threads, or launches of the step, were not measured for long enough")
+    return [each for each in facts.gaps if each.compiling < MOST_COMPILING]
+
+
+def _is_of_script(gap: Gap) -> bool:
+    return gap.script >= OF_GAP * gap.share and gap.line(SCRIPT) is not None
+
+
+def _input_bound(facts: RunFacts) -> Iterator[Finding]:
+    found = [
+        each
+        for each in _gaps(facts)
+        if each.is_in_each_step and each.share >= WARNING_SHARE and _is_of_script(each)
+    ]
+    # A process that launches thousands of programs a step is in the script between them.
+    found = [each for each in found if not _launches_of(each)]
+    if found:
+        worst, (line, _) = _worst(found, SCRIPT)
+        text = (
+            f"{_who(facts, found)} launch{_s(found)} nothing for {worst.ms:.0f} of "
+            f"{worst.step_ms:.0f} ms a step "
+            f"({worst.share:.0%}): {_at(line)}"
+        )
+        yield _finding(facts, found, line, rule="input_bound", severity=_severity(worst), text=text)
+
+
+def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
+    found = [each for each in _gaps(facts) if each.uncovered >= WARNING_SHARE and _launches_of(each)]
+    if found:
+        worst = max(found, key=lambda each: each.uncovered)
+        top = max(worst.host.activity.lines, key=lambda each: each.samples, default=None)
+        text = (
+            f"{_who(facts, found)} launch{_s(found)} {_launches_of(worst):,.0f} programs a step, and "
+            "devices idle "
+            f"{worst.uncovered:.0%} of the time"
+        )
+        ms = worst.uncovered * worst.step_ms
+        yield _finding(
+            facts,
+            found,
+            top,
+            rule="launch_bound",
+            severity=Severity.WARNING,
+            text=text,
+            cost=Cost(ms, worst.uncovered),
+        )
+
+
+def _launches_of(gap: Gap) -> float | None:
+    """Return the launches a step if they are many and Python spends its time on them; else None."""
+    if gap.launch + gap.script < LAUNCHING or gap.launch < gap.wait:
+        return None
+    launches = sum(rates(gap.host).of_function.values()) * gap.step_ms / 1000
+    if launches < MANY_LAUNCHES or (1 - gap.uncovered) * gap.step_ms / launches > SHORT_MS:
+        return None
+    return launches
+
+
+def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
+    found = []
+    for each in _gaps(facts):
+        line = each.line(WAIT)
+        is_read = each.share >= READ_SHARE and line is not None and line[1] >= READ_WAITS
+        if is_read and each.is_in_each_step and not _is_of_script(each) and not _launches_of(each):
+            found.append(each)
+    if found:
+        worst, (read, _) = _worst(found, WAIT)
+        text = (
+            f"{_who(facts, found)} wait{_s(found, 's')} for a result in each step at {_at(read)}; "
+            "devices idle "
+            f"{worst.ms:.1f} of {worst.step_ms:.0f} ms ({worst.share:.0%})"
+        )
+        severity = Severity.WARNING if worst.share >= WARNING_SHARE else Severity.INFO
+        yield _finding(facts, found, read, rule="blocking_reads", severity=severity, text=text)
+
+
+def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
+    return [
+        each
+        for each in _gaps(facts)
+        if not each.is_in_each_step
+        and each.share >= PAUSE_SHARE
+        and (line := each.line(SCRIPT)) is not None
+        and _is_of_script(each)
+        and _saves(line[0]) is saves
+    ]
+
+
+def _saves(line: ActiveLine) -> bool:
+    return _SAVING.search(line.place.function) is not None or _SAVING.search(line.place.file) is not None
+
+
+def _pauses(facts: RunFacts) -> Iterator[Finding]:
+    found = _pausing(facts, saves=False)
+    if found:
+        worst, (line, _) = _worst(found, SCRIPT)
+        text = (
+            f"{_who(facts, found)} pause{_s(found, 's')} between some steps, {worst.share:.0%} of the time: "
+            f"{_at(line)}"
+        )
+        yield _finding(facts, found, line, rule="pauses", severity=Severity.WARNING, text=text)
+
+
+def _checkpoint_pauses(facts: RunFacts) -> Iterator[Finding]:
+    found = _pausing(facts, saves=True)
+    if found:
+        worst, (line, _) = _worst(found, SCRIPT)
+        text = (
+            f"{_who(facts, found)} save{_s(found, 's')} state for {worst.share:.0%} of the time: {_at(line)}"
+        )
+        severity = Severity.WARNING if worst.share >= LONG_PAUSE_SHARE else Severity.INFO
+        yield _finding(facts, found, line, rule="checkpoint_pauses", severity=severity, text=text)
+
+
+def _worst(found: Sequence[Gap], activity: int) -> tuple[Gap, tuple[ActiveLine, float]]:
+    worst = max(found, key=lambda each: each.share)
+    line = worst.line(activity)
+    assert line is not None
+    return worst, line
+
+
+def _at(line: ActiveLine) -> str:
+    return f"{line.place.file}:{line.place.line} {line.place.function}"
+
+
+def _who(facts: RunFacts, found: Sequence[Gap]) -> str:
+    """Return the hosts as a subject of a sentence."""
+    if len(found) == 1:
+        return "the process" if len(facts.present) == 1 else named([found[0].host])
+    return "all hosts" if len(found) == len(facts.present) else named([each.host for each in found])
+
+
+def _s(found: Sequence[Gap], ending: str = "es") -> str:
+    return ending if len(found) == 1 else ""
+
+
+def _severity(worst: Gap) -> Severity:
+    return Severity.CRITICAL if worst.share >= CRITICAL_SHARE else Severity.WARNING
+
+
+def _finding(
+    facts: RunFacts,
+    found: Sequence[Gap],
+    line: ActiveLine | None,
+    *,
+    rule: str,
+    severity: Severity,
+    text: str,
+    cost: Cost | None = None,
+) -> Finding:
+    worst = max(found, key=lambda each: each.share)
+    agents, host = {each.host.agent for each in found}, worst.host
+    # Who is late because of its script is not late for another reason.
+    is_cause = facts.late and facts.late <= agents
+    measured_at = host.pulse_at
+    parts = facts.parts.get(host.agent)
+    return Finding(
+        rule,
+        severity,
+        0.9 if parts is not None else 0.7,
+        facts.run.id,
+        text,
+        Subject(
+            agent=host.agent,
+            process_index=host.process_index,
+            source=f"{line.place.file}:{line.place.line}" if line is not None else "",
+        ),
+        cost=cost or Cost(worst.ms, worst.share),
+        evidence=(
+            Evidence("host gap", worst.share, "ratio", _WINDOWS, parts.at if parts else measured_at),
+            Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, measured_at),
+            Evidence("main thread in launches", worst.launch, "ratio", _SAMPLES, measured_at),
+            Evidence("main thread in waits", worst.wait, "ratio", _SAMPLES, measured_at),
+            Evidence("processes", len(found), source=_SAMPLES, at=measured_at),
+        ),
+        proof=Proof("stacks", row=host.agent),
+        explains=(*_EXPLAINS, "straggler") if is_cause else _EXPLAINS,
+    )
+
+
+_EXPLAINS = ("slower_than_before",)
+_SOURCE = "launch counters, windows of the profiler, and samples of the main thread"
+
+RULES = (
+    Rule(
+        name="input_bound",
+        title="Input bound",
+        threshold="in each step nothing is launched for 20 % of the time, and the main thread is in the "
+        "script",
+        rationale="While the script reads or prepares data, the devices are idle.",
+        source=_SOURCE,
+        advice="Prepare the next batch on another thread or process while the devices compute (prefetch), "
+        "or make that line faster.",
+        check=_input_bound,
+        explains=_EXPLAINS,
+    ),
+    Rule(
+        name="launch_bound",
+        title="Launch bound",
+        threshold="50 launches a step of less than 0.5 ms, and 20 % of the time no program runs",
+        rationale="Each launch takes Python some microseconds, which is more than such a program takes.",
+        source=_SOURCE,
+        advice="Put the whole step, or several steps with jax.lax.scan, into one jitted function.",
+        check=_launch_bound,
+        holds_for=8.0,
+        explains=("blocking_reads", "slower_than_before"),
+    ),
+    Rule(
+        name="blocking_reads",
+        title="Blocking reads",
+        threshold="the main thread waits for a result in each step, and the devices are idle for 10 % of "
+        "it; a warning from 20 % on",
+        rationale="A script that waits for a result launches the next step only afterwards.",
+        source=_SOURCE,
+        advice="Read results some steps later, or only every 50 steps, so that JAX can launch ahead.",
+        check=_blocking_reads,
+        holds_for=10.0,
+        explains=_EXPLAINS,
+    ),
+    Rule(
+        name="pauses",
+        title="Pauses",
+        threshold="for 20 s, 15 % of the time is spent in the script between some of the steps",
+        rationale="The median step looks well, yet the run is slower: the time is lost between steps.",
+        source=_SOURCE,
+        advice="Look at that line: a buffer that runs empty, a validation in Python, a log that is flushed.",
+        check=_pauses,
+        holds_for=20.0,
+        stays_for=20.0,
+        explains=_EXPLAINS,
+    ),
+    Rule(
+        name="checkpoint_pauses",
+        title="Checkpoint pauses",
+        threshold="as for pauses, at a line that saves; a warning from 25 % on",
+        rationale="While the script saves its state, the devices are idle.",
+        source=_SOURCE,
+        advice="Save asynchronously (orbax AsyncCheckpointer), less often, or to a faster disk.",
+        check=_checkpoint_pauses,
+        holds_for=20.0,
+        stays_for=30.0,
+        explains=_EXPLAINS,
+    ),
+)

@@ -1,0 +1,184 @@
+"""Machines that keep a process from running: limits of containers, other processes, memory, disks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.model.figures import FIGURES
+from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.hosts import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.host import Host
+    from jaxtop.wire import HostSample
+
+HELD_BACK, HELD_BACK_WARNING = 0.05, 0.2
+CPU_WAITS, MACHINE_BUSY, OWN_SHARE = 0.5, 0.9, 0.6
+MEMORY_WAITS, DISK_WAITS = 0.1, 0.3
+_KERNEL = "the kernel's pressure and control group files"
+
+
+class _Kind(NamedTuple):
+    """A figure of hosts that stands out, and how a finding says it."""
+
+    rule: str
+    name: str
+    field: str
+    at_least: float
+    what: str
+    severity: Callable[[float], Severity]
+
+
+def _found(facts: RunFacts, kind: _Kind) -> list[tuple[float, Host]]:
+    values = [
+        (value / 1000, view.now)
+        for view in facts.reporting
+        if (value := getattr(view.now.pulse.host, kind.field)) is not None
+    ]
+    if not values:
+        raise Unmeasured(f"the kernel of no host reports {FIGURES[kind.name].title}")
+    return [each for each in values if each[0] >= kind.at_least]
+
+
+def _findings(facts: RunFacts, kind: _Kind, found: Iterable[tuple[float, Host]]) -> Iterator[Finding]:
+    listed = list(found)
+    if not listed:
+        return
+    value, host = max(listed, key=lambda each: each[0])
+    hosts = [each for _, each in listed]
+    # Where all hosts have it, it makes none of them late.
+    is_cause = facts.late <= {each.agent for each in hosts} and bool(facts.late)
+    is_cause &= len(hosts) < len(facts.present)
+    severity = kind.severity(value)
+    if is_cause and severity is Severity.INFO:
+        severity = Severity.WARNING
+    yield Finding(
+        kind.rule,
+        severity,
+        0.8,
+        facts.run.id,
+        kind.what.format(who=named(hosts), share=f"{value:.0%}"),
+        Subject(agent=host.agent, process_index=host.process_index),
+        evidence=(
+            Evidence(FIGURES[kind.name].title, value, "ratio", _KERNEL, host.pulse_at),
+            Evidence("hosts", len(hosts), source=_KERNEL, at=host.pulse_at),
+        ),
+        proof=Proof("hosts", row=host.agent),
+        explains=(*_EXPLAINS, "straggler") if is_cause else _EXPLAINS,
+    )
+
+
+def _always(severity: Severity) -> Callable[[float], Severity]:
+    return lambda _value: severity
+
+
+def _held_back(facts: RunFacts) -> Iterator[Finding]:
+    def severity(value: float) -> Severity:
+        # Devices that are CPUs use up a container's share as a matter of course.
+        return Severity.WARNING if value >= HELD_BACK_WARNING and not facts.is_on_cpu else Severity.INFO
+
+    text = (
+        "the kernel keeps {who} from running for {share} of the time: its container has used its share of CPU"
+    )
+    kind = _Kind("held_back", "held_back", "held_back_permille", HELD_BACK, text, severity)
+    yield from _findings(facts, kind, _found(facts, kind))
+
+
+def _cpu_contention(facts: RunFacts) -> Iterator[Finding]:
+    text = "other processes use the CPU of {who}: something waits for a core for {share} of the time"
+    kind = _Kind(
+        "cpu_contention", "cpu_pressure", "cpu_pressure_permille", CPU_WAITS, text, _always(Severity.INFO)
+    )
+    found = (each for each in _found(facts, kind) if _others_use(each[1].pulse.host))
+    yield from _findings(facts, kind, found)
+
+
+def _others_use(sample: HostSample) -> bool:
+    """Return whether the cores of a machine are busy, and mostly with other processes."""
+    machine, own, cores = sample.machine_cpu_permille, sample.process_cpu_permille, sample.cores_milli
+    if machine is None or own is None or not cores or machine < MACHINE_BUSY * 1000:
+        return False
+    return own / cores < OWN_SHARE
+
+
+def _swapping(facts: RunFacts) -> Iterator[Finding]:
+    text = "{who} stands still for {share} of the time while the kernel looks for memory"
+    kind = _Kind(
+        "memory_pressure", "memory_pressure", "memory_pressure_permille", MEMORY_WAITS, text,
+        _always(Severity.WARNING),
+    )  # fmt: skip
+    yield from _findings(facts, kind, _found(facts, kind))
+
+
+def _disk_waits(facts: RunFacts) -> Iterator[Finding]:
+    text = "{who} waits for disks for {share} of the time"
+
+    def severity(_value: float) -> Severity:
+        # Reads ahead and asynchronous checkpoints may wait for disks without holding up a step.
+        gaps = {gap.host.agent for gap in facts.gaps if gap.share >= MEMORY_WAITS}
+        return Severity.WARNING if gaps else Severity.INFO
+
+    kind = _Kind("disk_waits", "io_pressure", "io_pressure_permille", DISK_WAITS, text, severity)
+    yield from _findings(facts, kind, _found(facts, kind))
+
+
+_EXPLAINS = ("slower_than_before",)
+
+RULES = (
+    Rule(
+        name="held_back",
+        title="Held back",
+        threshold="the kernel keeps a container from running for 5 % of the time; a warning from 20 % on, "
+        "if its devices are no CPUs",
+        rationale="While a container is held back, its threads stand still, and the devices run out of "
+        "launches.",
+        source="the CPU statistics of the control group",
+        advice="Raise the CPU limit of the container, or use fewer threads for input.",
+        check=_held_back,
+        holds_for=10.0,
+        stays_for=20.0,
+        explains=_EXPLAINS,
+    ),
+    Rule(
+        name="cpu_contention",
+        title="CPU in use by others",
+        threshold="half of the time something waits for a core, all cores are busy, and less than 60 % is "
+        "this process's; a warning if the host is also late",
+        rationale="The script launches late, and input is prepared late.",
+        source="CPU pressure and usage, from the kernel",
+        advice="Find the other processes on that host (top), and move or stop them.",
+        check=_cpu_contention,
+        holds_for=10.0,
+        stays_for=20.0,
+        explains=_EXPLAINS,
+    ),
+    Rule(
+        name="memory_pressure",
+        title="Short of memory",
+        threshold="10 % of the time something waits for memory",
+        rationale="The kernel reads pages again that it had dropped, or swaps: everything stands still "
+        "meanwhile.",
+        source="memory pressure, from the kernel",
+        advice="Use less memory on that host: fewer loader processes, smaller caches; or give it more.",
+        check=_swapping,
+        holds_for=6.0,
+        stays_for=20.0,
+        explains=("disk_waits", *_EXPLAINS),
+    ),
+    Rule(
+        name="disk_waits",
+        title="Waits for disks",
+        threshold="30 % of the time something waits for disks; a warning if devices are idle meanwhile",
+        rationale="Input and checkpoints are late.",
+        source="I/O pressure, from the kernel",
+        advice="Read ahead, keep the data on a faster disk, or save less often.",
+        check=_disk_waits,
+        holds_for=10.0,
+        stays_for=20.0,
+        explains=_EXPLAINS,
+    ),
+)

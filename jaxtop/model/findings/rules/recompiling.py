@@ -1,0 +1,98 @@
+"""Functions that are compiled again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop import names
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.hosts import named
+from jaxtop.model.steps import pace_of
+from jaxtop.wire import COMPILE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.host import Host
+
+FEWEST_SAMPLES = 10
+
+
+def _check(facts: RunFacts) -> Iterator[Finding]:
+    """Yield a finding for each function, with the process that compiled it most often."""
+    if not any(view.now.programs.at_ms for view in facts.reporting):
+        raise Unmeasured("the loaded programs were not read yet")
+    found: dict[str, list[Host]] = {}
+    for view in facts.reporting:
+        for name in view.now.programs.recompiling:
+            found.setdefault(name, []).append(view.now)
+    for name, hosts in found.items():
+        yield _finding(facts, name, hosts)
+
+
+def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
+    host = max(hosts, key=lambda each: each.programs.compiles.get(name, 0))
+    count, share = host.programs.compiles.get(name, 0), _share(host)
+    pace = pace_of(host)
+    who = "all hosts" if len(hosts) == len(facts.present) > 1 else named(hosts)
+    variants = [each for each in host.programs.programs if each.name == name]
+    created = next((each.created for each in variants if each.created), None) or ""
+    changed = _changed(variants)
+    return Finding(
+        "recompilation",
+        Severity.WARNING,
+        0.95,
+        facts.run.id,
+        f"{names.function_of(name)} was compiled {count:,} times on {who}{changed}",
+        Subject(
+            agent=host.agent,
+            process_index=host.process_index,
+            program=name,
+            source=created.split(" ")[0],
+        ),
+        about=name,
+        cost=Cost(None if share is None or not pace else share * 1000 / pace, share),
+        evidence=(
+            Evidence("compilations", count, source="JAX's compilation events", at=host.pulse_at),
+            Evidence(
+                "main thread in compilation", share, "ratio", "samples of the main thread", host.pulse_at
+            ),
+            Evidence("variants loaded", len(variants), source="loaded programs", at=host.pulse_at),
+        ),
+        proof=Proof("programs", row=name),
+    )
+
+
+def _share(host: Host) -> float | None:
+    total = sum(host.activity.samples)
+    return host.activity.samples[COMPILE] / total if total >= FEWEST_SAMPLES else None
+
+
+def _changed(variants: Sequence[object]) -> str:
+    """Return what differs between the last variants, as far as their sizes show it."""
+    sizes = {size for each in variants if (size := getattr(each, "argument_bytes", None)) is not None}
+    if len(variants) < 2 or not sizes:
+        return ""
+    if len(sizes) == 1:
+        return ": its arguments have the same size each time"
+    return f": its arguments have {len(sizes)} different sizes"
+
+
+RULES = (
+    Rule(
+        name="recompilation",
+        title="Recompilation",
+        threshold="a function of the script is compiled five times within a minute, over more than eight "
+        "seconds",
+        rationale="While JAX compiles a step, nothing is launched; and each program takes memory.",
+        source="JAX's compilation events and the loaded programs",
+        advice="Pad arguments to a few shapes; make a function that is passed to jit once, outside the "
+        "loop; set jax_explain_cache_misses to see which argument changes.",
+        check=_check,
+        holds_for=0.0,
+        explains=("input_bound", "pauses", "slower_than_before"),
+        makes_events=False,
+    ),
+)

@@ -1,0 +1,71 @@
+"""Steps that take longer than they did before in the same session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Rule, Unmeasured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.model.findings.rule import RunFacts
+
+# How much slower than the best half minute, as a factor and at least in milliseconds.
+SLOWER, AT_LEAST_MS = 1.25, 1.0
+_STEPS = "launches of the step"
+
+
+def _check(facts: RunFacts) -> Iterator[Finding]:
+    found = []
+    is_known = False
+    for view in facts.reporting:
+        host = view.now
+        best, rhythm = host.best, host.pulse.rhythm
+        if best is None or best.best_us is None or rhythm is None or rhythm.mean_us is None:
+            continue
+        is_known = True
+        is_slower = rhythm.mean_us >= SLOWER * best.best_us
+        if is_slower and rhythm.mean_us - best.best_us >= AT_LEAST_MS * 1000:
+            found.append((rhythm.mean_us - best.best_us, best.best_us, rhythm.mean_us, host))
+    if not is_known:
+        raise Unmeasured("no half minute of steps to compare with")
+    # A step of a run is slower only if it is slower on most of its processes.
+    if not found or 2 * len(found) <= len(facts.reporting):
+        return
+    longer, best_us, now_us, host = max(found, key=lambda each: each[0])
+    ms = longer / 1000
+    yield Finding(
+        "slower_than_before",
+        Severity.INFO if facts.is_on_cpu else Severity.WARNING,
+        0.7,
+        facts.run.id,
+        f"a step takes {now_us / 1000:.0f} ms, {now_us / best_us - 1:.0%} longer than in the best "
+        "half minute "
+        f"({best_us / 1000:.0f} ms)",
+        Subject(agent=host.agent, process_index=host.process_index),
+        cost=Cost(ms, ms * 1000 / now_us),
+        evidence=(
+            Evidence("step now", now_us / 1e6, "seconds", _STEPS, host.pulse_at),
+            Evidence("step in the best half minute", best_us / 1e6, "seconds", _STEPS),
+            Evidence("processes", len(found), source=_STEPS, at=host.pulse_at),
+        ),
+        proof=Proof("plot", row=host.agent),
+    )
+
+
+RULES = (
+    Rule(
+        name="slower_than_before",
+        title="Slower than before",
+        threshold="for 20 s, the mean step takes 25 % longer than in the best half minute; a note on CPUs",
+        rationale="The same programs took less time, so something else has changed.",
+        source="times between the launches of a step, over the session",
+        advice="Compare that time with now (v): clocks, other processes, input, memory, a rewritten batch "
+        "size.",
+        check=_check,
+        holds_for=20.0,
+        stays_for=20.0,
+    ),
+)

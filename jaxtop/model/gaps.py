@@ -1,0 +1,86 @@
+"""The gaps of a host, in which it launches nothing, and what its main thread does meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jaxtop.model.parts import not_launching
+from jaxtop.model.steps import pace_of
+from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
+
+if TYPE_CHECKING:
+    from jaxtop.model.host import Host
+    from jaxtop.model.parts import Parts
+    from jaxtop.wire import ActiveLine
+
+# Samples of fewer than five seconds, or of an earlier time, say little of now.
+FEWEST_SAMPLES, OLDEST_MS = 25, 15_000
+# If the median step, times the steps a second, fills this share of the time, a gap is part of each step.
+IN_EACH_STEP = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The gap of a host as a share of wall time, its milliseconds per step, and its main thread's samples.
+
+    `uncovered` is the share of wall time in which no program is known to run; the gap is the part of it that
+    something confirms. `script`, `launch`, `wait` and `compiling` are shares of the samples.
+    """
+
+    host: Host
+    share: float
+    uncovered: float
+    step_ms: float
+    is_in_each_step: bool
+    script: float
+    launch: float
+    wait: float
+    compiling: float
+
+    @property
+    def ms(self) -> float:
+        return self.share * self.step_ms
+
+    def line(self, activity: int) -> tuple[ActiveLine, float] | None:
+        """Return the line with most samples of an activity, and its share of all samples."""
+        found = self.host.activity
+        lines = [each for each in found.lines if each.activity == activity]
+        if not lines:
+            return None
+        top = max(lines, key=lambda each: each.samples)
+        return top, top.samples / sum(found.samples)
+
+
+def gap_of(host: Host, parts: Parts | None) -> Gap | None:
+    """Return the gap of a host; None if its time, its steps or its main thread are not measured.
+
+    Without windows of the profiler, the utilization of its devices shows how much of the time they are idle.
+    """
+    activity, rhythm = host.activity, host.pulse.rhythm
+    total = sum(activity.samples)
+    if rhythm is None or rhythm.p50_us is None or total < FEWEST_SAMPLES:
+        return None
+    pace = pace_of(host)
+    if not pace or host.pulse.at_ms - activity.at_ms > OLDEST_MS:
+        return None
+    if parts is not None:
+        share, uncovered = parts.host_gap, parts.host_gap + parts.unknown
+    else:
+        busy = [each for each in host.pulse.devices.utilization_permille or () if each is not None]
+        if not busy:
+            return None
+        uncovered = max(0.0, 1 - sum(busy) / len(busy) / 1000)
+        share = min(uncovered, not_launching(activity) or 0.0)
+    shares = [each / total for each in activity.samples]
+    return Gap(
+        host,
+        share,
+        uncovered,
+        1000 / pace,
+        rhythm.p50_us * pace / 1e6 >= IN_EACH_STEP,
+        shares[SCRIPT],
+        shares[LAUNCH],
+        shares[WAIT],
+        shares[COMPILE],
+    )

@@ -1,0 +1,294 @@
+"""Rules about time: what makes steps slow, each with a case that raises it and one that nearly does."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.model import RULES_BY_NAME, Cluster, Severity, runs
+from jaxtop.model.findings.rule import RunFacts, Unmeasured
+from tests import builders, made_windows, staged_collectives
+from tests.builders import NOW, agent_id, frame, hello
+from tests.made_windows import Made
+from tests.test_parts import EVEN, activity, rhythm, run, window
+
+SAVES = wire.ActiveLine(wire.Place("train.py", 90, "save_checkpoint"), wire.SCRIPT, 50)
+READS = wire.ActiveLine(wire.Place("train.py", 61, "train"), wire.WAIT, 70)
+FULL = ((0, 98), (100, 98), (200, 98))
+
+
+def found(name, cluster, at=NOW):
+    """What a rule yields, or the reason why it cannot be checked."""
+    yielded = []
+    try:
+        for each in RULES_BY_NAME[name].check(RunFacts(cluster, runs(cluster, at)[0], at)):
+            yielded.append(each)  # noqa: PERF402
+    except Unmeasured as missing:
+        return str(missing)
+    return yielded
+
+
+def only(name, cluster, at=NOW):
+    (one,) = found(name, cluster, at)
+    assert len(one.text) <= 130 and one.subject.agent in (*cluster.hosts, "")
+    return one
+
+
+class TestGapsOfTheHost:
+    def test_slow_input_is_found_with_its_line_and_its_cost(self):
+        one = only("input_bound", run(window(*EVEN), activity(script=50, wait=50)))
+        assert one.text == "the process launches nothing for 100 of 200 ms a step (50%): train.py:54 load"
+        assert one.subject.source == "train.py:54" and one.severity is Severity.CRITICAL
+        assert one.cost.ms_per_step == pytest.approx(100) and one.cost.share_of_step == pytest.approx(0.5)
+
+    @pytest.mark.parametrize(
+        ("launches", "seen"),
+        [
+            (((0, 190), (200, 190), (400, 190)), activity(script=80, wait=20)),  # input is prefetched
+            (EVEN, activity(wait=95, script=5)),  # nothing shows that the script is the reason
+            (EVEN, activity(script=40, compiling=40, wait=20)),  # the first minute
+            (EVEN, activity(script=12, wait=12)),  # too few samples
+            (EVEN, activity(script=50, wait=50, at=NOW - 60)),  # of an earlier time
+        ],
+        ids=["prefetched", "waits", "compiles", "few", "old"],
+    )
+    def test_a_script_that_does_not_hold_up_the_devices_is_not_found(self, launches, seen):
+        assert found("input_bound", run(window(*launches), seen)) in ([], NOT_LONG)
+
+    def test_without_windows_idle_devices_show_the_gap(self):
+        cluster = run(activity(script=70, wait=30))
+        busy = wire.DeviceSample(utilization_permille=(300,) * 4)
+        frames = partial(wire.Pulse, int(NOW * 1000), rhythm=rhythm())
+        cluster.feed(frame(agent_id(0), frames(devices=busy), NOW))
+        assert only("input_bound", cluster).cost.share_of_step == pytest.approx(0.7)
+        busy = wire.DeviceSample(utilization_permille=(950,) * 4)
+        cluster.feed(frame(agent_id(0), frames(devices=busy), NOW))
+        assert found("input_bound", cluster) == []
+
+    def test_a_stall_every_twenty_steps_is_a_pause_and_not_slow_input(self):
+        cluster = run(window(*FULL), activity(script=50, wait=50), rhythms=rhythm(p50_ms=100))
+        assert found("input_bound", cluster) == []
+        one = only("pauses", cluster)
+        assert one.severity is Severity.WARNING and one.subject.source == "train.py:54"
+        assert one.cost.ms_per_step == pytest.approx(100, rel=0.05)
+        assert RULES_BY_NAME["pauses"].holds_for >= 20
+
+    def test_saving_is_a_note_unless_it_takes_long(self):
+        cluster = run(
+            window((0, 160), (160, 160), (320, 160)), activity(script=20, wait=80, lines=(SAVES,)),
+            rhythms=rhythm(p50_ms=120),
+        )  # fmt: skip
+        assert found("pauses", cluster) == []
+        assert only("checkpoint_pauses", cluster).severity is Severity.INFO
+        cluster = run(window(*FULL), activity(script=50, wait=50, lines=(SAVES,)), rhythms=rhythm(p50_ms=100))
+        assert only("checkpoint_pauses", cluster).severity is Severity.WARNING
+
+    def test_an_evaluation_on_the_devices_is_no_pause(self):
+        launches = {"train_step": 45, "evaluate": 1}
+        cluster = run(
+            window((0, 200), (200, 200), (400, 200)), activity(wait=95, script=5),
+            launches=launches, rhythms=rhythm(per_second=4.5),
+        )  # fmt: skip
+        assert [found(name, cluster) for name in GAPS] == [[]] * len(GAPS)
+
+    def test_reading_the_loss_in_each_step_costs_only_if_devices_are_idle(self):
+        idle = run(window(*((200 * i, 140) for i in range(20))), activity(wait=90, script=10, lines=(READS,)))
+        one = only("blocking_reads", idle)
+        assert one.severity is Severity.WARNING and one.subject.source == "train.py:61"
+        assert one.cost.ms_per_step == pytest.approx(60, rel=0.05)
+        busy = run(window((0, 195), (200, 195), (400, 195)), activity(wait=90, script=10, lines=(READS,)))
+        assert found("blocking_reads", busy) == []
+
+    def test_thousands_of_tiny_launches_are_found_and_one_large_is_not(self):
+        tiny = window(*((i, 0.02) for i in range(100)), program="jit_add_one")
+        tiny = wire.Window(
+            tiny.at_ms, tiny.duration_us, 1, tiny.programs,
+            launches=tuple(wire.Launch(0, i, i * 100, 20, 0, 0) for i in range(100)),
+        )  # fmt: skip
+        many = {"train_step": 50, "add_one": 50_000}
+        both = (window((0, 50), (200, 50), (400, 50)), tiny)
+        cluster = run(*both, activity(launch=70, script=20, wait=10), launches=many)
+        one = only("launch_bound", cluster)
+        assert "1,001 programs a step" in one.text and one.cost.share_of_step == pytest.approx(0.65, abs=0.02)
+        assert found("input_bound", cluster) == []
+        assert found("launch_bound", run(window(*EVEN), activity(launch=60, wait=40))) == []
+
+    def test_a_late_host_with_slow_input_explains_who_is_late(self):
+        cluster = of_late_host()
+        one = only("input_bound", cluster, NOW + 11)
+        assert one.subject.process_index == 3 and one.text.startswith("host 3 launches nothing for")
+        assert "straggler" in one.explains
+        assert found("straggler", cluster, NOW + 11)[0].subject.process_index == 3
+
+
+NOT_LONG = "the main threads, or launches of the step, were not measured for long enough"
+GAPS = ("input_bound", "launch_bound", "blocking_reads", "pauses", "checkpoint_pauses")
+
+
+def of_late_host():
+    cluster = Cluster()
+    for each in staged_collectives.run(Made(4, 4, late=3)):
+        cluster.feed(each)
+    for index in range(4):
+        script = 60 if index == 3 else 5
+        for at, launches in ((NOW + 1, 22), (NOW + 11, 50)):
+            seen = builders.pulse(index, at, 4, launches, rhythm=rhythm(per_second=2.6, p50_ms=380))
+            cluster.feed(frame(agent_id(index), seen, at))
+        cluster.feed(
+            frame(agent_id(index), activity(script=script, wait=100 - script, at=NOW + 11), NOW + 11)
+        )
+    return cluster
+
+
+class TestGarbage:
+    def test_long_collections_are_found_and_explain_the_gap(self):
+        seen = activity(script=50, wait=50, gc_runs=60, gc_us=6_000_000, gc_longest_us=120_000)
+        one = only("gc_pauses", run(window(*EVEN), seen))
+        assert one.severity is Severity.WARNING and "input_bound" in one.explains
+        assert one.cost.ms_per_step == pytest.approx(60) and "120 ms at once" in one.text
+
+    def test_short_ones_and_those_that_hold_up_nothing_are_not(self):
+        seen = activity(script=10, wait=90, gc_runs=60, gc_us=400_000)
+        assert found("gc_pauses", run(window(*EVEN), seen)) == []
+        seen = activity(script=10, wait=90, gc_runs=60, gc_us=2_000_000)
+        one = only("gc_pauses", run(window((0, 198), (200, 198), (400, 198)), seen))
+        assert one.severity is Severity.INFO
+
+
+class TestCompilations:
+    def test_a_function_that_is_compiled_again_and_again_is_found(self):
+        sizes = (wire.Program("jit_train_step", f"f{i}", 4, 4, argument_bytes=i, created="t.py:9 main")
+                 for i in range(6))  # fmt: skip
+        said = wire.Programs(
+            int(NOW * 1000), tuple(sizes), compiles={"jit_train_step": 6}, recompiling=("jit_train_step",)
+        )
+        one = only("recompilation", run(said, activity(compiling=40, wait=60)))
+        assert one.text == "train_step was compiled 6 times on host 0: its arguments have 6 different sizes"
+        assert (one.subject.program, one.subject.source) == ("jit_train_step", "t.py:9")
+        assert one.cost.ms_per_step == pytest.approx(80)
+
+    def test_each_function_once_is_not(self):
+        said = wire.Programs(int(NOW * 1000), compiles={f"jit_{i}": 1 for i in range(50)})
+        assert found("recompilation", run(said, activity(compiling=90, wait=10))) == []
+
+
+class TestCommunication:
+    def cluster(self, exposed, platform="gpu"):
+        cluster = Cluster()
+        devices = tuple(wire.Device(i, "H100", platform, i) for i in range(4))
+        for each in staged_collectives.run(Made(2, 4, noise_us=100)):
+            if each.kind != "window":
+                cluster.feed(each)
+        for index in range(2):
+            own = tuple(wire.Device(index * 4 + i, "H100", platform, i) for i in range(len(devices)))
+            cluster.feed(frame(agent_id(index), hello(index, 2, own, platform=platform), NOW))
+            for number in range(4):
+                at = NOW - 12 + 3 * number
+                made = made_windows.window(Made(2, 4, noise_us=100), index, number, at_ms=int(at * 1000))
+                launches = tuple(
+                    wire.Launch(each.program, each.run_id, each.start_us, each.duration_us,
+                                each.collective_us, round(each.duration_us * exposed))
+                    for each in made.launches
+                )  # fmt: skip
+                made = wire.Window(made.at_ms, made.duration_us, made.slot, made.programs, made.ops,
+                                   launches, made.timed)  # fmt: skip
+                cluster.feed(frame(agent_id(index), made, NOW))
+            for at, count in ((NOW + 1, 25), (NOW + 11, 75)):
+                seen = builders.pulse(index, at, 4, count, rhythm=rhythm())
+                cluster.feed(frame(agent_id(index), seen, at))
+        return cluster
+
+    def test_exposed_communication_names_the_collective_and_its_axis(self):
+        one = only("communication_bound", self.cluster(0.6), NOW + 11)
+        assert one.severity is Severity.WARNING
+        assert (one.subject.collective, one.subject.axis) == ("all-reduce.3", "data")
+        assert one.cost.share_of_step == pytest.approx(0.5, abs=0.1)
+        assert only("communication_bound", self.cluster(0.6, "cpu"), NOW + 11).severity is Severity.INFO
+
+    def test_communication_behind_other_work_is_not_found(self):
+        assert found("communication_bound", self.cluster(0.1), NOW + 11) == []
+
+
+class TestSteps:
+    def times(self, *means, platform="gpu"):
+        cluster, agent = Cluster(), agent_id(0)
+        cluster.feed(frame(agent, wire.Link("up", "10.0.0.1:7411"), NOW - 5, 0))
+        devices = (wire.Device(0, "H100", platform, 0),)
+        cluster.feed(frame(agent, hello(0, 1, devices, platform=platform), NOW - 5))
+        for i, mean in enumerate(means):
+            at = NOW + i
+            cluster.feed(frame(agent, wire.Pulse(int(at * 1000), rhythm=rhythm(p50_ms=mean)), at))
+        self.at = NOW + len(means) - 1
+        return cluster
+
+    def test_steps_that_became_slower_are_found(self):
+        cluster = self.times(*[100] * 40, *[130] * 10)
+        one = only("slower_than_before", cluster, self.at)
+        assert one.text == "a step takes 130 ms, 30% longer than in the best half minute (100 ms)"
+        assert one.cost.ms_per_step == 30 and one.severity is Severity.WARNING
+        cluster = self.times(*[100] * 40, *[130] * 10, platform="cpu")
+        assert only("slower_than_before", cluster, self.at).severity is Severity.INFO
+
+    def test_one_fast_moment_a_little_more_and_another_step_are_not(self):
+        assert found("slower_than_before", self.times(*[100, 3, 100, 110] * 12), self.at) == []
+        assert found("slower_than_before", self.times(*[100] * 40, *[115] * 10), self.at) == []
+        assert "half minute" in found("slower_than_before", self.times(*[100] * 10, *[200] * 10), self.at)
+
+
+class TestMachines:
+    def cluster(self, devices=None, platform="gpu", **figures):
+        cluster = Cluster()
+        own = tuple(wire.Device(i, "H100", platform, i) for i in range(4))
+        cluster.feed(frame(agent_id(0), wire.Link("up", "10.0.0.1:7411"), NOW - 5, 0))
+        cluster.feed(frame(agent_id(0), hello(0, 1, own, platform=platform), NOW - 5))
+        seen = wire.Pulse(
+            int(NOW * 1000), host=wire.HostSample(**figures), devices=devices or wire.DeviceSample()
+        )
+        cluster.feed(frame(agent_id(0), seen, NOW))
+        return cluster
+
+    def test_a_container_that_is_held_back(self):
+        assert only("held_back", self.cluster(held_back_permille=300)).severity is Severity.WARNING
+        assert (
+            only("held_back", self.cluster(held_back_permille=300, platform="cpu")).severity is Severity.INFO
+        )
+        assert found("held_back", self.cluster(held_back_permille=20)) == []
+        assert "no host" in found("held_back", self.cluster())
+
+    def test_cores_that_others_use(self):
+        busy = {"cpu_pressure_permille": 700, "machine_cpu_permille": 990, "cores_milli": 2000}
+        one = only("cpu_contention", self.cluster(**busy, process_cpu_permille=300))
+        assert one.severity is Severity.INFO and one.text.startswith("other processes use the CPU of host 0")
+        assert found("cpu_contention", self.cluster(**busy, process_cpu_permille=1900)) == []
+
+    def test_memory_and_disks(self):
+        assert (
+            only("memory_pressure", self.cluster(memory_pressure_permille=150)).severity is Severity.WARNING
+        )
+        assert found("memory_pressure", self.cluster(memory_pressure_permille=50)) == []
+        assert only("disk_waits", self.cluster(io_pressure_permille=400)).severity is Severity.INFO
+        assert found("disk_waits", self.cluster(io_pressure_permille=100)) == []
+
+    def test_heat_is_a_warning_and_a_power_limit_a_note(self):
+        hot = wire.DeviceSample(
+            slowed=(0, 2, 0, 0), clock_mhz=(1980, 1200, 1980, 1980), clock_max_mhz=(1980,) * 4,
+            temperature_c=(60, 89, 60, 60),
+        )  # fmt: skip
+        one = only("throttled", self.cluster(hot))
+        assert one.severity is Severity.WARNING and one.subject.device_id == 1
+        assert one.text.endswith("slower because of heat: device 1, 1,200 of 1,980 MHz, 89 °C")
+        capped = wire.DeviceSample(slowed=(1, 1, 1, 1))
+        assert only("throttled", self.cluster(capped)).severity is Severity.INFO
+        assert found("throttled", self.cluster(wire.DeviceSample(slowed=(0, 0, 0, 0)))) == []
+        assert "no driver" in found("throttled", self.cluster())
+
+    def test_memory_errors(self):
+        assert (
+            only(
+                "memory_errors", self.cluster(wire.DeviceSample(ecc_uncorrected=(0, 2, 0, 0)))
+            ).subject.device_id
+            == 1
+        )
+        assert found("memory_errors", self.cluster(wire.DeviceSample(ecc_uncorrected=(0, 0, 0, 0)))) == []
