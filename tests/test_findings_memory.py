@@ -64,6 +64,12 @@ class TestFullSoon:
         assert found.text == "device 0 (and 7 more) is full in 7 min: +4.7 GiB a minute"
         assert found.proof.screen == "memory" and found.proof.filter == "id=0"
 
+    def test_the_first_pulses_of_a_process_have_no_figures_yet(self):
+        run = Run()
+        run.tell_all(wire.Pulse(at_ms=int(NOW * 1000)))
+        run.live(60, lambda second, _: 40 * GIB + second * 80 * MIB)
+        assert run.found("memory_full_soon") is not None
+
     def test_it_names_the_device_that_grows_and_the_arrays_that_do_it(self):
         log = array("losses[0]", (1024, 1024), ALONE, created="t.py:88 log")
         run = Run(*STATE, log)
@@ -424,7 +430,7 @@ class TestWillNotFit:
         found = self.after(self.EVALUATE, step_program(alias=SIZE)).found("will_not_fit")
         assert found is not None and found.severity is Severity.WARNING
         assert found.text == (
-            "evaluate will not fit: a launch adds 45.0 GiB, 41.0 GiB are free on the fullest device"
+            "a launch of evaluate adds 45.0 GiB, but 41.0 GiB are free on the fullest device"
         )
         assert found.cost.bytes_per_device == pytest.approx(4 * GIB, abs=MIB)
         assert found.subject.source == "t.py:140" and found.proof.screen == "programs"
@@ -432,7 +438,7 @@ class TestWillNotFit:
     def test_an_evaluation_for_which_too_little_is_left_is_a_note(self):
         run = self.after(self.EVALUATE, step_program(alias=SIZE), launches={"evaluate": 3}, peak=79 * GIB)
         found = run.found("will_not_fit")
-        assert found is not None and found.severity is Severity.INFO and "not fit any more" in found.text
+        assert found is not None and found.severity is Severity.INFO and "did fit before" in found.text
 
     def test_programs_that_set_the_run_up_are_none(self):
         init = wire.Program("jit_init", "f3", 8, 4, 10**9, 0, 16, 45 * GIB, 0, 0, 0, "t.py:2 main")

@@ -30,6 +30,8 @@ _STORED = tuple(each.field for each in DEVICE_FIGURES if each is not _USED)
 _columns_of = attrgetter(*_STORED)
 
 _Column = tuple[int | None, ...] | None
+# The pulses at the start of a history among which the oldest value of a figure is looked for.
+FEW = 5
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[tuple[_Column, ...], HostSample, Rhythm | None])
 # Decoded columns of figures that are cached: enough for a screen of hosts or devices with sparklines.
@@ -63,9 +65,10 @@ def thinned(cluster: ClusterState, agent: str, figure: Figure, count: int, since
 
 
 def oldest(cluster: ClusterState, agent: str, figure: Figure) -> float | None:
-    """Return the oldest value of a host's figure."""
-    past = cluster.figures.get(agent)
-    return _column(past[0][1], figure.name)[0] if past else None
+    """Return the oldest value of a host's figure; the first pulses of a process may have none."""
+    first = islice(cluster.figures.get(agent, ()), FEW)
+    values = (_column(raw, figure.name)[0] for _, raw in first)
+    return next((value for value in values if value is not None), None)
 
 
 def _points(

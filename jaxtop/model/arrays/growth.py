@@ -142,11 +142,12 @@ def _goes_on(host: Host, growth: _Growth) -> bool:
 
 
 def _stem(group: wire.ArrayGroup) -> _Stem:
-    return (_without_indices(group.name), None) if group.name else (None, group.created)
+    return (without_indices(group.name), None) if group.name else (None, group.created)
 
 
 @lru_cache(maxsize=1 << 14)
-def _without_indices(name: str) -> str:
+def without_indices(name: str) -> str:
+    """Return the name of an array without the numbers of its indices: all arrays of a list share it."""
     return _INDEX.sub("[*]", name)
 
 

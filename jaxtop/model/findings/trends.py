@@ -54,7 +54,7 @@ def trend(points: Sequence[tuple[float, float | None]]) -> Trend | None:
 
 def least(samples: Iterable[Sample]) -> list[int | None]:
     """Return the least memory that each device used in some samples; None where any is unknown."""
-    columns = list({id(each.used_bytes): each.used_bytes or () for each in samples}.values())
+    columns = list({id(each.used_bytes): each.used_bytes for each in samples if each.used_bytes}.values())
     if len(columns) < 2:
         return list(columns[0]) if columns else []
     try:

@@ -281,13 +281,13 @@ def _of_program(
 ) -> Finding:
     program, host = each.program, view.host
     function = function_of(program.name)
-    ran = "does not fit any more" if has_run else "will not fit"
+    ran = ", which did fit before" if has_run else ""
     return Finding(
         "will_not_fit",
         Severity.INFO if has_run else Severity.WARNING,
         0.5 if has_run else 0.8,
         facts.run.id,
-        f"{function} {ran}: a launch adds {in_bytes(adds_bytes(program) or 0)}, "
+        f"a launch of {function} adds {in_bytes(adds_bytes(program) or 0)}{ran}, but "
         f"{in_bytes(max(0, free))} are free on the fullest device",
         Subject(
             agent=host.agent,

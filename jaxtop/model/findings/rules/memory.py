@@ -95,8 +95,9 @@ def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Fill
     samples = facts.cluster.history.get(view.host.agent)
     if samples is None or len(samples) < FEWEST_POINTS:
         return
-    newest, before, now = samples[-1].at, least(islice(samples, 4)), least(islice(reversed(samples), 4))
-    minutes, pulse = (newest - samples[0].at) / 60, view.now.pulse
+    early = list(islice((each for each in samples if each.used_bytes is not None), 4))
+    before, now = least(early), least(islice(reversed(samples), 4))
+    minutes, pulse = (samples[-1].at - early[0].at) / 60 if early else 0.0, view.now.pulse
     for position, (was, used) in enumerate(zip(before, now, strict=False)):
         if was is not None and used is not None and used > was and (limit := _limit(pulse, position)) > 0:
             until_full = (limit - used) / ((used - was) / minutes)
@@ -223,7 +224,7 @@ RULES = (
         "not as device arrays in a list.",
         check=_full_soon,
         stays_for=15.0,
-        explains=("array_growth",),
+        explains=("array_growth", "uneven_memory"),
         numbers=(LATER, SOON),
     ),
     Rule(
@@ -237,6 +238,7 @@ RULES = (
         "collected with float() or jax.device_get().",
         check=_array_growth,
         stays_for=20.0,
+        explains=("uneven_memory",),
         numbers=(MUCH,),
     ),
 )

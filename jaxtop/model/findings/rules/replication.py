@@ -6,6 +6,7 @@ from collections import defaultdict
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.arrays.growth import without_indices
 from jaxtop.model.arrays.tree import parts
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
@@ -51,12 +52,15 @@ def _replicated(facts: RunFacts) -> Iterator[Finding]:
     if not views:
         raise Unmeasured("no process has counted its arrays yet")
     reported: set[_Copies] = set()
+    growing = {grower.name for grower in facts.growers}
     for view in views:
         host = view.host
         found: dict[_Copies, list[tuple[wire.ArrayGroup, int]]] = defaultdict(list)
         data_axes = _data_axes(host.arrays)
         lines = {program.created for program in step_programs(view)}
         for group, count, sharding in large(host):
+            if group.name and without_indices(group.name) in growing:
+                continue  # that they grow is what is wrong with them
             is_model = group.role == "parameters" or (group.role is None and group.created in lines)
             copies = _copies(host.arrays, group, sharding, data_axes if is_model else frozenset())
             if copies is not None:
