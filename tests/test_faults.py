@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from jaxtop.model import RULES_BY_NAME
 from jaxtop.model.finding import Finding, Severity, Subject
 from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS
 from tests.faults import follow, table
@@ -22,6 +23,7 @@ def outcome(fault, program="demo", **figures):
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_each_fault_has_a_text_a_rule_and_a_form_that_exists(fault):
     assert fault.text and fault.rules and fault.variant in ("", *VARIANTS)
+    assert set(fault.rules) <= RULES_BY_NAME.keys()
     assert set(fault.subject) <= set(Subject._fields)
 
 

@@ -82,6 +82,13 @@ class Undonated(Fault):
     everywhere = True
     variant = "undonated"
 
+    def begin(self, state: Any) -> Any:
+        import jax
+
+        shards = [leaf.addressable_shards[0].data for leaf in jax.tree.leaves(state)]
+        self.bytes_per_device = sum(shard.nbytes for shard in shards)
+        return state
+
 
 class OneDevice(Fault):
     name = "one_device"

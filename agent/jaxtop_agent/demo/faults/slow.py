@@ -66,7 +66,7 @@ class CpuHog(Fault):
 class PeriodicStall(Fault):
     name = "periodic_stall"
     text = "the last host stops for 2 s every 20 steps"
-    rules = ("pauses", "periodic_stall", "checkpoint_pauses", "straggler")
+    rules = ("pauses", "straggler")
     costs_time = True
 
     def before_launch(self, i: int) -> None:
@@ -80,7 +80,7 @@ class PeriodicStall(Fault):
 class SlowDisk(Fault):
     name = "slow_disk"
     text = "every host writes a checkpoint to a slow disk every 10 steps, for at least 1.6 s"
-    rules = ("checkpoint_pauses", "pauses", "periodic_stall", "slow_disk")
+    rules = ("checkpoint_pauses", "pauses", "disk_waits")
     everywhere = True
     costs_time = True
     CHUNKS = 80
