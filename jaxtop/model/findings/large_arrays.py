@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.arrays.groups import total
 from jaxtop.model.programs import launched_lately
 from jaxtop.model.rates import program_of
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from jaxtop.model.hosts import HostView
 
 # Smaller arrays are never considered, and all of one kind together must cost this much on a device.
-LARGE, SAVES_AT_LEAST, SAVES_SHARE = 1 << 20, 8 << 20, 0.05
+LARGE, SAVES_SHARE = 1 << 20, 0.05
+SAVES_AT_LEAST = Number("least_bytes", 8 << 20, "bytes on a device below which it is not reported")
 
 
 def of_each_mesh(facts: RunFacts) -> list[HostView]:

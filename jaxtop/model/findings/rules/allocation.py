@@ -62,14 +62,14 @@ def _undonated(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("the compiler reports no memory figures of the step's programs")
     found: dict[str, _Undonated] = {}
     for view, program in candidates:
-        each = _held_twice(view.host, program)
+        each = _held_twice(view.host, program, facts.number("undonated", SAVES_AT_LEAST))
         if each is not None and (program.name not in found or found[program.name].twice < each.twice):
             found[program.name] = each
     for each in found.values():
         yield _of_undonated(facts, each)
 
 
-def _held_twice(host: Host, program: wire.Program) -> _Undonated | None:
+def _held_twice(host: Host, program: wire.Program, least: float) -> _Undonated | None:
     """Return what a program holds twice; None if it reuses the memory of its arguments, or returns no state.
 
     Arrays of the state are its results if the line that calls it created them. Parameters and optimizer state
@@ -78,7 +78,7 @@ def _held_twice(host: Host, program: wire.Program) -> _Undonated | None:
     output, alias, arguments = program.output_bytes, program.alias_bytes, program.argument_bytes
     if program.created is None or not output or alias is None or arguments is None:
         return None
-    if output - alias < SAVES_AT_LEAST:
+    if output - alias < least:
         return None
     census = host.arrays
     state = sum(
@@ -87,7 +87,7 @@ def _held_twice(host: Host, program: wire.Program) -> _Undonated | None:
         if count and group.created == program.created and group.role in ("parameters", "optimizer")
     )
     twice = min(state, output) - alias
-    least = max(SAVES_AT_LEAST, UNDONATED_SHARE * state, SAVES_SHARE * on_device(census))
+    least = max(least, UNDONATED_SHARE * state, SAVES_SHARE * on_device(census))
     return None if twice < least or arguments < 0.9 * state else _Undonated(twice, state, program, host)
 
 
@@ -320,6 +320,7 @@ RULES = (
         check=_undonated,
         holds_for=4.0,
         stays_for=20.0,
+        numbers=(SAVES_AT_LEAST,),
     ),
     Rule(
         name="fragmentation",

@@ -19,6 +19,7 @@ from jaxtop.model.findings.trends import (
 from jaxtop.model.findings.words import in_bytes, in_minutes
 from jaxtop.model.hosts import named
 from jaxtop.model.series import oldest, thinned
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 MOST_EXAMINED = 16
 # Growth counts once it was observed for so many seconds; a note may come earlier.
 LASTS = 60.0
-# The growth of a process that counts, in bytes a minute and as a share of its size a minute.
-HOST_GROWTH, HOST_GROWTH_SHARE = 32 << 20, 0.005
-# Memory that is full within this many minutes is a warning; within fewer, it is critical.
-HOST_LATER, SOON = 12 * 60.0, 10.0
+# The growth of a process that counts, as a share of its size a minute, and in bytes a minute.
+HOST_GROWTH_SHARE = 0.005
+HOST_GROWTH = Number("least_bytes_per_minute", 32 << 20, "growth below which it is not reported")
+HOST_LATER = Number("warning_minutes", 12 * 60.0, "a warning if its machine is full in less than this")
+SOON = Number("critical_minutes", 10.0, "critical if its machine is full in less than this")
 # Times until full beyond this one, in minutes, are not shown.
 MONTH = 30 * 24 * 60.0
 # From this share of the machine's memory on, its growth can be critical.
@@ -61,7 +63,7 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
     for _, view in nsmallest(MOST_EXAMINED, rough, key=itemgetter(0)):
         since = _compiled_at(view)
         rising = trend(thinned(facts.cluster, view.host.agent, _RSS, 5 * BLOCKS, since))
-        if rising is not None and _is_growth(rising) and not _is_of_arrays(facts, view, rising):
+        if rising is not None and _is_growth(facts, rising) and not _is_of_arrays(facts, view, rising):
             growing.append((_until_host_is_full(facts, view, rising), rising, view))
     if growing:
         yield _of_hosts(facts, growing)
@@ -78,8 +80,9 @@ def _rough_growth(facts: RunFacts, view: HostView) -> float:
     return 0.0 if before is None else (view.now.pulse.host.rss_bytes or 0) - before
 
 
-def _is_growth(rising: Trend) -> bool:
-    return rising.per_minute >= max(HOST_GROWTH, HOST_GROWTH_SHARE * rising.top)
+def _is_growth(facts: RunFacts, rising: Trend) -> bool:
+    least = facts.number("host_memory_growth", HOST_GROWTH)
+    return rising.per_minute >= max(least, HOST_GROWTH_SHARE * rising.top)
 
 
 def _is_of_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
@@ -118,9 +121,9 @@ def _of_hosts(facts: RunFacts, growing: list[tuple[float | None, Trend, HostView
     is_full = (sample.memory_used_bytes or 0) >= HOST_FULL * (sample.memory_total_bytes or 1)
     severity = Severity.INFO
     if minutes is not None and rising.seconds >= LASTS:
-        if minutes < SOON and is_full:
+        if minutes < facts.number("host_memory_growth", SOON) and is_full:
             severity = Severity.CRITICAL
-        elif minutes < HOST_LATER:
+        elif minutes < facts.number("host_memory_growth", HOST_LATER):
             severity = Severity.WARNING
     return Finding(
         "host_memory_growth",
@@ -157,5 +160,6 @@ RULES = (
         check=_host_growth,
         holds_for=6.0,
         stays_for=20.0,
+        numbers=(HOST_GROWTH, HOST_LATER, SOON),
     ),
 )

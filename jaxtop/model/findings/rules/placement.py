@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jaxtop.model.hosts import HostView
 
 # The fullest device of a mesh exceeds the median by this share of what it holds, and by this many bytes.
-UNEVEN_SHARE, UNEVEN_BYTES = 0.25, 8 << 20
+UNEVEN_SHARE = 0.25
 # The samples of which the least one counts: what a program holds while it runs differs between devices.
 RECENT = 5
 
@@ -53,7 +53,9 @@ def _whole_on_one_device(facts: RunFacts) -> Iterator[Finding]:
     stepping = [view for view in counted if makes_steps(view)]
     if not stepping:
         raise Unmeasured("no step was found yet, and arrays lie on one device while a run starts")
-    found = [(whole, view) for view in stepping for whole in _wholes(facts, view)]
+    least = facts.number("whole_on_one_device", SAVES_AT_LEAST)
+    wholes = ((whole, view) for view in stepping for whole in _wholes(facts, view))
+    found = [each for each in wholes if each[0].bytes >= least]
     if found:
         worst = max(found, key=lambda each: (each[0].bytes, -each[0].device_id))
         yield _of_whole(facts, *worst, len(found))
@@ -78,7 +80,7 @@ def _found(host: Host) -> Iterator[_Whole]:
             if device_id in own and group.role != "batch":
                 held[device_id] += group.bytes_per_device * count
                 groups[device_id].append(group)
-    least = max(SAVES_AT_LEAST, SAVES_SHARE * on_device(host.arrays)) if held else 0
+    least = SAVES_SHARE * on_device(host.arrays) if held else 0
     for device_id, size in held.items():
         if size >= least:
             yield _Whole(size, device_id, groups[device_id], mesh)
@@ -135,7 +137,8 @@ def _uneven(facts: RunFacts) -> Iterator[Finding]:
     meshes = {id(mesh): mesh for view in facts.reporting for mesh in view.host.arrays.meshes}
     if not any(sum(count for _, count in mesh.device_ids) > 1 for mesh in meshes.values()):
         raise Unmeasured("no mesh of several devices is in use")
-    if max(every) - min(every) < max(UNEVEN_BYTES, UNEVEN_SHARE * min(every)):
+    least_bytes = facts.number("uneven_memory", SAVES_AT_LEAST)
+    if max(every) - min(every) < max(least_bytes, UNEVEN_SHARE * min(every)):
         return
     held = {
         device.id: used
@@ -150,7 +153,7 @@ def _uneven(facts: RunFacts) -> Iterator[Finding]:
             fullest = max(members, key=held.__getitem__)
             found.append((held[fullest] - median(map(held.__getitem__, members)), fullest, len(members)))
     beyond, fullest, count = max(found, default=(0, 0, 0))
-    if found and beyond >= max(UNEVEN_BYTES, UNEVEN_SHARE * held[fullest]):
+    if found and beyond >= max(least_bytes, UNEVEN_SHARE * held[fullest]):
         yield _of_uneven(facts, fullest, held[fullest], beyond, count)
 
 
@@ -201,6 +204,7 @@ RULES = (
         holds_for=10.0,
         stays_for=20.0,
         explains=("uneven_memory",),
+        numbers=(SAVES_AT_LEAST,),
     ),
     Rule(
         name="uneven_memory",
@@ -214,5 +218,6 @@ RULES = (
         check=_uneven,
         holds_for=10.0,
         stays_for=20.0,
+        numbers=(SAVES_AT_LEAST,),
     ),
 )

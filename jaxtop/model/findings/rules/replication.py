@@ -65,7 +65,8 @@ def _replicated(facts: RunFacts) -> Iterator[Finding]:
             copies = _copies(host.arrays, group, sharding, data_axes if is_model else frozenset())
             if copies is not None:
                 found[copies].append((group, count))
-        least = max(SAVES_AT_LEAST, SAVES_SHARE * on_device(host.arrays)) if found else 0
+        share = SAVES_SHARE * on_device(host.arrays) if found else 0
+        least = max(facts.number("replicated", SAVES_AT_LEAST), share)
         for copies, members in found.items():
             held = sum(group.bytes_per_device * count for group, count in members)
             if copies.saved(held) >= least and copies not in reported:
@@ -209,5 +210,6 @@ RULES = (
         check=_replicated,
         holds_for=6.0,
         stays_for=20.0,
+        numbers=(SAVES_AT_LEAST,),
     ),
 )
