@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model import findings
 from jaxtop.model.finding import Severity
+from jaxtop_agent.service import flags
 from tests import builders, staged
 from tests.staged_findings import Staged
 from tests.support import environment, jax_run, script, until_a_run_is_found, viewer
@@ -100,6 +102,50 @@ def test_versions_that_are_unknown_differ_from_none():
     run.tell(1, builders.hello(1, 2, jax=None, platform=None))
     run.train(3)
     assert run.found("versions_differ") == []
+
+
+# Flags
+
+FLAGS = {"--xla_x": "true", "jax_enable_x64": "False"}
+
+
+def flagged(*flags):
+    run = Staged(len(flags))
+    for index, each in enumerate(flags):
+        run.tell(index, builders.hello(index, len(flags), flags=each))
+    return run
+
+
+def test_flags_that_differ_are_a_warning_and_explain_programs_that_differ():
+    run = flagged(FLAGS, FLAGS, {"jax_enable_x64": "True"})
+    run.train(8)
+    found = run.the("flags_differ")
+    assert found.severity is Severity.WARNING and found.subject.process_index == 2
+    assert found.text == (
+        "--xla_x is not the same on all hosts (1 more flag too): hosts 0–1 have true, host 2 has unset"
+    )
+    for index, program in ((0, staged.STEP), (1, staged.STEP), (2, staged.OTHER_STEP)):
+        programs(run, index, replace(program, devices=12))
+    run.train(8)
+    assert run.the("flags_differ").severity is Severity.CRITICAL
+    assert run.found("program_mismatch") == []
+
+
+def test_flags_that_agree_or_that_an_older_agent_does_not_report_are_fine():
+    run = flagged(FLAGS, dict(FLAGS), None)
+    run.train(8)
+    assert run.found("flags_differ") == []
+
+
+def test_an_agent_reports_flags_that_all_processes_must_share(monkeypatch):
+    monkeypatch.setenv(
+        "XLA_FLAGS", "--xla_a=1 --xla_dump_to=/tmp/7 --xla_b --xla_force_host_platform_device_count=4"
+    )
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--tpu=x")
+    found = flags.flags()
+    assert {name: found[name] for name in found if name.startswith("--")} == {
+        "--tpu": "x", "--xla_a": "1", "--xla_b": "true",
+    }  # fmt: skip
 
 
 # Meshes

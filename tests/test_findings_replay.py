@@ -102,17 +102,12 @@ def test_a_replay_shows_at_each_moment_what_was_shown_live(tmp_path, monkeypatch
         jumps = random.Random(7).sample(shown, 40)
         for at, found, events in jumps:
             cluster = session.at(at)
-            assert (_without_figures(findings(cluster)), _events(cluster)) == (
-                _without_figures(found),
-                events,
-            ), at - shown[0][0]
+            trim = list if name == "troubled" else _without_figures  # the other has windows
+            assert (trim(findings(cluster)), _events(cluster)) == (trim(found), events), at - shown[0][0]
 
 
 def _without_figures(found):
-    return [
-        replace_fields(each, text="", cost=Cost(), evidence=()) if each.rule == "straggler" else each
-        for each in found
-    ]
+    return [replace_fields(each, text="", cost=Cost(), evidence=()) for each in found]
 
 
 def test_that_session_has_much_to_find():

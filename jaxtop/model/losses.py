@@ -14,10 +14,10 @@ from jaxtop.wire import PastLoss
 if TYPE_CHECKING:
     from jaxtop.wire import Pulse
 
-# One value is kept in this many milliseconds, and so many of them: those of five minutes.
-VALUE_EVERY_MS, MOST_VALUES = 5_000, 60
+# One value is kept in this many milliseconds, and so many of them: those of two minutes.
+VALUE_EVERY_MS, MOST_VALUES = 2_000, 60
 # What is usual is unknown with fewer values than this.
-FEWEST_VALUES = 12
+FEWEST_VALUES = 8
 # A value is high if it exceeds the median by ten times the usual spread, and by half of the median.
 SPREADS, SHARE = 10.0, 0.5
 # The median deviation of normally distributed values, times this, is their standard deviation.
@@ -65,9 +65,9 @@ def _followed(loss: PastLoss, value: float, before: Pulse, pulse: Pulse) -> Past
             last = before.step.metrics.get(loss.name)
             if last is not None and isfinite(last) and before.step.index != loss.last_step:
                 loss = _with_value(loss, last, before.step.index, before.at_ms)
-        return replace(loss, bad=loss.bad + 1, calls=calls)
+        return replace(loss, bad=loss.bad + 1, bad_step=loss.bad_step if loss.bad else index, calls=calls)
     if loss.bad:
-        loss = replace(loss, bad=0)
+        loss = replace(loss, bad=0, bad_step=None)
     is_due = not 0 <= pulse.at_ms - loss.at_ms < VALUE_EVERY_MS
     if not is_due or calls == loss.calls:
         return loss

@@ -28,6 +28,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
 
     `peak_flops` is the peak rate of each device, as given by the run's owner. `clock_offset_ms` is how far
     the clock of process 0 is ahead of this one, to a tenth of a second; None if they were not compared.
+    `flags` are those of XLA and settings of JAX that change programs; None from older agents.
     """
 
     agent: AgentId
@@ -54,6 +55,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     sources: dict[str, str] = {}
     peak_flops: int | None = None
     clock_offset_ms: Figure | None = None
+    flags: dict[str, str] | None = None
 
 
 Column = tuple[Figure | None, ...] | None

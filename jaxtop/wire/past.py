@@ -59,7 +59,7 @@ class PastLoss(Struct, frozen=True, array_like=True):
     """A loss that the script reports: finite values some seconds apart, and how it is now.
 
     `at_ms` and `last_step` are those of the last value, `calls` counts the script's reports up to the last
-    that was looked at. `bad` counts the last reports in a row that were not finite.
+    that was looked at. `bad` counts the last reports in a row that were not finite, from `bad_step` on.
     """
 
     name: str
@@ -68,6 +68,7 @@ class PastLoss(Struct, frozen=True, array_like=True):
     last_step: int | None = None
     calls: Count = 0
     bad: Count = 0
+    bad_step: int | None = None
 
 
 class PastPace(Struct, frozen=True, array_like=True):

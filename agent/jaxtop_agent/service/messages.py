@@ -13,6 +13,7 @@ from jaxtop.clock import now_ms
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.threads import cpu_clock, cpu_seconds
 from jaxtop_agent.service import shown
+from jaxtop_agent.service.flags import flags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,6 +72,7 @@ class Messages:
             sources=shown.sources(board, time.monotonic()),
             peak_flops=board.peak_flops,
             clock_offset_ms=_clock_offset_ms(board),
+            flags=flags(),
         )
 
     def pulse(self, dropped: int) -> wire.Pulse:

@@ -13,6 +13,7 @@ from jaxtop.model.findings.rules import (
     losses,
     machines,
     memory,
+    meshes,
     placement,
     recompiling,
     replication,
@@ -25,6 +26,7 @@ from jaxtop.model.findings.rules import (
 RULES = (
     *liveness.RULES,
     *starts.RULES,
+    *meshes.RULES,
     *correctness.RULES,
     *losses.RULES,
     *stragglers.RULES,

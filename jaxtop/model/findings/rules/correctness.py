@@ -1,15 +1,14 @@
-"""Hosts that do not have the same programs, versions, meshes or time."""
+"""Hosts that do not have the same programs, versions, flags or time."""
 
 from __future__ import annotations
 
 from statistics import median_low
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
 from jaxtop.model.loaded_programs import differing
-from jaxtop.model.meshes import mesh_view
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
     from jaxtop.model.loaded_programs import LoadedProgram
-    from jaxtop.wire import Mesh
 
 # Hexadecimal digits of a fingerprint that are shown.
 DIGITS = 8
-# Of the meshes that only some hosts have, so many of the same axes are compared.
-MOST_MESHES = 16
+# Of the flags that differ, so many are evidence; one that a host does not have is "unset".
+MOST_FLAGS, UNSET = 5, "unset"
 # Clocks that differ by less do not confuse the order of log lines of one step.
 CLOCK_SECONDS = Number("seconds", 1.0, "reported from this difference on")
 _LIBRARIES = ("jax", "jaxlib")
@@ -64,7 +62,8 @@ def _program_mismatch(facts: RunFacts) -> Iterator[Finding]:
     if len(facts.present) < 2:
         return
     found = [parts for parts in differing(facts.cluster) if parts[0].run == facts.run.id]
-    if not found or _version_groups(_present(facts), _LIBRARIES):
+    hosts = _present(facts)
+    if not found or _version_groups(hosts, _LIBRARIES) or _flag_groups(hosts):
         return
     parts = max(found, key=_weight)
     name = parts[0].program.name
@@ -132,73 +131,49 @@ def _versions_differ(facts: RunFacts) -> Iterator[Finding]:
             for value, members in each
         ),
         proof=Proof("hosts", row=groups[-1][1][0].agent),
+        explains=("stalled",) if differ and name in _LIBRARIES else (),
     )
 
 
-# Meshes
+def _flag_groups(hosts: Sequence[Host]) -> list[tuple[str, list[tuple[str, list[Host]]]]]:
+    """Return the flags that differ between hosts that report theirs, each with the hosts of each value."""
+    told = [host for host in hosts if host.hello is not None and host.hello.flags is not None]
+    flags = {host.agent: host.hello.flags or {} for host in told if host.hello is not None}
+    first = next(iter(flags.values()), {})
+    if all(each == first for each in flags.values()):
+        return []
+    found = []
+    for name in sorted({name for each in flags.values() for name in each}):
+        values = {agent: each.get(name, UNSET) for agent, each in flags.items()}
+        groups = _groups(told, lambda host, values=values: values[host.agent])  # type: ignore[misc]
+        if len(groups) > 1:
+            found.append((name, groups))
+    return found
 
 
-class _Held(NamedTuple):
-    """A mesh that spans hosts, with the hosts that have arrays on it."""
-
-    mesh: Mesh
-    hosts: list[Host]
-
-
-def _mesh_mismatch(facts: RunFacts) -> Iterator[Finding]:
-    """Yield a finding where hosts have different meshes of the same axis names over each other's devices.
-
-    Each of the two lacks the mesh of the other: a program that uses both has both on all hosts.
-    """
-    hosts = [host for host in _present(facts) if host.arrays.meshes]
-    by_mesh: dict[int, _Held] = {}
-    for host in hosts:
-        for mesh in host.arrays.meshes:
-            by_mesh.setdefault(id(mesh), _Held(mesh, [])).hosts.append(host)
-    by_axes: dict[tuple[str, ...], list[_Held]] = {}
-    for held in by_mesh.values():
-        if len(held.hosts) < len(hosts):  # what all have is the same on all
-            by_axes.setdefault(tuple(sorted(name for name, _ in held.mesh.axes)), []).append(held)
-    for axes, all_held in by_axes.items():
-        for i, one in enumerate(all_held[:MOST_MESHES]):
-            for other in all_held[i + 1 : MOST_MESHES]:
-                if _contradict(one, other):
-                    yield _mesh_finding(facts, axes, *sorted((one, other), key=lambda each: -len(each.hosts)))
-                    return
-
-
-def _contradict(one: _Held, other: _Held) -> bool:
-    """Return whether each mesh has a host that lacks the other mesh, although its devices are in it."""
-    return _lacks(one, other) and _lacks(other, one)
-
-
-def _lacks(one: _Held, other: _Held) -> bool:
-    """Return whether a host of the first lacks the other mesh, although all its devices are in it."""
-    have = {host.agent for host in other.hosts}
-    places = mesh_view("", other.mesh).positions
-    return any(
-        host.agent not in have and host.hello and all(device.id in places for device in host.hello.devices)
-        for host in one.hosts
-    )
-
-
-def _mesh_finding(facts: RunFacts, axes: tuple[str, ...], most: _Held, few: _Held) -> Finding:
-    sizes = [" × ".join(f"{name} {size}" for name, size in held.mesh.axes) for held in (most, few)]
-    how = "another order of devices" if sizes[0] == sizes[1] else sizes[1]
-    return Finding(
-        "mesh_mismatch",
-        Severity.CRITICAL,
-        0.8,
+def _flags_differ(facts: RunFacts) -> Iterator[Finding]:
+    """Yield one finding for all flags that differ."""
+    found = _flag_groups(_present(facts))
+    if not found:
+        return
+    name, groups = found[0]
+    more = f" ({len(found) - 1} more flag{'s' * (len(found) > 2)} too)" if len(found) > 1 else ""
+    differ = any(parts[0].run == facts.run.id for parts in differing(facts.cluster))
+    yield Finding(
+        "flags_differ",
+        Severity.CRITICAL if differ else Severity.WARNING,
+        1.0 if differ else 0.8,
         facts.run.id,
-        f"{named(few.hosts)} use{'s' * (len(few.hosts) == 1)} another mesh than {named(most.hosts)}: "
-        f"{sizes[0]} against {how}",
-        _subject(few.hosts[0])._replace(axis=", ".join(axes)),
-        about=", ".join(axes),
-        evidence=(
-            Evidence(f"mesh of {named(most.hosts)}", sizes[0], source="live arrays"),
-            Evidence(f"mesh of {named(few.hosts)}", sizes[1], source="live arrays"),
+        f"{name} is not the same on all hosts{more}: {_who_has(groups)}"
+        + ("; their programs differ" * differ),
+        _subject(groups[-1][1][0]),
+        evidence=tuple(
+            Evidence(f"{other} on {named(members)}", value, source="agents")
+            for other, each in found[:MOST_FLAGS]
+            for value, members in each
         ),
-        proof=Proof("mesh"),
+        proof=Proof("hosts", row=groups[-1][1][0].agent),
+        explains=("stalled",) if differ else (),
     )
 
 
@@ -244,27 +219,7 @@ def _hellos(facts: RunFacts) -> list[object]:
     return [host.hello for host in _present(facts)]
 
 
-def _meshes(facts: RunFacts) -> list[object]:
-    hosts = _present(facts)
-    return [each for host in hosts for each in (host.hello, host.arrays.meshes)]
-
-
 RULES = (
-    Rule(
-        name="mesh_mismatch",
-        title="Meshes differ",
-        threshold="for 20 s two hosts have arrays on meshes of the same axes over each other's devices, and "
-        "each lacks the mesh of the other",
-        rationale="JAX assumes that all processes make the same mesh: different ones exchange the wrong "
-        "pieces, or wait for each other for ever.",
-        source="meshes of live arrays",
-        advice="Make the mesh in the same way on all processes: with jax.make_mesh, or from jax.devices() "
-        "in its own order; not from local devices or from a set.",
-        check=_mesh_mismatch,
-        holds_for=20.0,
-        explains=("program_mismatch", "stalled", "straggler"),
-        inputs=_meshes,
-    ),
     Rule(
         name="program_mismatch",
         title="Programs differ",
@@ -273,8 +228,8 @@ RULES = (
         rationale="All processes must run the same program: different ones wait in different collectives, "
         "or exchange wrong values.",
         source="fingerprints of the compiled programs of all processes",
-        advice="Compare the two programs (v on the programs screen). Look for values that depend on the "
-        "process: its index, random seeds, times, the order of sets, or XLA_FLAGS.",
+        advice="Look for values that depend on the process and are traced into it: its index, seeds, times, "
+        "the order of sets, files that it reads.",
         check=_program_mismatch,
         holds_for=0.0,
         explains=("stalled",),
@@ -290,6 +245,19 @@ RULES = (
         advice="Install the same versions on all hosts, and start the run again.",
         check=_versions_differ,
         holds_for=0.0,
+        explains=("stalled",),
+    ),
+    Rule(
+        name="flags_differ",
+        title="Flags differ",
+        threshold="hosts of a run have different flags of XLA, or different settings of JAX that change "
+        "programs; flags that name places or a process's devices do not count",
+        rationale="The same code becomes other programs, which may wait for each other for ever, or compute "
+        "other values.",
+        source="XLA_FLAGS, LIBTPU_INIT_ARGS and jax.config, as each agent reports them",
+        advice="Set the same flags on all hosts: look at the launcher, and at shell profiles of that host.",
+        check=_flags_differ,
+        explains=("stalled",),
     ),
     Rule(
         name="clock_offset",

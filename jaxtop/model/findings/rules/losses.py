@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 # A loss that is not finite in this many reports in a row stays so.
 LASTING_REPORTS = 2
 # A loss is high if it already was so this long ago, in another step.
-HIGH_FOR_MS = 2_000
+HIGH_FOR_MS = 1_500
 
 
 class _Loss(NamedTuple):
@@ -33,47 +32,59 @@ class _Loss(NamedTuple):
     value: float
     usual: Usual | None = None
 
+    @property
+    def excess(self) -> float:
+        return 0.0 if self.usual is None else self.value - self.usual.median
+
+    @property
+    def is_high(self) -> bool:
+        return self.usual is not None and self.value > self.usual.limit
+
 
 def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding if a loss is not finite, or else if one is far above its own history."""
-    views = facts.run.hosts if facts.run.has_ended else facts.reporting
-    hosts_of: Counter[str] = Counter()
     bad: list[_Loss] = []
     suspects: list[_Loss] = []
-    for view in views:
-        host = view.last
+    is_reported = False
+    for host in _hosts(facts):
         step = host.pulse.step
         for loss in host.losses if step is not None else ():
             value = step.metrics.get(loss.name) if step is not None else None
             if value is None:
                 continue
-            hosts_of[loss.name] += 1
+            is_reported = True
             if not isfinite(value):
                 bad.append(_Loss(host, loss, value))
             elif may_be_high(loss, value):
                 suspects.append(_Loss(host, loss, value))
-    if not hosts_of:
+    if not is_reported:
         raise Unmeasured("the script reports no loss: agent.step(i, loss=…)")
+    high = [each for each in map(partial(_with_usual, facts), suspects) if each.is_high]
     if bad:
-        yield _not_finite(facts, hosts_of, bad)
-    elif high := [each for each in map(partial(_with_usual, facts), suspects) if _is_high(each)]:
-        yield _spike(facts, hosts_of, high)
+        yield _not_finite(facts, bad)
+    elif lasting := [each for each in high if _was_high(each)]:
+        yield _spike(facts, high, lasting)
 
 
-def _not_finite(facts: RunFacts, hosts_of: Counter[str], bad: list[_Loss]) -> Finding:
+def _hosts(facts: RunFacts) -> Iterator[Host]:
+    views = facts.run.hosts if facts.run.has_ended else facts.reporting
+    return (view.last for view in views)
+
+
+def _not_finite(facts: RunFacts, bad: list[_Loss]) -> Finding:
     worst = max(bad, key=lambda each: each.loss.bad)
     host, loss, value, _ = worst
-    step, last = host.pulse.step, loss.values[-1] if loss.values else None
-    assert step is not None
+    last, since = loss.values[-1] if loss.values else None, loss.bad_step or 0
     what = "NaN" if isnan(value) else "infinite"
-    before = "since the first report" if last is None else f"step {loss.last_step:,} still had {last:.4g}"
+    where = _where(facts, bad, loss.name, since)
+    before = ", the first one" if last is None else f"; it was {last:.4g} before"
     return Finding(
         "bad_loss",
         Severity.CRITICAL if loss.bad >= LASTING_REPORTS else Severity.WARNING,
         1.0,
         facts.run.id,
-        f"{loss.name} is {what}{_where(hosts_of, bad, loss.name)} in step {step.index:,}; {before}",
-        _subject_of_losses(hosts_of, bad, worst),
+        f"{loss.name} is {what}{where} since about step {since:,}{before}",
+        Subject(agent=host.agent, process_index=host.process_index if where else None),
         about="not finite",
         evidence=(
             Evidence(loss.name, what, source="script", at=host.pulse_at),
@@ -87,25 +98,22 @@ def _not_finite(facts: RunFacts, hosts_of: Counter[str], bad: list[_Loss]) -> Fi
     )
 
 
-def _spike(facts: RunFacts, hosts_of: Counter[str], high: list[_Loss]) -> Finding:
-    worst = max(high, key=lambda each: each.value - (each.usual.median if each.usual else 0.0))
-    host, loss, value, before = worst
-    step = host.pulse.step
+def _spike(facts: RunFacts, high: list[_Loss], lasting: list[_Loss]) -> Finding:
+    host, loss, value, before = max(lasting, key=lambda each: each.excess)
     assert before is not None
-    assert step is not None
+    where = _where(facts, high, loss.name, loss.last_step or 0)
     times = f", {value / before.median:.1f} times its usual" if before.median > 0 else " from its usual"
     return Finding(
         "bad_loss",
         Severity.WARNING,
         0.7,
         facts.run.id,
-        f"{loss.name} rose to {value:.4g}{_where(hosts_of, high, loss.name)}{times} {before.median:.4g}, "
-        f"in step {step.index:,}",
-        _subject_of_losses(hosts_of, high, worst),
+        f"{loss.name} rose to {value:.4g}{where}{times} {before.median:.4g}, by step {loss.last_step:,}",
+        Subject(agent=host.agent, process_index=host.process_index if where else None),
         about="high",
         evidence=(
             Evidence(loss.name, value, source="script", at=host.pulse_at),
-            Evidence("its median in five minutes", before.median, source="script"),
+            Evidence("its median in two minutes", before.median, source="script"),
             Evidence("limit", before.limit, source="script"),
         ),
         proof=Proof("hosts", row=host.agent),
@@ -124,26 +132,25 @@ def _with_usual(facts: RunFacts, each: _Loss) -> _Loss:
     return each._replace(usual=found[each.loss.name])
 
 
-def _is_high(each: _Loss) -> bool:
-    """Return whether a loss is high now and was already some seconds ago, in another step."""
-    if each.usual is None or each.value <= each.usual.limit:
-        return False
+def _was_high(each: _Loss) -> bool:
+    """Return whether a loss was already high some time ago, in another step."""
     pulse, loss = each.host.pulse, each.loss
     assert pulse.step is not None
+    assert each.usual is not None
     is_last = pulse.step.calls == loss.calls or pulse.at_ms - loss.at_ms < HIGH_FOR_MS
     return loss.values[-2 if is_last else -1] > each.usual.limit
 
 
-def _where(hosts_of: Counter[str], those: list[_Loss], name: str) -> str:
-    """Return on which hosts; empty if all that report this loss are meant."""
+def _where(facts: RunFacts, those: list[_Loss], name: str, step: int) -> str:
+    """Return on which hosts; empty unless a host has reported another loss of that step or a later one."""
     hosts = [each.host for each in those if each.loss.name == name]
-    is_all = len(hosts) == hosts_of[name]
-    return "" if is_all else f" on {named(hosts)}"
-
-
-def _subject_of_losses(hosts_of: Counter[str], those: list[_Loss], worst: _Loss) -> Subject:
-    everywhere = not _where(hosts_of, those, worst.loss.name)
-    return Subject(agent=worst.host.agent, process_index=None if everywhere else worst.host.process_index)
+    agents = {host.agent for host in hosts}
+    differs = any(
+        host.agent not in agents and reported.index >= step and name in reported.metrics
+        for host in _hosts(facts)
+        if (reported := host.pulse.step) is not None
+    )
+    return f" on {named(hosts)}" if differs else ""
 
 
 RULES = (
@@ -151,7 +158,7 @@ RULES = (
         name="bad_loss",
         title="Bad loss",
         threshold="a metric with 'loss' in its name is NaN or infinite (critical from two reports in a row "
-        "on), or exceeds its median of five minutes by half and by ten times its usual spread, in two steps "
+        "on), or exceeds its median of two minutes by half and by ten times its usual spread, in two steps "
         "2 s apart",
         rationale="A loss that is not finite has usually spoilt the parameters: all later steps are lost.",
         source="agent.step(i, loss=…)",
