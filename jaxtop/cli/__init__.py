@@ -20,6 +20,7 @@ COMMANDS = {
     "attach": "open the app on a live run",
     "snapshot": "print the cluster once, as JSON, CSV or OpenMetrics",
     "check": "say what is wrong with a run; the exit status says how bad it is",
+    "watch": "follow a run, and run a command or post a message when something is wrong",
     "record": "record a live session to a file",
     "replay": "open the app on recordings, or print one moment",
     "demo": "start a real multi-process JAX run on this machine",

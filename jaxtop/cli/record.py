@@ -100,17 +100,12 @@ class Recording:
                     progress_due = time.monotonic() + PROGRESS_SECONDS
                     written = 0 if self._recorder is None else self._recorder.writer.size
                     self._show_progress(f"recording {self._what()}, {size(written)}")
-                ended_at = (ended_at or time.monotonic()) if self._has_ended(now) else None
+                ended_at = (ended_at or time.monotonic()) if has_ended(self._cluster, now) else None
                 if ended_at is not None and time.monotonic() - ended_at >= LINGER:
                     break
         except KeyboardInterrupt:
             pass
         return self._finish()
-
-    def _has_ended(self, now: float) -> bool:
-        found = host_views(self._cluster, now)
-        all_ended = all(view.state.has_exited or was_never_reached(view.host) for view in found)
-        return bool(found) and not self._cluster.unmet and all_ended
 
     def _has_met_somebody(self) -> bool:
         return any(host.hello for host in hosts(self._cluster))
@@ -143,6 +138,13 @@ class Recording:
         """Replace the progress line on a terminal."""
         if self._is_terminal:
             print(f"\r\x1b[K{legible(line)}", end="", file=sys.stderr, flush=True)
+
+
+def has_ended(cluster: Cluster, now: float) -> bool:
+    """Return whether every process that was reached has exited."""
+    found = host_views(cluster, now)
+    all_ended = all(view.state.has_exited or was_never_reached(view.host) for view in found)
+    return bool(found) and not cluster.unmet and all_ended
 
 
 def _names(writer: RecordingWriter) -> str:

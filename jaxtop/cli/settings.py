@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "config.toml"
-FORMS = ("json", "slack", "discord", "plain")
+FORMS = ("plain", "slack", "discord")
 ALERTING = (Severity.CRITICAL.value, Severity.WARNING.value)
 LEAST_REWIND = 1_000_000
 
@@ -96,7 +96,7 @@ _OWN = (
     Setting("findings.mute", "none", "rules that are not checked, everywhere or in a run", _mutes),
     Setting("alerts.exec", "none", "`jaxtop watch`: command to run", _text),
     Setting("alerts.webhook", "none", "`jaxtop watch`: address to post to", _text),
-    Setting("alerts.form", "json", "`jaxtop watch`: form of what is posted", _choice(FORMS)),
+    Setting("alerts.form", "plain", "`jaxtop watch`: form of what is posted", _choice(FORMS)),
     Setting("alerts.severity", "critical", "`jaxtop watch`: least severity of an alert", _choice(ALERTING)),
 )
 

@@ -1,0 +1,106 @@
+"""`jaxtop watch`: follow a run, and send alerts when findings start and end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from jaxtop.cli import settings, targets, terminal
+from jaxtop.cli.errors import UserError
+from jaxtop.cli.processes import end_with_sigterm
+from jaxtop.cli.record import has_ended
+from jaxtop.cli.snapshot import complaints
+from jaxtop.cli.words import legible
+from jaxtop.clock import steady
+from jaxtop.model import Cluster, Severity, hosts, runs
+from jaxtop.model.findings.observer import CHECK_EVERY
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from jaxtop.cli.senders import Sender
+    from jaxtop.export.alerts import AlertBook
+    from jaxtop.sources import LiveSource
+
+NOTHING_REACHED = 2
+POLL = 0.25
+# Seconds in which at least one process must answer; after the end of the run, for the last messages on their
+# way; and for the alerts that are still to be delivered.
+REACHED_WITHIN, LINGER, DELIVERY = 30.0, 3.0, 40.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    targets.add_arguments(parser)
+    parser.add_argument(
+        "--exec", metavar="CMD", help="shell command to run for each alert, which it reads as JSON"
+    )
+    parser.add_argument("--webhook", metavar="URL", help="address to post each alert to, as JSON")
+    parser.add_argument(
+        "--form", choices=settings.FORMS, help="form of what is posted to the webhook (default: plain)"
+    )
+    parser.add_argument(
+        "--severity", choices=settings.ALERTING, help="least severity of an alert (default: critical)"
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    from jaxtop.cli import senders  # heavy: errors above must be fast
+    from jaxtop.export.alerts import AlertBook
+
+    loaded = settings.load()
+    given = {
+        name: getattr(arguments, name) or loaded.get(f"alerts.{name}")
+        for name in ("exec", "webhook", "form", "severity")
+    }
+    source = targets.open_source(arguments)
+    receivers: list[Sender] = []
+    try:
+        end_with_sigterm()
+        terminal.collect_rarely()
+        if given["webhook"]:
+            receivers.append(senders.webhook(given["webhook"], given["form"] or settings.FORMS[0]))
+        if given["exec"]:
+            receivers.append(senders.command(given["exec"]))
+        book = AlertBook(Severity(given["severity"] or settings.ALERTING[0]))
+        follow(source, Cluster(tuning=loaded.tuning), book, receivers)
+    finally:
+        source.close()
+        until = time.monotonic() + DELIVERY
+        for each in receivers:
+            each.finish(max(0.0, until - time.monotonic()))
+    return 0
+
+
+def follow(
+    source: LiveSource,
+    cluster: Cluster,
+    book: AlertBook,
+    receivers: list[Sender],
+    clock: Callable[[], float] = steady,
+) -> None:
+    """Send alerts until the run has ended or the user interrupts."""
+    begun, ended_at, is_reached = clock(), None, False
+    try:
+        while ended_at is None or clock() - ended_at < LINGER:
+            for frame in source.poll(POLL):
+                cluster.feed(frame)
+            now = clock()
+            if now - cluster.findings.checked_at >= 2 * CHECK_EVERY:
+                cluster.check(now)  # no message led to a check: all processes are silent
+            for alert in book.changes(cluster, now):
+                print(f"{time.strftime('%H:%M:%S', time.localtime(alert.at))} {alert.title}", flush=True)
+                for each in receivers:
+                    each.put(alert)
+            ended_at = (ended_at or now) if has_ended(cluster, now) else None
+            if not is_reached and any(host.hello for host in hosts(cluster)):
+                is_reached = True
+                names = ", ".join(run.name or run.id for run in runs(cluster, now))
+                print(legible(f"jaxtop: watching {names}"), file=sys.stderr, flush=True)
+            if not is_reached and now - begun >= REACHED_WITHIN:
+                why = "; ".join(map(legible, complaints(cluster, source, now)))
+                raise UserError(why or "no process was found", NOTHING_REACHED)
+    except KeyboardInterrupt:
+        return
+    print("jaxtop: the run has ended", file=sys.stderr)
