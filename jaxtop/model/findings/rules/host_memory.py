@@ -22,7 +22,7 @@ from jaxtop.model.series import oldest, thinned
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.findings.trends import Trend
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 # The processes whose whole history is examined: those that grew most.
 MOST_EXAMINED = 16
 # Growth counts once it was observed for so many seconds; a note may come earlier.
-LASTS = 60.0
+LASTS = 90.0
 # The growth of a process that counts, as a share of its size a minute, and in bytes a minute.
 HOST_GROWTH_SHARE = 0.005
 HOST_GROWTH = Number("least_bytes_per_minute", 32 << 20, "growth below which it is not reported")
-HOST_LATER = Number("warning_minutes", 12 * 60.0, "a warning if its machine is full in less than this")
+# The machine's memory in use must grow by this share of it: pages of mapped files count for the process only.
+MACHINE_SHARE = 0.5
+HOST_LATER = Number("warning_minutes", 4 * 60.0, "a warning if its machine is full in less than this")
 SOON = Number("critical_minutes", 10.0, "critical if its machine is full in less than this")
 # Times until full beyond this one, in minutes, are not shown.
 MONTH = 30 * 24 * 60.0
@@ -63,8 +65,12 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
     for _, view in nsmallest(MOST_EXAMINED, rough, key=itemgetter(0)):
         since = _compiled_at(view)
         rising = trend(thinned(facts.cluster, view.host.agent, _RSS, 5 * BLOCKS, since))
-        if rising is not None and _is_growth(facts, rising) and not _is_of_arrays(facts, view, rising):
-            growing.append((_until_host_is_full(facts, view, rising), rising, view))
+        if rising is None or not _is_growth(facts, rising) or _is_of_arrays(facts, view, rising):
+            continue
+        machine = thinned(facts.cluster, view.host.agent, _MACHINE, 5 * BLOCKS, since)
+        of_machine = _gained(machine)
+        if of_machine is None or of_machine >= MACHINE_SHARE * rising.per_minute * rising.seconds / 60:
+            growing.append((_until_host_is_full(view, rising, trend(machine)), rising, view))
     if growing:
         yield _of_hosts(facts, growing)
 
@@ -78,6 +84,13 @@ def _rough_growth(facts: RunFacts, view: HostView) -> float:
     """Return how much larger a process is than at the start of its history."""
     before = oldest(facts.cluster, view.host.agent, _RSS)
     return 0.0 if before is None else (view.now.pulse.host.rss_bytes or 0) - before
+
+
+def _gained(points: Sequence[tuple[float, float | None]]) -> float | None:
+    """Return by how much a figure is larger at the end than at the start; None if it is unknown."""
+    known = [value for _, value in points if value is not None]
+    few = max(1, len(known) // BLOCKS)
+    return min(known[-few:]) - min(known[:few]) if known else None
 
 
 def _is_growth(facts: RunFacts, rising: Trend) -> bool:
@@ -103,12 +116,11 @@ def _compiled_at(view: HostView) -> float:
     return now - ago_ms / 1000
 
 
-def _until_host_is_full(facts: RunFacts, view: HostView, rising: Trend) -> float | None:
+def _until_host_is_full(view: HostView, rising: Trend, machine: Trend | None) -> float | None:
     """Return in how many minutes a machine or container has no memory left; None if that is unknown."""
     sample = view.now.pulse.host
     if sample.memory_total_bytes is None or sample.memory_used_bytes is None:
         return None
-    machine = trend(thinned(facts.cluster, view.host.agent, _MACHINE, 5 * BLOCKS))
     rate = max(rising.per_minute, machine.per_minute if machine else 0.0)  # other processes may grow, too
     return max(0, sample.memory_total_bytes - sample.memory_used_bytes) / rate
 
@@ -152,7 +164,8 @@ RULES = (
         name="host_memory_growth",
         title="Host memory grows",
         threshold="a process that makes steps and compiles nothing grows steadily, by 32 MiB and 0.5 % a "
-        "minute; a warning if its machine is full within 12 hours, critical within 10 minutes from 75 % on",
+        "minute, and the memory in use of its machine by half of that; a warning after 90 s if the machine "
+        "is full within 4 hours, critical within 10 minutes from 75 % on",
         rationale="The kernel ends the process once the memory of the machine or container is used up.",
         source="the resident memory of the process and the machine's memory, over the last two minutes",
         advice="Look for lists and caches that grow in the script or its data loader: tracemalloc compares "

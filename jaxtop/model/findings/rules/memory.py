@@ -98,11 +98,13 @@ def _estimates(facts: RunFacts, view: HostView, within: float) -> Iterator[_Fill
     early = list(islice((each for each in samples if each.used_bytes is not None), 4))
     before, now = least(early), least(islice(reversed(samples), 4))
     minutes, pulse = (samples[-1].at - early[0].at) / 60 if early else 0.0, view.now.pulse
-    for position, (was, used) in enumerate(zip(before, now, strict=False)):
-        if was is not None and used is not None and used > was and (limit := _limit(pulse, position)) > 0:
-            until_full = (limit - used) / ((used - was) / minutes)
-            if until_full < within:
-                yield _Filling(until_full, view, position)
+    limits = pulse.devices.limit_bytes or ()
+    for position, (was, used, limit) in enumerate(zip(before, now, limits, strict=False)):
+        if was is None or used is None or not limit or used <= was:
+            continue
+        until_full = (limit - used) * minutes / (used - was)
+        if until_full < within:
+            yield _Filling(until_full, view, position)
 
 
 def _of_device(facts: RunFacts, each: _Rising, count: int) -> Finding:
