@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import RULES_BY_NAME, Cluster, Severity, runs
+from jaxtop.model import RULES_BY_NAME, Cluster, Severity, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame, hello
@@ -292,3 +292,119 @@ class TestMachines:
             == 1
         )
         assert found("memory_errors", self.cluster(wire.DeviceSample(ecc_uncorrected=(0, 0, 0, 0)))) == []
+
+
+def collective(op, kind, size, groups, times=1, source=""):  # noqa: PLR0917 - as the message has them
+    return wire.Collective(op, kind, f"f32[{size // 4}]", size, groups, times, source=source)
+
+
+def of_collectives(listed, took_us, *, launches=50, windows=4, devices=4):
+    """Two processes of so many GPUs on a mesh (data, model); each collective takes so many microseconds."""
+    cluster, total = Cluster(), 2 * devices
+    ids = wire.pack_ids(tuple(range(total)))
+    mesh = wire.Mesh((("data", 2), ("model", devices)), ids)
+    sharding = wire.Sharding("named", "P('data', 'model')", 0, (), "device")
+    group = wire.ArrayGroup((8, 8), "float32", 0, 256, 64)
+    census = wire.Arrays(int(NOW * 1000), meshes=(mesh,), shardings=(sharding,), groups=(group,), counts=(1,))
+    for index in range(2):
+        agent = agent_id(index)
+        own = tuple(wire.Device(index * devices + i, "H100", "gpu", i) for i in range(devices))
+        along_model = wire.ReplicaGroups((devices,), ((0, total, 1),))
+        along_data = wire.ReplicaGroups((2,), tuple((i, 2, devices) for i in range(devices)))
+        inventory = wire.Inventory(
+            1, "jit_train_step", "f", total, ((index * devices, devices),), (along_model, along_data),
+            tuple(listed),
+        )  # fmt: skip
+        for each in (
+            wire.Link("up", f"10.0.0.{index}:7411"),
+            hello(index, 2, own, platform="gpu"),
+            census,
+            wire.Programs(1, (wire.Program("jit_train_step", "f", total, devices),)),
+            inventory,
+        ):
+            cluster.feed(frame(agent, each, NOW - 20))
+    for number in range(windows):
+        for index in range(2):
+            took = [
+                took_us(index, op) if callable(took_us) else (took_us,) * devices for op in range(len(listed))
+            ]
+            cluster.feed(frame(agent_id(index), timed(listed, took, number), NOW - 10 + number))
+    for index in range(2):
+        for i in (0, 1):
+            seen = wire.Pulse(
+                int((NOW - 10 + 10 * i) * 1000), launches={"train_step": 7 + i * launches}, rhythm=rhythm()
+            )
+            cluster.feed(frame(agent_id(index), seen, NOW - 10 + 10 * i))
+    return cluster
+
+
+def timed(listed, took, number):
+    launches, rows = [], []
+    for i in range(5):
+        launches.append(wire.Launch(0, number * 5 + i, i * 200_000, 180_000, 1000, 1000))
+        for op, each in enumerate(listed):
+            turns = range(min(each.times or 1, 3))
+            rows += [wire.Timed(i, op, turn, i * 200_000, took[op]) for turn in turns]
+    return wire.Window(
+        int((NOW - 10 + number) * 1000), 10**6, number, (("jit_train_step", "f"),),
+        tuple(each.op for each in listed), tuple(launches), tuple(rows),
+    )  # fmt: skip
+
+
+class TestCollectives:
+    def test_many_small_ones_from_one_place_are_found(self):
+        many = [collective(f"all-reduce.{i}", "all-reduce", 64, 1, source="psum") for i in range(40)]
+        one = only("small_collectives", of_collectives(many, 500))
+        assert "40 all-reduces of at most 64 bytes from psum" in one.text
+        assert one.cost.ms_per_step == pytest.approx(20, rel=0.05)
+        loop = [collective("all-reduce.1", "all-reduce", 64, 1, 100, "psum")]
+        assert "100 all-reduces" in only("small_collectives", of_collectives(loop, 500)).text
+
+    def test_few_large_and_short_ones_are_not(self):
+        few = [collective(f"all-reduce.{i}", "all-reduce", 64, 1) for i in range(10)]
+        assert found("small_collectives", of_collectives(few, 2000)) == []
+        large = [collective(f"all-reduce.{i}", "all-reduce", 1 << 20, 1) for i in range(40)]
+        assert found("small_collectives", of_collectives(large, 2000)) == []
+        short = [collective(f"all-reduce.{i}", "all-reduce", 64, 1) for i in range(40)]
+        assert found("small_collectives", of_collectives(short, 20)) == []
+
+    def test_a_device_that_computes_longer_than_its_siblings_is_found_and_a_late_process_is_not(self):
+        ops = [collective("all-reduce.1", "all-reduce", 64, 0)]
+
+        def one_device(index, _op):
+            return (30_000, 30_000, 30_000, 500) if index == 1 else (500,) * 4
+
+        one = only("uneven_work", of_collectives(ops, one_device, windows=6))
+        assert (one.subject.process_index, one.subject.device_id) == (1, 7) and "straggler" in one.explains
+        assert one.cost.ms_per_step == pytest.approx(29.5, rel=0.05)
+
+        def one_process(index, _op):
+            return (500,) * 4 if index == 1 else (30_000,) * 4
+
+        late = of_collectives([collective("all-reduce.1", "all-reduce", 64, 1)], one_process, windows=6)
+        assert found("uneven_work", late) == [] and len(found("straggler", late)) == 1
+
+    def test_a_heavy_axis_across_hosts_is_found_if_the_other_could_take_its_place(self):
+        heavy = [
+            collective("all-reduce.1", "all-reduce", 64 << 20, 1),
+            collective("all-gather.2", "all-gather", 1 << 20, 0),
+        ]
+        one = only("axis_crosses_hosts", of_collectives(heavy, 40_000, devices=2))
+        assert one.subject.axis == "data" and one.severity is Severity.WARNING
+        assert "64 times the bytes of model" in one.text
+        assert one.cost.share_of_step == pytest.approx(0.2, rel=0.05)
+        assert found("axis_crosses_hosts", of_collectives(heavy, 40_000, devices=4)) == []  # of other sizes
+        light = [
+            collective("all-reduce.1", "all-reduce", 1 << 20, 1),
+            collective("all-gather.2", "all-gather", 1 << 20, 0),
+        ]
+        assert found("axis_crosses_hosts", of_collectives(light, 40_000, devices=2)) == []
+
+
+def test_the_best_step_survives_a_keyframe():
+    cluster = TestSteps().times(*[100] * 40, *[130] * 10)
+    again = Cluster()
+    for at, agent, message in keyframe.messages(cluster, NOW + 50):
+        again.feed(frame(agent, message, at))
+    assert again.hosts[agent_id(0)].best == cluster.hosts[agent_id(0)].best
+    assert again.hosts[agent_id(0)].best.best_us == 100_000

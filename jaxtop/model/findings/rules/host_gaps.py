@@ -29,6 +29,8 @@ MANY_LAUNCHES, SHORT_MS, LAUNCHING = 50, 0.5, 0.4
 READ_SHARE, READ_WAITS = 0.1, 0.15
 PAUSE_SHARE, LONG_PAUSE_SHARE = 0.15, 0.25
 _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
+_EXPLAINS = ("slower_than_before",)
+_OF_LAUNCHES = ("blocking_reads", *_EXPLAINS)
 _WINDOWS, _SAMPLES = "launch counters and profiler windows", "samples of the main thread"
 
 
@@ -79,6 +81,7 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
             severity=Severity.WARNING,
             text=text,
             cost=Cost(ms, worst.uncovered),
+            explains=_OF_LAUNCHES,
         )
 
 
@@ -183,11 +186,13 @@ def _finding(
     severity: Severity,
     text: str,
     cost: Cost | None = None,
+    explains: tuple[str, ...] = _EXPLAINS,
 ) -> Finding:
     worst = max(found, key=lambda each: each.share)
     agents, host = {each.host.agent for each in found}, worst.host
-    # Who is late because of its script is not late for another reason.
-    is_cause = facts.late and facts.late <= agents
+    # A process that is late because of its script is not late for another reason, and the others wait for it.
+    is_cause = facts.late <= agents
+    has_waiting = is_cause and len(found) < len(facts.present)
     measured_at = host.pulse_at
     parts = facts.parts.get(host.agent)
     return Finding(
@@ -210,11 +215,14 @@ def _finding(
             Evidence("processes", len(found), source=_SAMPLES, at=measured_at),
         ),
         proof=Proof("stacks", row=host.agent),
-        explains=(*_EXPLAINS, "straggler") if is_cause else _EXPLAINS,
+        explains=(
+            *explains,
+            *(("straggler",) if is_cause else ()),
+            *(("communication_bound",) if has_waiting else ()),
+        ),
     )
 
 
-_EXPLAINS = ("slower_than_before",)
 _SOURCE = "launch counters, windows of the profiler, and samples of the main thread"
 
 RULES = (
@@ -239,7 +247,7 @@ RULES = (
         advice="Put the whole step, or several steps with jax.lax.scan, into one jitted function.",
         check=_launch_bound,
         holds_for=8.0,
-        explains=("blocking_reads", "slower_than_before"),
+        explains=_OF_LAUNCHES,
     ),
     Rule(
         name="blocking_reads",
