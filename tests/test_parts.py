@@ -40,7 +40,7 @@ def rhythm(*functions, per_second=5.0, p50_ms=200):
                        p50_ms * MS, p50_ms * MS, p50_ms * MS)  # fmt: skip
 
 
-def run(*messages, launches=50, functions=("train_step",), rhythms=None):
+def run(*messages, launches=50, functions=("train_step",), rhythms=None, pulses=(0, 1)):
     """A process that launches its functions so often in ten seconds."""
     cluster, agent = Cluster(), agent_id(0)
     cluster.feed(frame(agent, wire.Link("up", "10.0.0.1:7411"), NOW - 20, 0))
@@ -48,7 +48,7 @@ def run(*messages, launches=50, functions=("train_step",), rhythms=None):
     counts = dict.fromkeys(functions, launches) if isinstance(launches, int) else launches
     listed = tuple(wire.Program(f"jit_{each}", "f", 4, 4) for each in counts)
     cluster.feed(frame(agent, wire.Programs(1, listed, seen_ms=(5,) * len(listed)), NOW - 20))
-    for i in (0, 1):
+    for i in pulses:
         counted = {name: 7 + i * count for name, count in counts.items()}
         seen = wire.Pulse(int((NOW - 10 + 10 * i) * 1000), launches=counted, rhythm=rhythms or rhythm())
         cluster.feed(frame(agent, seen, NOW - 10 + 10 * i))

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.parts import not_launching
 from jaxtop.model.steps import pace_of
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtop.model.host import Host
     from jaxtop.model.parts import Parts
+    from jaxtop.model.state import Sample
     from jaxtop.wire import ActiveLine
 
 # Samples of fewer than five seconds, or of an earlier time, say little of now.
 FEWEST_SAMPLES, OLDEST_MS = 25, 15_000
 # If the median step, times the steps a second, fills this share of the time, a gap is part of each step.
 IN_EACH_STEP = 0.7
+# Pauses of the last minute count, if they are at least this long: pulses come once a second.
+PAUSES_S, SHORTEST_PAUSE_S = 60.0, 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class Gap:
     share: float
     uncovered: float
     step_ms: float
+    p50_s: float
     is_in_each_step: bool
     script: float
     launch: float
@@ -78,9 +84,36 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
         share,
         uncovered,
         1000 / pace,
+        rhythm.p50_us / 1e6,
         rhythm.p50_us * pace / 1e6 >= IN_EACH_STEP,
         shares[SCRIPT],
         shares[LAUNCH],
         shares[WAIT],
         shares[COMPILE],
     )
+
+
+class Pauses(NamedTuple):
+    """The stretches without a launch: their number, their share of the time, the longest in seconds."""
+
+    number: int
+    share: float
+    longest: float
+
+
+def pauses(history: Sequence[Sample], now: float, at_least: float) -> Pauses:
+    """Return the pauses of at least so many seconds in the last minute of a host's history."""
+    last = [each for each in history if each.at >= now - PAUSES_S]
+    if len(last) < 2:
+        return Pauses(0, 0.0, 0.0)
+    found = []
+    since = before = last[0]
+    for sample in last[1:]:
+        if sample.launches != before.launches:
+            # A pause began and ended within an interval of the pulses: half of each counts.
+            length = sample.at - since.at
+            if before is not since and length >= max(SHORTEST_PAUSE_S, at_least):
+                found.append(length)
+            since = sample
+        before = sample
+    return Pauses(len(found), sum(found) / (last[-1].at - last[0].at), max(found, default=0.0))

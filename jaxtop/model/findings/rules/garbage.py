@@ -8,6 +8,7 @@ from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subje
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.gaps import OLDEST_MS
 from jaxtop.model.hosts import named
+from jaxtop.model.parts import mean_of
 from jaxtop.model.steps import pace_of
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     if not measured:
         raise Unmeasured("collections were not timed for long enough")
     found = []
+    mean = mean_of(facts.parts.values())
     for host in measured:
         share = host.activity.gc_us / 1000 / host.activity.span_ms
         if share >= NOTE_SHARE:
-            parts = facts.parts.get(host.agent)
+            parts = facts.parts.get(host.agent) or mean
             found.append(_Collecting(host, share, share if parts is None else min(share, 1 - parts.busy)))
     if found:
         yield _finding(facts, found)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.gaps import pauses
 from jaxtop.model.hosts import named
 from jaxtop.model.rates import rates
 from jaxtop.wire import SCRIPT, WAIT
@@ -27,7 +29,9 @@ MOST_COMPILING = 0.1
 # With this many launches a step, each shorter than SHORT_MS, Python is what takes time.
 MANY_LAUNCHES, SHORT_MS, LAUNCHING = 50, 0.5, 0.4
 READ_SHARE, READ_WAITS = 0.1, 0.15
-PAUSE_SHARE, LONG_PAUSE_SHARE = 0.15, 0.25
+PAUSE_SHARE, LONG_PAUSE_SHARE, LINE_SHARE = 0.1, 0.25, 0.05
+# So many pauses within a minute repeat. A single longer one is a checkpoint, or something else that is rare.
+REPEATED, LONG_S = 3, 2.5
 _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
 _EXPLAINS = ("slower_than_before",)
 _OF_LAUNCHES = ("blocking_reads", *_EXPLAINS)
@@ -114,15 +118,21 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
-    return [
-        each
-        for each in _gaps(facts)
-        if not each.is_in_each_step
-        and each.share >= PAUSE_SHARE
-        and (line := each.line(SCRIPT)) is not None
-        and _is_of_script(each)
-        and _saves(line[0]) is saves
-    ]
+    """Return the gaps of hosts that pause repeatedly at a line, with the share of the time in pauses."""
+    found = []
+    for each in _gaps(facts):
+        line = each.line(SCRIPT)
+        if each.is_in_each_step or line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves:
+            continue
+        seen = pauses(facts.cluster.history.get(each.host.agent, ()), facts.at, 3 * each.p50_s)
+        share = 0.0
+        if seen.number >= REPEATED:
+            share = seen.share
+        elif seen.longest < LONG_S:  # shorter ones than the interval of the pulses
+            share = each.share
+        if share >= PAUSE_SHARE and each.script >= share / 2:
+            found.append(replace(each, share=share))
+    return found
 
 
 def _saves(line: ActiveLine) -> bool:
@@ -264,12 +274,12 @@ RULES = (
     Rule(
         name="pauses",
         title="Pauses",
-        threshold="for 20 s, 15 % of the time is spent in the script between some of the steps",
+        threshold="10 % of a minute is spent in the script in three or more pauses between steps",
         rationale="The median step looks well, yet the run is slower: the time is lost between steps.",
         source=_SOURCE,
         advice="Look at that line: a buffer that runs empty, a validation in Python, a log that is flushed.",
         check=_pauses,
-        holds_for=20.0,
+        holds_for=6.0,
         stays_for=20.0,
         explains=_EXPLAINS,
     ),
@@ -281,7 +291,7 @@ RULES = (
         source=_SOURCE,
         advice="Save asynchronously (orbax AsyncCheckpointer), less often, or to a faster disk.",
         check=_checkpoint_pauses,
-        holds_for=20.0,
+        holds_for=6.0,
         stays_for=30.0,
         explains=_EXPLAINS,
     ),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
 FEWEST_SAMPLES = 10
+# So many new programs of a function within this time, while this share of the samples compiles.
+FEWEST_VARIANTS, LATELY_MS, SHORTEST_MS, COMPILING = 4, 120_000, 12_000, 0.2
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
@@ -26,10 +28,27 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("the loaded programs were not read yet")
     found: dict[str, list[Host]] = {}
     for view in facts.reporting:
-        for name in view.now.programs.recompiling:
-            found.setdefault(name, []).append(view.now)
+        for name in (*view.now.programs.recompiling, *_many_lately(view.now)):
+            if view.now not in (hosts := found.setdefault(name, [])):
+                hosts.append(view.now)
     for name, hosts in found.items():
         yield _finding(facts, name, hosts)
+
+
+def _many_lately(host: Host) -> Iterator[str]:
+    """Yield the functions of which several programs are new, while the main thread compiles.
+
+    Where a compilation takes long, fewer than five fit into a minute.
+    """
+    if (_share(host) or 0.0) < COMPILING:
+        return
+    seen: dict[str, list[int]] = {}
+    for program, at_ms in zip(host.programs.programs, host.programs.seen_ms, strict=False):
+        if program.created is not None and host.pulse.at_ms - at_ms <= LATELY_MS:
+            seen.setdefault(program.name, []).append(at_ms)
+    for name, times in seen.items():
+        if len(times) >= FEWEST_VARIANTS and max(times) - min(times) >= SHORTEST_MS:
+            yield name
 
 
 def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
@@ -85,7 +104,7 @@ RULES = (
         name="recompilation",
         title="Recompilation",
         threshold="a function of the script is compiled five times within a minute, over more than eight "
-        "seconds",
+        "seconds; or four times in two minutes, while 20 % of the time goes into it",
         rationale="While JAX compiles a step, nothing is launched; and each program takes memory.",
         source="JAX's compilation events and the loaded programs",
         advice="Pad arguments to a few shapes; make a function that is passed to jit once, outside the "
