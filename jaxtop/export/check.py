@@ -12,6 +12,7 @@ import msgspec
 from jaxtop import __version__
 from jaxtop.export.findings import as_value
 from jaxtop.model import RULES, RULES_BY_NAME, Severity, findings, runs
+from jaxtop.model.findings.words import in_bytes, in_minutes
 from jaxtop.names import legible
 from jaxtop.times import timestamp
 
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster, Finding, Run
 
 SCHEMA = 1
+# The reasons why rules could not be checked that are spelled out.
+MOST_REASONS = 3
 NO_FINDINGS, WARNINGS, CRITICAL = 0, 1, 2
 SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "△", Severity.INFO: "·"}
 _COLOURS = {Severity.CRITICAL: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 _STATUS = {Severity.CRITICAL: CRITICAL, Severity.WARNING: WARNINGS, Severity.INFO: NO_FINDINGS}
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 # Characters with a meaning in Markdown wherever they stand.
 _MARKUP = re.compile(r"([\\`*_\[\]<>|~#])")
 
@@ -75,16 +77,19 @@ class Checkup:
 
     @property
     def coverage(self) -> str:
-        """How many rules were checked, and why the others were not."""
+        """How many rules were checked, and why the others were not: the reasons of most of them."""
         titles: dict[str, list[str]] = {}
         for (_, name), reason in self.unchecked.items():
             rule = RULES_BY_NAME.get(name)
             if rule is not None and rule.title not in titles.setdefault(reason, []):
                 titles[reason].append(rule.title)
         others = sum(map(len, titles.values()))
+        frequent = sorted(titles, key=lambda reason: -len(titles[reason]))[:MOST_REASONS]
+        reasons = [f"{reason} ({', '.join(titles[reason])})" for reason in frequent]
+        if len(titles) > len(frequent):
+            reasons.append(f"{len(titles) - len(frequent)} more reasons in --json")
         count = len(self.checked)
         checked = f"{count} {'rule' if count == 1 else 'rules'} checked"
-        reasons = [f"{reason} ({', '.join(named)})" for reason, named in titles.items()]
         return f"{checked}, {others} could not be: {'; '.join(reasons)}" if reasons else checked
 
 
@@ -139,9 +144,9 @@ def costs(finding: Finding) -> str:
     if cost.share_of_step is not None:
         words.append(f"{cost.share_of_step:.0%} of the step")
     if cost.bytes_per_device is not None:
-        words.append(f"{_in_bytes(cost.bytes_per_device)} per device")
+        words.append(f"{in_bytes(cost.bytes_per_device)} per device")
     if cost.minutes_until_full is not None:
-        words.append(f"full in {cost.minutes_until_full:.0f} min")
+        words.append(f"full in {in_minutes(cost.minutes_until_full)}")
     return ", ".join(words)
 
 
@@ -172,13 +177,6 @@ def _title(finding: Finding) -> str:
 
 def _counted(count: int, severity: Severity) -> str:
     return f"{count} {severity.value}{'s' if count > 1 and severity is not Severity.CRITICAL else ''}"
-
-
-def _in_bytes(value: float) -> str:
-    unit = 0
-    while abs(value) >= 999.5 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.3g} {_UNITS[unit]}"
 
 
 def _escaped(text: str) -> str:

@@ -11,6 +11,7 @@ from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subje
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.parts import mean_of
 from jaxtop.model.steps import pace_of
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.findings.rule import RunFacts
 
-COMMUNICATION_SHARE = 0.3
+COMMUNICATION_SHARE = Number("share", 0.3, "reported from this share of a step on")
 # So many collectives of at most so many bytes in a launch, that take this share of the time.
 MANY, SMALL_BYTES, SMALL_SHARE = 20, 64 << 10, 0.05
 # An axis that crosses hosts moves this many times the bytes of one that does not, for this share of the time.
@@ -48,7 +49,7 @@ def _communication_bound(facts: RunFacts) -> Iterator[Finding]:
     if mean is None:
         raise Unmeasured("no window of the profiler contains a launch of the step")
     step_ms, views = _step_ms(facts), [each for each in facts.collectives if _us_per_second(each)]
-    if mean.communication < COMMUNICATION_SHARE or not views:
+    if mean.communication < facts.number("communication_bound", COMMUNICATION_SHARE) or not views:
         return
     top = max(views, key=_us_per_second)
     ms = None if step_ms is None else mean.communication * step_ms
@@ -179,6 +180,7 @@ RULES = (
         "precision, or another sharding; jaxtop plan compares them.",
         check=_communication_bound,
         holds_for=10.0,
+        numbers=(COMMUNICATION_SHARE,),
     ),
     Rule(
         name="small_collectives",

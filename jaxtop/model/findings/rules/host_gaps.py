@@ -11,6 +11,7 @@ from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.gaps import pauses
 from jaxtop.model.hosts import named
 from jaxtop.model.rates import rates
+from jaxtop.model.tuning import Number
 from jaxtop.wire import SCRIPT, WAIT
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 # From these shares of the wall time on, gaps are a warning or critical.
 WARNING_SHARE, CRITICAL_SHARE = 0.2, 0.5
+INPUT_SHARE = Number("share", WARNING_SHARE, "reported from this share of a step on")
 # This part of a gap must be confirmed by samples of the main thread in the script.
 OF_GAP = 0.6
 # While more than this share of the samples compiles, the run is starting.
@@ -49,10 +51,9 @@ def _is_of_script(gap: Gap) -> bool:
 
 
 def _input_bound(facts: RunFacts) -> Iterator[Finding]:
+    least = facts.number("input_bound", INPUT_SHARE)
     found = [
-        each
-        for each in _gaps(facts)
-        if each.is_in_each_step and each.share >= WARNING_SHARE and _is_of_script(each)
+        each for each in _gaps(facts) if each.is_in_each_step and each.share >= least and _is_of_script(each)
     ]
     # A process that launches thousands of programs a step is in the script between them.
     found = [each for each in found if not _launches_of(each)]
@@ -247,6 +248,7 @@ RULES = (
         "or make that line faster.",
         check=_input_bound,
         explains=_EXPLAINS,
+        numbers=(INPUT_SHARE,),
     ),
     Rule(
         name="launch_bound",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,20 +14,22 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import RunFacts
 
 # How much slower than the best half minute, as a factor and at least in milliseconds.
-SLOWER, AT_LEAST_MS = 1.25, 1.0
+SLOWER = Number("longer", 0.25, "reported from this share of the best time on")
+AT_LEAST_MS = 1.0
 _STEPS = "launches of the step"
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
     found = []
     is_known = False
+    slower = 1 + facts.number("slower_than_before", SLOWER)
     for view in facts.reporting:
         host = view.now
         best, rhythm = host.best, host.pulse.rhythm
         if best is None or best.best_us is None or rhythm is None or rhythm.mean_us is None:
             continue
         is_known = True
-        is_slower = rhythm.mean_us >= SLOWER * best.best_us
+        is_slower = rhythm.mean_us >= slower * best.best_us
         if is_slower and rhythm.mean_us - best.best_us >= AT_LEAST_MS * 1000:
             found.append((rhythm.mean_us - best.best_us, best.best_us, rhythm.mean_us, host))
     if not is_known:
@@ -67,5 +70,6 @@ RULES = (
         check=_check,
         holds_for=20.0,
         stays_for=20.0,
+        numbers=(SLOWER,),
     ),
 )
