@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heapq import nsmallest
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.figures import FIGURES
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
@@ -35,7 +35,8 @@ LASTS = 90.0
 # The growth of a process that counts, as a share of its size a minute, and in bytes a minute.
 HOST_GROWTH_SHARE = 0.005
 HOST_GROWTH = Number("least_bytes_per_minute", 32 << 20, "growth below which it is not reported")
-# The machine's memory in use must grow by this share of it: pages of mapped files count for the process only.
+# Unless the machine's memory in use grows by this share of it, it is a note: pages of mapped files count for
+# the process only.
 MACHINE_SHARE = 0.5
 HOST_LATER = Number("warning_minutes", 4 * 60.0, "a warning if its machine is full in less than this")
 SOON = Number("critical_minutes", 10.0, "critical if its machine is full in less than this")
@@ -45,6 +46,15 @@ MONTH = 30 * 24 * 60.0
 HOST_FULL = 0.75
 
 _RSS, _MACHINE = FIGURES["rss_bytes"], FIGURES["memory_used_bytes"]
+
+
+class _Growing(NamedTuple):
+    """A process that grows, the minutes until its machine is full, and whether that has less free memory."""
+
+    minutes: float | None
+    rising: Trend
+    view: HostView
+    is_on_machine: bool
 
 
 def _host_growth(facts: RunFacts) -> Iterator[Finding]:
@@ -68,9 +78,9 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
         if rising is None or not _is_growth(facts, rising) or _is_of_arrays(facts, view, rising):
             continue
         machine = thinned(facts.cluster, view.host.agent, _MACHINE, 5 * BLOCKS, since)
-        of_machine = _gained(machine)
-        if of_machine is None or of_machine >= MACHINE_SHARE * rising.per_minute * rising.seconds / 60:
-            growing.append((_until_host_is_full(view, rising, trend(machine)), rising, view))
+        least = MACHINE_SHARE * rising.per_minute * rising.seconds / 60
+        minutes = _until_host_is_full(view, rising, trend(machine))
+        growing.append(_Growing(minutes, rising, view, is_on_machine=(_gained(machine) or 0.0) >= least))
     if growing:
         yield _of_hosts(facts, growing)
 
@@ -125,14 +135,15 @@ def _until_host_is_full(view: HostView, rising: Trend, machine: Trend | None) ->
     return max(0, sample.memory_total_bytes - sample.memory_used_bytes) / rate
 
 
-def _of_hosts(facts: RunFacts, growing: list[tuple[float | None, Trend, HostView]]) -> Finding:
-    minutes, rising, view = min(growing, key=lambda each: (each[0] is None, each[0] or 0.0))
+def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
+    worst = min(growing, key=lambda each: (not each.is_on_machine, each.minutes is None, each.minutes or 0.0))
+    minutes, rising, view, is_on_machine = worst
     host, sample = view.host, view.now.pulse.host
     until = "" if minutes is None or minutes > MONTH else f"; its machine is full in {in_minutes(minutes)}"
-    who = named([each.host for _, _, each in growing])
+    who = named([each.view.host for each in growing])
     is_full = (sample.memory_used_bytes or 0) >= HOST_FULL * (sample.memory_total_bytes or 1)
     severity = Severity.INFO
-    if minutes is not None and rising.seconds >= LASTS:
+    if minutes is not None and is_on_machine and rising.seconds >= LASTS:
         if minutes < facts.number("host_memory_growth", SOON) and is_full:
             severity = Severity.CRITICAL
         elif minutes < facts.number("host_memory_growth", HOST_LATER):
@@ -164,8 +175,8 @@ RULES = (
         name="host_memory_growth",
         title="Host memory grows",
         threshold="a process that makes steps and compiles nothing grows steadily, by 32 MiB and 0.5 % a "
-        "minute, and the memory in use of its machine by half of that; a warning after 90 s if the machine "
-        "is full within 4 hours, critical within 10 minutes from 75 % on",
+        "minute; if the memory in use of its machine grows by half of that, a warning after 90 s if it is "
+        "full within 4 hours, and critical within 10 minutes from 75 % on",
         rationale="The kernel ends the process once the memory of the machine or container is used up.",
         source="the resident memory of the process and the machine's memory, over the last two minutes",
         advice="Look for lists and caches that grow in the script or its data loader: tracemalloc compares "
