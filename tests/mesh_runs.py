@@ -106,7 +106,7 @@ class MeshApp(App[None]):
         self.heard.append(message.selection)
 
     def on_view_drilled(self, message: View.Drilled):
-        self.heard.append((message.key, message.selection))
+        self.heard.append((message.screen, message.selection))
 
     # What a person sees
 

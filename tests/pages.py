@@ -37,6 +37,7 @@ PLACES = {
     "FilterInput": "While typing a filter",
     "FoldingTable": "Trees: Arrays, Stacks",
     "MeshGrid": "Mesh: the cursor",
+    "OverviewView": "Overview",
     "MeshScreenView": "Mesh",
     "Plot": "Plot",
     "CollectivesView": "Collectives",
@@ -105,7 +106,10 @@ def arguments(command: str) -> Iterator[tuple[str, str]]:
 
 def keys_page() -> str:
     found = dict(bindings_by_class())
-    lines = ["# Keys\n", "`?` in the app shows the keys of the current screen. Digits open the screens.\n"]
+    lines = [
+        "# Keys\n",
+        "`?` in the app shows the keys of the current screen. Digits and `D` open the screens.\n",
+    ]
     for name in [*PLACES, *sorted(found.keys() - PLACES.keys() - DIALOGS)]:
         lines += [f"## {PLACES[name]}\n", "| key | does |", "|---|---|"]
         lines += [f"| {keys} | {description} |" for keys, description in found[name]]

@@ -126,7 +126,7 @@ class TestWhatTheFrameSays:
             assert "most memory on eval device 0: 1.0G" in stage.line("facts")
             await stage.press("g")
             assert stage.text.count("eval process 0 on node00") == 2  # its block, and the device's facts
-            await stage.press("2", "g")
+            await stage.press("3", "g")
             assert "● eval process 0 on node00" in stage.text
 
         play(act, *told)
@@ -211,41 +211,43 @@ class TestWhatTheFrameSays:
 
 
 class TestKeys:
-    @pytest.mark.parametrize("key", ["1", "2", "3", "8"])
-    def test_number_keys_open_screens(self, key):
+    @pytest.mark.parametrize(
+        ("key", "name"), [("1", "overview"), ("2", "mesh"), ("3", "hosts"), ("D", "devices"), ("8", "events")]
+    )
+    def test_keys_open_screens(self, key, name):
         async def act(stage: Stage) -> None:
             await stage.press(key)
-            assert stage.screen_shown == f"screen-{key}"
+            assert stage.screen_shown == f"screen-{name}"
 
         play(act, *builders.well())
 
     def test_escape_goes_back_to_the_screen_before(self):
         async def act(stage: Stage) -> None:
-            await stage.press("2", "3", "escape")
-            assert stage.screen_shown == "screen-2"
+            await stage.press("3", "D", "escape")
+            assert stage.screen_shown == "screen-hosts"
             await stage.press("escape")
-            assert stage.screen_shown == "screen-1"
+            assert stage.screen_shown == "screen-mesh"
 
         play(act, *builders.well())
 
     def test_z_jumps_between_screens_with_the_selection_kept(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3", "j", "j", "j", "j", "j")
+            await stage.press("D", "j", "j", "j", "j", "j")
             chosen = stage.app._selection
             assert chosen.agent is not None and chosen.device_id is not None
             await stage.press("z", "z", "z")
-            assert stage.screen_shown == "screen-3"
+            assert stage.screen_shown == "screen-devices"
             assert stage.app._selection == chosen
 
         play(act, *builders.well())
 
     def test_enter_drills_from_a_host_to_its_devices_and_on_to_the_cell(self):
         async def act(stage: Stage) -> None:
-            await stage.press("2", "j", "enter")
-            assert stage.screen_shown == "screen-3"
+            await stage.press("3", "j", "enter")
+            assert stage.screen_shown == "screen-devices"
             assert stage.app._selection.agent == builders.agent_id(1)
             await stage.press("enter")
-            assert stage.screen_shown == "screen-1"
+            assert stage.screen_shown == "screen-mesh"
             assert stage.app._selection.agent == builders.agent_id(1)
 
         play(act, *builders.well())
@@ -305,7 +307,7 @@ class TestKeys:
             await stage.pilot.press(*"Hosts")
             await stage.until(lambda: "Hosts (2)" in stage.text)
             await stage.pilot.press("down", "enter")
-            await stage.until(lambda: stage.screen_shown == "screen-2")
+            await stage.until(lambda: stage.screen_shown == "screen-hosts")
 
         play(act, *builders.well())
 
@@ -364,6 +366,6 @@ class TestMouse:
             at = stage.line("keys").index("Devices")
             await stage.pilot.click("#keys", offset=(at, 0))
             await stage.paint()
-            assert stage.screen_shown == "screen-3"
+            assert stage.screen_shown == "screen-devices"
 
         play(act, *builders.well())

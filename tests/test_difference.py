@@ -219,7 +219,8 @@ class TestScreen:
         replay(act)
 
     @pytest.mark.parametrize(
-        ("word", "screen"), [("host", 2), ("jit", 7), ("optimizer", 5), ("device node01", 3)]
+        ("word", "screen"),
+        [("host", "hosts"), ("jit", "programs"), ("optimizer", "memory"), ("device node01", "devices")],
     )
     def test_enter_leads_to_the_screen_that_shows_more_of_a_change(self, word, screen):
         async def act(stage: Stage) -> None:
@@ -236,14 +237,16 @@ class TestScreen:
 
         replay(act)
 
-    @pytest.mark.parametrize("key", ["1", "2", "4", "9", "0"])
-    def test_the_number_of_a_screen_leads_there_and_keeps_what_is_selected(self, key):
+    @pytest.mark.parametrize(
+        ("key", "name"), [("1", "overview"), ("2", "mesh"), ("4", "arrays"), ("9", "stacks"), ("0", "plot")]
+    )
+    def test_the_key_of_a_screen_leads_there_and_keeps_what_is_selected(self, key, name):
         async def act(stage: Stage) -> None:
-            await press(stage, "2", "j")
+            await press(stage, "3", "j")
             selected = stage.app._selection.agent
             await press(stage, "v", "right_curly_bracket", "v", key)
             assert stage.app.screen is stage.app.screen_stack[0]
-            assert stage.screen_shown == f"screen-{key}"
+            assert stage.screen_shown == f"screen-{name}"
             assert stage.app._selection.agent == selected
 
         replay(act)

@@ -82,8 +82,8 @@ def test_a_key_is_answered_while_much_is_taken_in(monkeypatch):
     async def act(stage):
         stage.feed.frames = [frame("0" * 16, pulse(0, launches=30 + i), sequence=3 + i) for i in range(400)]
         stage.app._tick()
-        await stage.pilot.press("2")
-        assert stage.app._is_folding and stage.screen_shown == "screen-2"
+        await stage.pilot.press("3")
+        assert stage.app._is_folding and stage.screen_shown == "screen-hosts"
         await stage.paint()
         assert stage.app.moment.cluster.hosts["0" * 16].launches == {"train_step": 429}
 

@@ -53,7 +53,7 @@ def of_device(host=0, number=0, **other):
     return ProbedDevice(**(known | other))
 
 
-def shown(known, *frames, keys=("1",)):
+def shown(known, *frames, keys=("2",)):
     said = []
 
     async def act(stage):

@@ -264,7 +264,7 @@ def vars_of(struct):
 
 class TestFilter:
     async def typed(self, stage, text):
-        line = stage.app.query_one("#screen-4 FilteredTable Input", Input)
+        line = stage.app.query_one("#screen-arrays FilteredTable Input", Input)
         if not line.has_focus:
             await stage.press("slash")
         line.value = text
@@ -272,7 +272,7 @@ class TestFilter:
         await stage.pilot.pause()
 
     def count(self, stage):
-        return str(stage.app.query_one("#screen-4 FilteredTable #count", Static).content)
+        return str(stage.app.query_one("#screen-arrays FilteredTable #count", Static).content)
 
     def test_conditions_leave_matches_and_the_branches_above_them(self):
         async def act(stage):
@@ -430,7 +430,7 @@ class TestPane:
             await stage.press("j")
             assert "many small arrays" in pane(stage)
             await stage.press("enter")
-            assert stage.screen_shown == "screen-4"
+            assert stage.screen_shown == "screen-arrays"
 
         look(act)
 
@@ -494,13 +494,13 @@ class TestOnTheMesh:
         async def act(stage):
             await go_to(stage, *KERNEL)
             await stage.press("enter")
-            assert stage.screen_shown == "screen-1"
+            assert stage.screen_shown == "screen-mesh"
             assert "slice of state.params['Dense_0']['kernel']  a " in stage.text
             mesh = stage.app.query_one(MeshScreenView)
             assert mesh._read().values == tuple(map(float, range(8)))
             await stage.press("m")
             assert f" {METRICS[0].name}" in stage.text
-            await stage.press("2", "1")
+            await stage.press("3", "2")
             assert f" {METRICS[0].name}" in stage.text  # it comes once, not whenever one returns
             await stage.press("4", "enter")
             assert "slice of state.params['Dense_0']['kernel']" in stage.text

@@ -112,7 +112,7 @@ class TestOnTheMesh:
     def test_groups_and_waits_are_painted(self, key):
         async def act(stage: Stage) -> None:
             await stage.press("6", key)
-            assert stage.screen_shown == "screen-1"
+            assert stage.screen_shown == "screen-mesh"
             assert "groups of all-reduce.3  a " in stage.text and "! last: process 3, 100%" in stage.text
             assert "a! 0us" in stage.text and "b 60." in stage.text
             assert stage.app._selection.device_key == (agent_id(3), 12)
@@ -174,7 +174,7 @@ class TestOnTheMesh:
     def test_who_takes_part_may_not_be_known(self):
         async def act(stage: Stage) -> None:
             await stage.press("6", "enter")
-            assert stage.screen_shown == "screen-6"
+            assert stage.screen_shown == "screen-collectives"
             said = [each.message for each in stage.app._notifications]
             assert said == ["the devices of all-reduce.3 are unknown"]
 

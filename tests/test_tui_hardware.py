@@ -60,7 +60,7 @@ class TestFilters:
 
     def test_hosts_are_found_by_their_figures(self):
         async def act(stage: Stage) -> None:
-            await stage.press("2")
+            await stage.press("3")
             for typed, found in (
                 ("cpu>80", [0, 1]),
                 ("cpu>10000%", []),
@@ -90,7 +90,7 @@ class TestFilters:
         failing = FAILING[0] * builders.DEVICES + FAILING[1]
 
         async def act(stage: Stage) -> None:
-            await stage.press("3")
+            await stage.press("D")
             for typed, found in (
                 ("temperature>=80", [hot]),
                 ("temp>=80°C", [hot]),
@@ -120,7 +120,7 @@ class TestFilters:
 
     def test_the_rows_stay_while_a_condition_is_typed(self):
         async def act(stage: Stage) -> None:
-            await stage.press("2", "slash")
+            await stage.press("3", "slash")
             for typed in ("cp", "u>80 & foo", ">3"):
                 for key in typed:
                     await stage.press(KEYS.get(key, key))
@@ -157,7 +157,7 @@ class TestDevices:
         assert columns == {each.name for each in DEVICE_FIGURES[1:]}
 
         async def act(stage: Stage) -> None:
-            await stage.press("3")
+            await stage.press("D")
             table = stage.view_shown.table
             shown = {column.key for column in table.columns}
             told = {each.name for each in DEVICE_FIGURES[1:-3]}  # no queue and no transfers on GPUs
@@ -175,14 +175,14 @@ class TestDevices:
         play(act, *working(4))
 
     def test_without_hardware_figures_there_are_no_columns_of_them(self):
-        shown = shown_after(*builders.well(), keys="3", size=(200, 24))
+        shown = shown_after(*builders.well(), keys="D", size=(200, 24))
         titles = line("MEMORY", shown)
         assert not {"UTIL", "POWER", "TEMP", "SLOWED", "ECC", "PEAK", "LIMIT"} & set(titles.split())
         assert "n/a" not in line("node00", shown).rstrip()[:120]
 
     def test_columns_stay_where_they_are_when_a_host_falls_silent_about_its_hardware(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3")
+            await stage.press("D")
             before = line("TEMP", stage.text)
             held = wire.DeviceSample(*((1 << 30,) * stage_devices,) * 3)
             stage.feed.frames = [
@@ -198,7 +198,7 @@ class TestDevices:
 
     def test_the_recent_past_is_that_of_the_figure_that_is_sorted_by(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3")
+            await stage.press("D")
             assert "UTIL, RECENT" in stage.text
             table = stage.view_shown.table
             table.sort_by(next(each for each in table.columns if each.key == "power_w"))
@@ -225,14 +225,14 @@ class TestDevices:
 
     @pytest.mark.parametrize(("width", "last"), [(80, "TEMP"), (120, "RECENT")])
     def test_what_is_looked_for_first_is_there_on_narrow_terminals(self, width, last):
-        titles = line("PROC", shown_after(*working(4), keys="3", size=(width, 24))).split()
+        titles = line("PROC", shown_after(*working(4), keys="D", size=(width, 24))).split()
         assert [each for each in titles if not each.startswith("+")][-1] == last
 
 
 class TestHosts:
     def test_the_step_and_its_cost_have_columns(self):
         async def act(stage: Stage) -> None:
-            await stage.press("2")
+            await stage.press("3")
             table = stage.view_shown.table
             written = {column.key: column.write(table.row) for column in table.columns}
             assert (written["p50_ms"], written["p99_ms"]) == ("410ms", "566ms")
@@ -249,7 +249,7 @@ class TestHosts:
     def test_while_a_run_stands_still_its_step_says_since_when(self, size):
         async def act(stage: Stage) -> None:
             assert "last step 42s ago" in stage.line("header")
-            await stage.press("2")
+            await stage.press("3")
             if size[0] > 80:  # else the pane has no room
                 assert "last step 42s ago" in stage.text.split("process 0 on node00")[1]
             stage.feed.frames = [frame(agent_id(0), staged_hardware.pulse(0, 0), sequence=900)]
@@ -268,20 +268,20 @@ class TestHosts:
         one = "step train_step "
         for centi, says in ((450, "step train_step, 4.5 launches"), (100, one), (0, one)):
             told = replace(staged_hardware.pulse(0, 0), rhythm=replace(rhythm, launches_centi=centi))
-            shown = shown_after(*working(4), frame(agent_id(0), told, sequence=900), keys="2", size=(120, 40))
+            shown = shown_after(*working(4), frame(agent_id(0), told, sequence=900), keys="3", size=(120, 40))
             assert says in shown
 
     def test_operations_that_are_a_lower_bound_have_its_sign(self):
         rhythm = staged_hardware.pulse(0, 0).rhythm
         told = replace(staged_hardware.pulse(0, 0), rhythm=replace(rhythm, flops_at_least=True))
         shown = shown_after(
-            *working(4), frame(agent_id(0), told, sequence=900), keys=("2", "j", "k"), size=(200, 40)
+            *working(4), frame(agent_id(0), told, sequence=900), keys=("3", "j", "k"), size=(200, 40)
         )
         assert "of peak ≥" in shown and "computes ≥" in shown
         assert any(cell.startswith("≥") and cell.endswith("F/s") for cell in shown.split())
 
     def test_what_should_worry_stands_out_below_with_a_word(self):
-        shown = shown_after(*working(4), keys=("2", "j"), size=(140, 30))
+        shown = shown_after(*working(4), keys=("3", "j"), size=(140, 30))
         assert "container with 64 cores" in shown
         assert "memory 480G ! nearly full" in shown
         assert "memory 14% ! high" in shown
@@ -289,7 +289,7 @@ class TestHosts:
         assert "of peak ~" in shown and "jitter 3%" in shown
 
     def test_on_a_small_screen_a_sign_stands_for_the_word_and_nothing_is_cut_off(self):
-        shown = shown_after(*working(4), keys=("2", "j"), size=(80, 24))
+        shown = shown_after(*working(4), keys=("3", "j"), size=(80, 24))
         assert "memory !480G  held back" in shown
         assert "memory !14%  disk" in shown
         assert "busiest MainThread 94%  Python" in shown
@@ -297,20 +297,20 @@ class TestHosts:
         assert "…" not in below
 
     def test_a_host_of_which_nothing_is_told_says_nothing_wrong(self):
-        shown = shown_after(frame("", wire.Roster(agent_id(0), (peer(),), "r1")), keys="2", size=(120, 30))
+        shown = shown_after(frame("", wire.Roster(agent_id(0), (peer(),), "r1")), keys="3", size=(120, 30))
         below = shown[shown.index("──") :]
         assert "step not found yet" in below
         assert "0%" not in below and "0B" not in below
 
     def test_figures_of_a_host_that_died_are_not_told_any_more(self):
-        shown = shown_after(*working(4), builders.trouble(1, "closed"), keys=("2", "j"), size=(140, 30))
+        shown = shown_after(*working(4), builders.trouble(1, "closed"), keys=("3", "j"), size=(140, 30))
         below = shown[shown.index("──") :]
         assert "process 1 on node01" in below
         assert "410ms" not in below and "container" not in below
 
     @pytest.mark.parametrize("state", ["closed", "silent"])
     def test_the_last_step_of_a_host_that_reports_no_more_stays_and_is_past(self, state):
-        shown = shown_after(*working(4), builders.trouble(1, state), keys=("2", "j"), size=(260, 30))
+        shown = shown_after(*working(4), builders.trouble(1, state), keys=("3", "j"), size=(260, 30))
         table, _, below = shown.partition("──")
         row = next(line for line in table.splitlines() if line.startswith("▌"))
         assert "node01" in row and " 5,000 " in row
@@ -320,7 +320,7 @@ class TestHosts:
     def test_where_the_script_numbers_no_steps_their_count_stays(self):
         last = frame(agent_id(1), replace(staged_hardware.pulse(1), step=None))
         frames = *working(4), last, builders.trouble(1, "closed")
-        shown = shown_after(*frames, keys=("2", "j"), size=(120, 30))
+        shown = shown_after(*frames, keys=("3", "j"), size=(120, 30))
         below = shown[shown.index("──") :]
         assert "5,000 steps, heard 0s ago" in below and "not found" not in below
 
@@ -351,7 +351,7 @@ class TestDetail:
 
     @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
     def test_the_mesh_shows_the_hardware_of_the_selected_device(self, size):
-        shown = shown_after(*working(4), keys="1", size=size)
+        shown = shown_after(*working(4), keys="2", size=size)
         assert "93%" in shown and "560W" in shown
 
 

@@ -117,7 +117,7 @@ def test_it_can_be_sorted_by_a_part():
 def test_enter_leads_to_the_device_in_the_mesh_and_back():
     async def act(stage: Stage) -> None:
         await stage.press("5", "G", "enter")
-        assert stage.screen_shown == "screen-1" and "device 7" in stage.text
+        assert stage.screen_shown == "screen-mesh" and "device 7" in stage.text
         await stage.press("5")
         assert any(row.startswith("▌") and " 7  node01" in row for row in stage.text.splitlines())
 

@@ -126,7 +126,7 @@ def test_of_a_thousand_hosts_the_chosen_one_the_most_and_the_least_are_drawn():
 
 class TestScreen:
     def test_it_opens_at_the_selected_device_beside_those_of_its_host(self):
-        shown = shown_after(*working(60), keys=("3", "j", "0"), size=(120, 40))
+        shown = shown_after(*working(60), keys=("D", "j", "0"), size=(120, 40))
         assert "utilisation of device 1" in shown
         assert [each for each in range(8) if f"device {each} " in shown] == [0, 1, 2, 3]
         assert "07:59:30" in shown
@@ -151,7 +151,7 @@ class TestScreen:
 
     def test_a_device_stands_alone_beside_its_siblings_or_its_host_beside_others(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3", "0")
+            await stage.press("D", "0")
             await stage.press("tab")
             assert "0 node00" in stage.text and "1 node01" in stage.text
             assert "the mean of its devices" in stage.text
@@ -164,36 +164,36 @@ class TestScreen:
 
     def test_it_begins_with_the_figure_that_was_looked_at(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3")
+            await stage.press("D")
             table = stage.view_shown.table
             table.sort_by(next(each for each in table.columns if each.key == "power_w"))
             await stage.paint()
             await stage.press("0")
             assert "power of device 0" in stage.text
-            await stage.press("2")
+            await stage.press("3")
             table = stage.view_shown.table
             table.sort_by(next(each for each in table.columns if each.key == "io_pressure"))
             await stage.paint()
             await stage.press("0")
             assert "disk pressure of 0 node00" in stage.text
-            await stage.press("1", "m", "m", "m", "m", "0")
+            await stage.press("2", "m", "m", "m", "m", "0")
             assert "utilisation of device 0" in stage.text
 
         play(act, *working(5))
 
     def test_a_host_is_compared_with_the_hosts_of_its_run(self):
         async def act(stage: Stage) -> None:
-            await stage.press("2", "j", "0")
+            await stage.press("3", "j", "0")
             assert "step time of 1 node01" in stage.text
             assert "0 node00" in stage.text
-            await stage.press("k", "2")
+            await stage.press("k", "3")
             assert stage.view_shown.table.row.host.agent == agent_id(0)  # chosen here, chosen there
 
         play(act, *working(5))
 
     def test_everything_can_be_clicked(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3", "0")
+            await stage.press("D", "0")
 
             async def click(word: str) -> None:
                 rows = stage.text.splitlines()
@@ -212,7 +212,7 @@ class TestScreen:
 
     def test_the_mouse_asks_for_the_values_of_a_time(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3", "0")
+            await stage.press("D", "0")
             assert "last" in line("mean", stage.text)
             await stage.pilot.hover(offset=(60, 12))
             await stage.paint()
@@ -226,7 +226,7 @@ class TestScreen:
 
     def test_it_goes_on_while_live_and_stands_while_paused(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3", "0")
+            await stage.press("D", "0")
             assert "93%" in line("a device 0", stage.text)
 
             async def hear(second: int) -> None:
@@ -263,16 +263,16 @@ class TestScreen:
 
     def test_enter_leads_to_the_device_and_escape_back_to_where_one_was(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3", "j", "j", "0", "enter")
-            assert stage.screen_shown == "screen-1"
+            await stage.press("D", "j", "j", "0", "enter")
+            assert stage.screen_shown == "screen-mesh"
             await stage.press("0", "escape")
-            assert stage.screen_shown == "screen-1"
+            assert stage.screen_shown == "screen-mesh"
 
         play(act, *working(5))
 
     def test_a_process_that_was_started_again_is_followed(self):
         async def act(stage: Stage) -> None:
-            await stage.press("3", "j", "0")
+            await stage.press("D", "j", "0")
             again = replace(staged_hardware.hello(0), agent="f" * 16, started_ms=int(NOW * 1000) + 5000)
             pulses = [frame("f" * 16, staged_hardware.pulse(0), NOW + i, 1 + i) for i in range(3)]
             up = frame("f" * 16, wire.Link("up", "10.0.0.0:7411"), NOW, 0)
@@ -286,7 +286,7 @@ class TestScreen:
     @pytest.mark.parametrize("key", ["question_mark", "colon"])
     def test_made_too_small_below_help_it_is_replaced_by_the_notice(self, key):
         async def act(stage: Stage) -> None:
-            await stage.press("3", "0", key)
+            await stage.press("D", "0", key)
             await stage.pilot.resize_terminal(40, 10)
             await stage.press("escape")
             assert "jaxtop needs at least 60×16" in stage.text and "n/a" not in stage.text
@@ -308,7 +308,7 @@ class TestScreen:
     def test_it_fits_every_terminal_in_every_theme(self, size, theme):
         async def act(stage: Stage) -> None:
             stage.app.theme = theme
-            await stage.press("3", "0")
+            await stage.press("D", "0")
             assert sum(stage.text.count(each) for each in DOTS) > 20
             assert "a device 0" in stage.text
             heads = [each.split() for each in stage.text.splitlines() if "mean " in each]
@@ -319,11 +319,11 @@ class TestScreen:
 
     def test_without_colours_lines_are_told_by_their_letters(self, monkeypatch):
         monkeypatch.setenv("NO_COLOR", "1")
-        shown = shown_after(*working(20), keys=("3", "0"), size=(120, 40))
+        shown = shown_after(*working(20), keys=("D", "0"), size=(120, 40))
         assert all(f"{letter} device {i}" in shown for i, letter in enumerate("abcd"))
 
     def test_on_a_cpu_there_are_the_memory_the_process_and_its_host(self):
-        shown = shown_after(*builders.well(), keys=("3", "0"), size=(120, 40))
+        shown = shown_after(*builders.well(), keys=("D", "0"), size=(120, 40))
         assert "memory of device 0" in shown and "n/a" not in shown
 
 

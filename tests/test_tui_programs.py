@@ -74,7 +74,7 @@ def test_without_allocators_there_is_no_headroom():
 def test_enter_leads_to_the_host_that_has_another_one():
     async def act(stage: Stage) -> None:
         await stage.press("7", "j", "enter")
-        assert stage.screen_shown == "screen-2"
+        assert stage.screen_shown == "screen-hosts"
         assert any(row.startswith("▌") and "node0" in row for row in stage.text.splitlines())
 
     play(act, *staged.at_odds())

@@ -117,5 +117,5 @@ def test_narrow_events_show_what_happened_and_the_rest_below():
 
 
 def test_a_low_mesh_pane_marks_device_ids_that_it_leaves_out():
-    shown = stage.shown_after(*builders.well(), keys=("1",), size=(60, 16))
+    shown = stage.shown_after(*builders.well(), keys=("2",), size=(60, 16))
     assert "data group: 0 2 …" in shown

@@ -73,7 +73,7 @@ class TestTheTree:
             await stage.press("9", "j")
             assert stage.app._selection.agent == agent_id(3)
             await stage.press("z")
-            assert stage.screen_shown == "screen-1"
+            assert stage.screen_shown == "screen-mesh"
             assert stage.app._selection.device_key == (agent_id(3), 12)
 
         play(act, *staged.standing())
@@ -135,7 +135,7 @@ class TestAsking:
     def test_p_asks_all_processes_and_opens_the_stacks(self):
         async def act(stage, asker):
             await stage.press("p")
-            assert stage.screen_shown == "screen-9"
+            assert stage.screen_shown == "screen-stacks"
             what, agents, answers = asker.questions[0]
             assert (what, agents) == ("stacks", [agent_id(0), agent_id(1)])
             answers.answered = 1
@@ -150,8 +150,8 @@ class TestAsking:
 
     def test_c_asks_for_a_window_wherever_one_is(self):
         async def act(stage, asker):
-            for screen in ("1", "6", "9"):
-                await stage.press(screen, "c")
+            for key, screen in (("2", "mesh"), ("6", "collectives"), ("9", "stacks")):
+                await stage.press(key, "c")
                 assert asker.questions[-1][0] == "capture"
                 assert stage.screen_shown == f"screen-{screen}"
                 asker.questions[-1][2].answered = 2

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult, SystemCommand
     from textual.filter import LineFilter
+    from textual.geometry import Size
     from textual.screen import Screen
 
     from jaxtop.devbench.shown import Probe
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 PAINTS_PER_SECOND = 4
 # The pause between two slices of incoming frames. It leaves time for keys and for what they paint.
 GAP_SECONDS = 0.005
-SMALLEST = (60, 16)
+# The least columns and lines of a screen, and those of the overview.
+SMALLEST, SMALLEST_OVERVIEW = (60, 16), (40, 10)
 
 _IN_256 = Colours256()
 
@@ -100,11 +102,12 @@ class JaxtopApp(RequestApp):
         self._header = Line(id="header")
         self._facts = Line(id="facts")
         self._keys = KeyBar()
-        self._views: dict[str, View] = {each.key: each.view() for each in SCREENS}
-        for key, view in self._views.items():
-            view.id = f"screen-{key}"
-        # The key of the open screen.
-        self._key = SCREENS[0].key
+        self._notice = Static()
+        self._views: dict[str, View] = {each.name: each.view() for each in SCREENS}
+        for name, view in self._views.items():
+            view.id = f"screen-{name}"
+        # The name of the open screen.
+        self._open = SCREENS[0].name
         self._visited: list[str] = []
         for palette in PALETTES.values():
             self.register_theme(palette.theme)
@@ -116,15 +119,15 @@ class JaxtopApp(RequestApp):
         with ContentSwitcher(initial=self._view.id, id="body"):
             yield self._view  # the others are mounted when opened: ten would double the time to start
         with Vertical(id="too-small"):
-            yield Static(f"jaxtop needs at least {SMALLEST[0]}×{SMALLEST[1]} characters")
+            yield self._notice
         yield self._bar
         yield self._keys
 
     def on_mount(self) -> None:
         for each in SCREENS:
-            self.bind(each.key, f"screen('{each.key}')", description=each.title)
+            self.bind(each.key, f"screen('{each.name}')", description=each.title)
         self._view.first_focus.focus()
-        self._keys.draw(self._key)
+        self._keys.draw(self._open)
         self._tick()
         self.set_interval(1 / PAINTS_PER_SECOND, self._tick)
 
@@ -135,7 +138,7 @@ class JaxtopApp(RequestApp):
 
     @property
     def _view(self) -> View:
-        return self._views[self._key]
+        return self._views[self._open]
 
     @property
     def palette(self) -> Palette:
@@ -199,27 +202,37 @@ class JaxtopApp(RequestApp):
 
     def on_resize(self, event: events.Resize) -> None:
         """Show a notice instead of cut-off screens when the terminal is too small."""
-        small = event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1]
-        self.screen_stack[0].set_class(small, "small")  # not on the help above it
+        self._check_size(event.size)
         self._bar.set_class(event.size.height < LOW, "low")
         self._paint_lines(self.moment)
+
+    def _check_size(self, size: Size) -> None:
+        width, height = SMALLEST_OVERVIEW if self._open == SCREENS[0].name else SMALLEST
+        small = size.width < width or size.height < height
+        self.screen_stack[0].set_class(small, "small")  # not on the help above it
+        if small:
+            elsewhere = "" if self._open == SCREENS[0].name else "; press 1 for the overview"
+            self._notice.update(f"jaxtop needs at least {width}×{height} characters here{elsewhere}")
 
     def on_view_selected(self, message: View.Selected) -> None:
         self._selection = message.selection
 
     async def on_view_drilled(self, message: View.Drilled) -> None:
         self._selection = message.selection
-        await self.action_screen(message.key)
+        await self.action_screen(message.screen)
+        if message.filter:
+            self._view.filter_by(message.filter)
 
-    async def action_screen(self, key: str) -> None:
-        before, view = self._view, self._views[key]
+    async def action_screen(self, name: str) -> None:
+        before, view = self._view, self._views[name]
         if view is not before:
-            self._visited.append(self._key)
+            self._visited.append(self._open)
             switcher = self.query_one(ContentSwitcher)
             if not view.is_attached:
                 await switcher.add_content(view)
-            self._key, switcher.current = key, view.id
-            self._keys.draw(key)
+            self._open, switcher.current = name, view.id
+            self._keys.draw(name)
+            self._check_size(self.size)
             if before.figure is not None:
                 view.look_at(before.figure)
         moment = self.moment
@@ -228,23 +241,23 @@ class JaxtopApp(RequestApp):
         view.first_focus.focus()
 
     async def action_jump(self) -> None:
-        ring = ("1", "2", "3")
-        at = ring.index(self._key) + 1 if self._key in ring else 0
+        ring = ("mesh", "hosts", "devices")
+        at = ring.index(self._open) + 1 if self._open in ring else 0
         await self.action_screen(ring[at % len(ring)])
 
     async def action_return(self) -> None:
         if self._visited:
-            key = self._visited.pop()
-            await self.action_screen(key)
+            name = self._visited.pop()
+            await self.action_screen(name)
             self._visited.pop()
 
     async def action_stacks(self) -> None:
         self._send("stacks")
-        if self._key != "9":
-            await self.action_screen("9")
+        if self._open != "stacks":
+            await self.action_screen("stacks")
 
     def action_help(self) -> None:
-        title = next(each.title for each in SCREENS if each.key == self._key)
+        title = next(each.title for each in SCREENS if each.name == self._open)
         self.push_screen(Help(title, self.screen))
 
     def action_help_quit(self) -> None:

@@ -14,6 +14,7 @@ from jaxtop.model import (
     Cluster,
     DeviceView,
     Difference,
+    Finding,
     Host,
     HostView,
     MeshView,
@@ -46,6 +47,11 @@ class Moment:
     @cached_property
     def runs(self) -> list[Run]:
         return model.runs(self.cluster, self.now)
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What is wrong, the most important first."""
+        return model.findings(self.cluster)
 
     @cached_property
     def run_names(self) -> dict[str, str]:

@@ -173,7 +173,11 @@ _FORMS = {
 
 
 def writer(figure: Figure) -> Callable[[float | None], str]:
-    return _FORMS[figure.unit].write
+    return writer_of(figure.unit)
+
+
+def writer_of(unit: Unit) -> Callable[[float | None], str]:
+    return _FORMS[unit].write
 
 
 def width_of(figure: Figure) -> int:

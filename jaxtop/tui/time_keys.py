@@ -222,11 +222,11 @@ class TimedApp(App[str]):
         if outcome is not None and outcome.drops_mark:
             self._playback.drop_mark()
             self.notify("mark removed", timeout=2)
-        if outcome is not None and outcome.key is not None:
+        if outcome is not None and outcome.screen is not None:
             if outcome.agent is not None:
-                self.post_message(View.Drilled(Selection(outcome.agent), outcome.key))
+                self.post_message(View.Drilled(Selection(outcome.agent), outcome.screen))
             else:  # keep the selection
-                self.call_later(self.run_action, f"screen('{outcome.key}')")
+                self.call_later(self.run_action, f"screen('{outcome.screen}')")
         self._moved()
 
     def action_record(self) -> None:

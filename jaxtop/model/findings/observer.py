@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 CHECK_EVERY = 2.0
 # While a rule cannot be checked, its findings stay for this long.
 UNCHECKED_STAYS = 120.0
-# After the last process fell silent, the connections may still change many times.
-SOONEST_CHECK = 0.25
+# After a connection changed they are checked sooner: a lost process must be seen at once.
+SOONEST_CHECK = 0.5
 # The reason why a rule is not checked that the user muted.
 MUTED = "muted in config.toml"
 # A rule that fails must not end the view; the reason is shown with the rules that could not be checked.
@@ -41,18 +41,11 @@ def observe(state: ClusterState, _agent: str, message: wire.Message, at: float) 
     if isinstance(message, wire.PastEvents):
         return []  # a keyframe comes with its findings
     passed = at - state.findings.checked_at
-    is_due = not 0 <= passed < CHECK_EVERY or (
-        isinstance(message, wire.Link | wire.Bye) and _is_silence(state, passed)
-    )
+    is_due = not 0 <= passed < CHECK_EVERY
+    if isinstance(message, wire.Link | wire.Bye):
+        # After the end of the last process, no message leads to another check.
+        is_due |= passed >= SOONEST_CHECK or all(map(has_exited, state.hosts.values()))
     return check(state, at) if is_due else []
-
-
-def _is_silence(state: ClusterState, passed: float) -> bool:
-    """Return whether no process is left whose messages would lead to another check."""
-    hosts = state.hosts.values()
-    if any(host.link.state == "up" and host.bye is None for host in hosts):
-        return False
-    return bool(hosts) and (passed >= SOONEST_CHECK or all(map(has_exited, hosts)))
 
 
 def check(state: ClusterState, at: float) -> list[LoggedEvent]:

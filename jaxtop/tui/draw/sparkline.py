@@ -33,6 +33,24 @@ def _height(value: float | None, low: float, high: float) -> str:
     return _HEIGHTS[min(7, int((value - low) / (high - low) * 8))]
 
 
+def columns(values: Sequence[float | None], width: int, height: int) -> list[str]:
+    """Return the newest values as columns that stand on 0, in this many lines; unknown values are blank."""
+    shown = list(values)[-width:]
+    high = max((value for value in shown if value is not None), default=0.0)
+    eighths = [
+        None if value is None else max(1, round(value / high * height * 8)) if high > 0 else 1
+        for value in shown
+    ]
+    lines = []
+    for row in reversed(range(height)):
+        line = "".join(
+            " " if each is None or each <= row * 8 else _HEIGHTS[min(8, each - row * 8) - 1]
+            for each in eighths
+        )
+        lines.append(line.rjust(width))
+    return lines
+
+
 def bar(share: float | None, width: int) -> str:
     """Return a bar of this width, exact to an eighth of a character; blank if the share is unknown."""
     if share is None:

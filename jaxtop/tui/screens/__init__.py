@@ -11,6 +11,7 @@ from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
 from jaxtop.tui.screens.memory import MemoryScreenView
 from jaxtop.tui.screens.mesh import MeshScreenView
+from jaxtop.tui.screens.overview import OverviewView
 from jaxtop.tui.screens.plot import PlotView
 from jaxtop.tui.screens.programs import ProgramsView
 from jaxtop.tui.screens.stacks import StacksView
@@ -26,11 +27,17 @@ class Screen(NamedTuple):
     title: str
     view: type[View]
 
+    @property
+    def name(self) -> str:
+        """Its name in code, and in the proof of findings."""
+        return self.title.lower()
+
 
 SCREENS = (
-    Screen("1", "Mesh", MeshScreenView),
-    Screen("2", "Hosts", HostsView),
-    Screen("3", "Devices", DevicesView),
+    Screen("1", "Overview", OverviewView),
+    Screen("2", "Mesh", MeshScreenView),
+    Screen("3", "Hosts", HostsView),
+    Screen("D", "Devices", DevicesView),
     Screen("4", "Arrays", ArraysView),
     Screen("5", "Memory", MemoryScreenView),
     Screen("6", "Collectives", CollectivesView),

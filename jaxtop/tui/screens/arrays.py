@@ -210,4 +210,4 @@ class ArraysView(TableView):
         view = row.view
         if view is not None and slices_of(view) is not None:
             self.selection = self.selection._replace(array=view.key, collective=None)
-            self.post_message(View.Drilled(self.selection, "1"))
+            self.post_message(View.Drilled(self.selection, "mesh"))

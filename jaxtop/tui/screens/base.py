@@ -9,6 +9,7 @@ from textual.message import Message
 from jaxtop.tui.draw.ink import Ink, ink_of
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import Palette, palette_of
+from jaxtop.tui.widgets.filter import FilteredTable
 
 if TYPE_CHECKING:
     from textual import events
@@ -34,10 +35,11 @@ class View(Container):
 
     @dataclass
     class Drilled(Message):
-        """Posted when the user opens the selection on the screen with this key."""
+        """Posted when the user opens the selection on the screen of this name, with this filter."""
 
         selection: Selection
-        key: str
+        screen: str
+        filter: str = ""
 
     @property
     def palette(self) -> Palette:
@@ -61,6 +63,11 @@ class View(Container):
 
     def select(self, selection: Selection) -> None:
         self.selection = selection
+
+    def filter_by(self, words: str) -> None:
+        """Set the filter of the table, if this screen has one."""
+        for filtered in self.query(FilteredTable):
+            filtered.set(words)
 
     def look_at(self, figure: str) -> None:
         """Start with the figure that another screen focused on."""

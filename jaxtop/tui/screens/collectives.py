@@ -265,4 +265,4 @@ class CollectivesView(TableView):
         late = view.straggler
         here = self.selection if late is None else Selection(late.agent, late.device_id)
         self.selection = here._replace(array=None, collective=view.key)
-        self.post_message(View.Drilled(self.selection, "1"))
+        self.post_message(View.Drilled(self.selection, "mesh"))

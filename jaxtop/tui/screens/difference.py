@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 _BAD = ("died", "gone", "stopped", "blocked", "unreachable", "refused")
-# The key of the screen with more detail, for each kind of change.
+# The screen with more detail, for each kind of change.
 _SCREENS = {
-    Kind.HOST: "2",
-    Kind.PROGRAM: "7",
-    Kind.MEMORY: "5",
-    Kind.ARRAYS: "4",
-    Kind.LAUNCHES: "7",
-    Kind.DEVICE: "3",
+    Kind.HOST: "hosts",
+    Kind.PROGRAM: "programs",
+    Kind.MEMORY: "memory",
+    Kind.ARRAYS: "arrays",
+    Kind.LAUNCHES: "programs",
+    Kind.DEVICE: "devices",
 }
 # Changes of these kinds are described in words and have no figures.
 _FIGURELESS = frozenset({Kind.HOST})
@@ -106,7 +106,7 @@ class Outcome(NamedTuple):
     """How the screen was closed: whether to drop the mark, and which screen and host to open."""
 
     drops_mark: bool = False
-    key: str | None = None
+    screen: str | None = None
     agent: str | None = None
 
 
@@ -124,7 +124,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
         Binding("v,q", "leave(False)", "Back", show=False),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("colon,ctrl+p", "app.command_palette", "Palette", key_display=":", show=False),
-        *(Binding(each.key, f"screen('{each.key}')", each.title, show=False) for each in SCREENS),
+        *(Binding(each.key, f"screen('{each.name}')", each.title, show=False) for each in SCREENS),
     ]
 
     def __init__(self, marked: Then, here: Then, runs: Mapping[str, str]) -> None:
@@ -153,8 +153,8 @@ class DifferenceScreen(ModalScreen[Outcome]):
     def action_leave(self, drops_mark: bool) -> None:
         self.dismiss(Outcome(drops_mark))
 
-    def action_screen(self, key: str) -> None:
-        self.dismiss(Outcome(key=key))
+    def action_screen(self, name: str) -> None:
+        self.dismiss(Outcome(screen=name))
 
     def action_help(self) -> None:
         self.app.push_screen(Help("Difference", self))
@@ -164,7 +164,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
         if not self.is_current:
             return  # a second Enter arrived before the screen was removed
         change: Change = message.row
-        self.dismiss(Outcome(key=_SCREENS[change.kind], agent=change.agent))
+        self.dismiss(Outcome(screen=_SCREENS[change.kind], agent=change.agent))
 
     def _title(self, palette: Palette) -> Text:
         span = self._before.at, self._after.at

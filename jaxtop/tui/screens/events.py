@@ -162,4 +162,4 @@ class EventsView(TableView):
         self._draw()
 
     def _chosen(self, row: Any) -> None:
-        self.post_message(View.Drilled(Selection(row.event.agent), "2"))
+        self.post_message(View.Drilled(Selection(row.event.agent), "hosts"))

@@ -111,4 +111,4 @@ class HostsView(TableView):
         host = row.host
         devices = host.hello.devices if host.hello else ()
         self.selection = Selection(host.agent, devices[0].id if devices else None)
-        self.post_message(View.Drilled(self.selection, "3"))
+        self.post_message(View.Drilled(self.selection, "devices"))

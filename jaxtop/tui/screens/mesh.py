@@ -143,7 +143,7 @@ class MeshScreenView(View):
 
     def on_mesh_grid_opened(self, message: MeshGrid.Opened) -> None:
         message.stop()
-        self.post_message(self.Drilled(self.selection, "3"))
+        self.post_message(self.Drilled(self.selection, "devices"))
 
     def on_mesh_grid_pointed(self, message: MeshGrid.Pointed) -> None:
         message.stop()

@@ -149,7 +149,7 @@ class PlotView(View):
         elif what == "line" and int(which) < len(self._peers):
             self._go(self._peers[int(which)])
         elif what == "open":
-            self.post_message(self.Drilled(self.selection, "1" if is_of_device(figure) else "2"))
+            self.post_message(self.Drilled(self.selection, "mesh" if is_of_device(figure) else "hosts"))
         self._draw()
 
     def on_plot_pointed(self, message: Plot.Pointed) -> None:

@@ -188,4 +188,4 @@ class ProgramsView(TableView):
     def _chosen(self, row: Any) -> None:
         """Open the first host that has a different program, else the first that has this one."""
         view = row.view
-        self.post_message(View.Drilled(Selection((view.differs or view.agents)[0]), "2"))
+        self.post_message(View.Drilled(Selection((view.differs or view.agents)[0]), "hosts"))

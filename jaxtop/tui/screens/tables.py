@@ -101,4 +101,4 @@ class DeviceTableView(TableView, Generic[AnyRow]):
 
     def _chosen(self, row: Any) -> None:
         self.selection = Selection(*row.device.key)
-        self.post_message(View.Drilled(self.selection, "1"))
+        self.post_message(View.Drilled(self.selection, "mesh"))

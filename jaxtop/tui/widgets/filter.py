@@ -76,6 +76,12 @@ class FilteredTable(Vertical, Generic[Row]):
         self.add_class("filtering")
         self._input.focus()
 
+    def set(self, words: str) -> None:
+        """Filter by these words, as if the user had typed them."""
+        self.add_class("filtering")
+        self._input.value = words
+        self.refresh_bindings()
+
     def action_clear(self) -> None:
         self._input.value = ""
         self.table.filter_by("")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from textual.binding import ActiveBinding
 
 SCREEN_ACTION = "screen("
-# Sorted after the 9, as on a keyboard.
-LAST = "0"
+# The keys of screens, in their order.
+ORDER = "123D4567890"
 # A narrow bar never drops these keys: a lost user needs them.
 NEVER_DROPPED = ("help", "quit")
 # Shorter screen names are not understandable.
@@ -119,9 +119,14 @@ class KeyBar(Static):
             self._actions[binding.action] = active
             shown = self.app.get_key_display(binding)
             is_screen = binding.action.startswith(SCREEN_ACTION)
-            item = Item(shown, binding.description, binding.action, is_screen and binding.key == self._open)
+            item = Item(
+                shown,
+                binding.description,
+                binding.action,
+                is_screen and binding.action == f"{SCREEN_ACTION}'{self._open}')",
+            )
             (screens if is_screen else keys).append(item)
-        screens.sort(key=lambda item: (item.key == LAST, item.key))
+        screens.sort(key=lambda item: ORDER.find(item.key))
         keys.sort(key=lambda item: item.action in NEVER_DROPPED)
         self.update(key_bar(screens, keys, self.size.width), layout=False)
 

@@ -1,0 +1,70 @@
+"""The explanation of a finding: its text, what to do, what it costs, and the figures that it rests on."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.model import RULES_BY_NAME, Unit
+from jaxtop.tui import text
+
+if TYPE_CHECKING:
+    from jaxtop.model import Finding
+    from jaxtop.tui.draw.ink import Ink
+
+_WRITERS = {unit.value: text.writer_of(unit) for unit in Unit if unit is not Unit.NUMBER}
+
+
+def finding_pane(finding: Finding, now: float, ink: Ink, width: int, height: int) -> Text:
+    """Return the explanation as lines of this width, at most so many."""
+    rule = RULES_BY_NAME[finding.rule]
+    lines = [Text(rule.title, ink.bold)]
+    lines += _wrapped(finding.text, width)
+    lines += [Text(), *_wrapped(f"Do: {finding.advice or rule.advice}", width), Text()]
+    cost = _cost(finding)
+    if cost:
+        lines.append(Text(f"costs {cost}"))
+    ago = text.age(now - finding.since)
+    since = f"since {text.time_of_day(finding.since)} ({ago})"
+    lines.append(Text(f"{since}, confidence {text.share(finding.confidence)}"))
+    if finding.consequences:
+        lines.append(Text(f"also explains: {', '.join(finding.consequences)}"))
+    for each in finding.evidence:
+        age = "" if each.at is None else f", {text.age(now - each.at)} ago"
+        source = f"  ({each.source}{age})" if each.source or age else ""
+        lines.append(Text.assemble(f"{each.name}: {_value(each.value, each.unit)}", (source, ink.muted)))
+    lines += [Text(), *_wrapped(f"Why it matters: {rule.rationale}", width)]
+    lines += _wrapped(f"Reported when {rule.threshold}.", width)
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+    return Text("\n").join(lines[:height])
+
+
+def _value(value: float | str | None, unit: str) -> str:
+    if value is None:
+        return text.NA
+    if isinstance(value, str):
+        return value
+    if unit == "timestamp":
+        return text.time_of_day(value)
+    return _WRITERS[unit](value) if unit in _WRITERS else f"{text.plain(value)} {unit}".strip()
+
+
+def _cost(finding: Finding) -> str:
+    cost, parts = finding.cost, []
+    if cost.ms_per_step is not None:
+        share = "" if cost.share_of_step is None else f" ({cost.share_of_step:.0%})"
+        parts.append(f"{text.duration(cost.ms_per_step)} of each step{share}")
+    elif cost.share_of_step is not None:
+        parts.append(f"{cost.share_of_step:.0%} of the time")
+    if cost.bytes_per_device is not None:
+        parts.append(f"{text.size(cost.bytes_per_device)} on each device")
+    if cost.minutes_until_full is not None:
+        parts.append(f"memory is full in {cost.minutes_until_full:.0f} min")
+    return ", ".join(parts)
+
+
+def _wrapped(words: str, width: int) -> list[Text]:
+    return [Text(line) for line in textwrap.wrap(text.printable(words), max(10, width))]

@@ -1,0 +1,266 @@
+"""The panels of the overview: steps, where a step goes, memory, mesh and hosts, for any size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from jaxtop.tui import text
+from jaxtop.tui.draw import stacked
+from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, beside, panel, shorten_middle
+from jaxtop.tui.draw.sparkline import bar, columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.style import Style
+
+    from jaxtop.model import MemoryView, State
+    from jaxtop.tui.draw.ink import Ink
+
+# From this width on there are two columns, and from this width on three.
+TWO_COLUMNS, THREE_COLUMNS = 100, 190
+# In less than this width or height there are no frames.
+FRAMED = (58, 12)
+_LABEL = 6
+
+
+@dataclass(frozen=True)
+class HostLine:
+    """A host of the overview: its figures and the worst finding about it."""
+
+    state: State
+    label: str
+    step_s: float | None
+    past: Sequence[float | None]
+    cpu: float | None
+    memory: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a step, as a share of its wall time."""
+
+    name: str
+    share: float | None
+
+
+@dataclass(frozen=True)
+class MeshMap:
+    """The devices as rows of codes, with the label of each row."""
+
+    title: str
+    rows: Sequence[tuple[str, Sequence[int]]]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Everything that the panels show; None where unknown."""
+
+    step_s: float | None = None
+    per_second: float | None = None
+    steps: Sequence[float | None] = ()
+    still: str = ""
+    parts: Sequence[Part] = ()
+    accounted: float | None = None
+    why_no_parts: str = ""
+    memory: MemoryView | None = None
+    memory_label: str = ""
+    grows: str = ""
+    mesh: MeshMap | None = None
+    hosts: Sequence[HostLine] = ()
+    host_count: int = 0
+    live: int = 0
+    devices: int = 0
+
+
+def draw(shown: Overview, ink: Ink, width: int, height: int) -> Text:
+    """Return the panels for this size; in a small one, the most important figures as plain lines."""
+    if width < FRAMED[0] or height < FRAMED[1]:
+        lines = _plain(shown, ink, width)[:height]
+    elif width < TWO_COLUMNS:
+        lines = _stack(_narrow(shown, ink, width, height), height)
+    else:
+        lines = _wide(shown, ink, width, height)
+    return Text("\n").join(lines)
+
+
+def _wide(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
+    """Return two columns, or three if there is room: hosts have a column of their own then."""
+    count = 3 if width >= THREE_COLUMNS else 2
+    right = min(64, width * 2 // 5) if count == 2 else width // 4
+    rest = width - right * (count - 1)
+    where = min(max(len(shown.parts), 1) + FRAME_HEIGHT, height // 2)
+    middle = [*_where(shown, ink, right, where), *_mesh(shown, ink, right, height - where)]
+    memory = min(FRAME_HEIGHT + _memory_lines(shown, ink, rest - FRAME_WIDTH), height // 3)
+    if count == 3:
+        first = [*_step(shown, ink, rest, height - memory), *_memory(shown, ink, rest, memory)]
+        return beside([first, middle, _hosts(shown, ink, right, height)])
+    least = min(8, height - memory - 3)
+    hosts = min(shown.host_count + FRAME_HEIGHT, height - memory - least)
+    step = height - memory - hosts
+    first = [*_step(shown, ink, rest, step), *_memory(shown, ink, rest, memory)]
+    return beside([[*first, *_hosts(shown, ink, rest, hosts)], middle])
+
+
+def _narrow(shown: Overview, ink: Ink, width: int, height: int) -> list[list[Text]]:
+    """Return panels below each other, the most important first."""
+    where = max(4, min(len(shown.parts), 5) + FRAME_HEIGHT)
+    found = [_where(shown, ink, width, where)]
+    left = height - where
+    memory = 5 if left >= 10 else 4
+    if left >= memory:
+        found.append(_memory(shown, ink, width, memory))
+        left -= memory
+    hosts = min(left, len(shown.hosts) + FRAME_HEIGHT)
+    if hosts > FRAME_HEIGHT:
+        found.append(_hosts(shown, ink, width, hosts))
+        left -= hosts
+    if left >= 4:
+        found.insert(0, _step(shown, ink, width, left))
+    return found
+
+
+def _stack(panels: Sequence[Sequence[Text]], height: int) -> list[Text]:
+    return [line for each in panels for line in each][:height]
+
+
+def _plain(shown: Overview, ink: Ink, width: int) -> list[Text]:
+    lines = [
+        Text(f"step {text.seconds(shown.step_s)}  {text.rate(shown.per_second)}"),
+        Text(f"{shown.live} of {shown.host_count} hosts live, {shown.devices} devices"),
+    ]
+    if shown.still:
+        lines.insert(0, Text(shown.still, ink.muted))
+    largest = max(shown.parts, key=lambda part: part.share or 0.0, default=None)
+    if largest is not None:
+        lines.append(Text(f"most of a step: {largest.name} {text.share(largest.share)}"))
+    if shown.memory is not None:
+        lines.append(Text(f"memory {_used(shown)}"))
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+    return lines
+
+
+def _step(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
+    title = f"Step {text.seconds(shown.step_s)}"
+    if shown.per_second is not None:
+        title += f"  {text.rate(shown.per_second)}"
+    if shown.accounted is not None:
+        title += f"  wall time accounted {text.share(shown.accounted)}"
+    rows, room = height - FRAME_HEIGHT, width - FRAME_WIDTH - _LABEL - 1
+    known = [value for value in shown.steps if value is not None]
+    if not known or rows < 2:
+        words = shown.still or ("no step was found yet" if shown.step_s is None else "")
+        return panel(title, [Text(words, ink.muted)], (width, height), ink)
+    drawn = columns(shown.steps, room, rows)
+    labels = [text.seconds(max(known)), *[""] * (rows - 2), "0"]
+    lines = [
+        Text.assemble(
+            (label.rjust(_LABEL), ink.muted), ("┤" if label else "│", ink.faint), (line, _bars(ink))
+        )
+        for label, line in zip(labels, drawn, strict=True)
+    ]
+    return panel(title, lines, (width, height), ink, shown.still)
+
+
+def _where(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
+    room = width - FRAME_WIDTH
+    name = max((len(part.name) for part in shown.parts), default=0)
+    lines = []
+    for part in shown.parts:
+        filled = bar(part.share, max(0, room - name - 7))
+        lines.append(
+            Text.assemble(part.name.ljust(name + 1), (filled, _bars(ink)), text.share(part.share).rjust(6))
+        )
+    if not lines:
+        lines = [Text(shown.why_no_parts, ink.muted)]
+    return panel("Where a step goes", lines, (width, height), ink)
+
+
+def _used(shown: Overview) -> str:
+    device = shown.memory.device if shown.memory else None
+    if device is None or device.used_bytes is None:
+        return text.NA
+    limit = device.limit_bytes
+    of = f" of {text.size(limit)}" if limit else ", no limit known"
+    return f"{text.size(device.used_bytes)}{of} on {shown.memory_label}"
+
+
+def _memory(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
+    lines = _parts_of_memory(shown, ink, width - FRAME_WIDTH)
+    return panel(f"Memory {_used(shown)}", lines, (width, height), ink)
+
+
+def _memory_lines(shown: Overview, ink: Ink, room: int) -> int:
+    return max(1, len(_parts_of_memory(shown, ink, room)))
+
+
+def _parts_of_memory(shown: Overview, ink: Ink, room: int) -> list[Text]:
+    view = shown.memory
+    lines: list[Text] = []
+    if view is not None and view.device.used_bytes is not None:
+        end = view.device.limit_bytes or view.device.used_bytes
+        drawn = stacked.bar(view.bytes, end, room, ink.palette)
+        lines = [Text(drawn.plain) if ink.plain else drawn]
+        lines += stacked.legend(view.bytes, room, ink.palette)
+    if shown.grows:
+        lines.insert(1, Text(shown.grows, ink.palette.warning if not ink.plain else ""))
+    return lines
+
+
+def _mesh(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
+    if shown.mesh is None:
+        return panel("Mesh", [Text("no mesh is known yet", ink.muted)], (width, height), ink)
+    room, rows = width - FRAME_WIDTH, shown.mesh.rows
+    label = min(max((len(name) for name, _ in rows), default=0), room // 3)
+    size = 2 if (room - label - 1) >= 3 * max((len(codes) for _, codes in rows), default=0) else 1
+    lines = []
+    for name, codes in rows[: height - FRAME_HEIGHT]:
+        line = Text(shorten_middle(name, label).ljust(label + 1), ink.muted)
+        for code in codes:
+            glyph, style = ink.whole(code)
+            line.append(glyph * size, style)
+            if size > 1:
+                line.append(" ", ink.blank)
+        lines.append(line)
+    if len(rows) > len(lines):
+        lines[-1] = Text(f"{len(rows) - len(lines) + 1} more rows: press 2", ink.muted)
+    return panel(f"Mesh  {shown.mesh.title}", lines, (width, height), ink)
+
+
+def _hosts(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
+    room, rows = width - FRAME_WIDTH, height - FRAME_HEIGHT
+    hosts = shown.hosts[: rows if len(shown.hosts) <= rows and shown.host_count <= rows else max(0, rows - 1)]
+    name = min(max((len(each.label) for each in hosts), default=0), max(8, room // 4))
+    lines = [_host(each, ink, room, name) for each in hosts]
+    if shown.host_count > len(hosts):
+        lines.append(Text(f"{shown.host_count - len(hosts)} more: press 3", ink.muted))
+    title = f"Hosts  {shown.live} of {shown.host_count} live"
+    return panel(title, lines, (width, height), ink)
+
+
+def _host(host: HostLine, ink: Ink, room: int, name: int) -> Text:
+    colour: Style = ink.style(ink.colour_of(host.state))
+    line = Text.assemble(
+        (text.STATE_SIGNS[host.state], colour), " ", shorten_middle(host.label, name).ljust(name)
+    )
+    line.append(f" {text.seconds(host.step_s):>6}")
+    trend = 8 if room >= 56 else 0
+    if trend:
+        line.append(" ")
+        line.append(columns(host.past, trend, 1)[0], _bars(ink))
+    for label, value in (("cpu", host.cpu), ("mem", host.memory)):
+        words = f"  {label} {text.share(value):>4}"
+        if line.cell_len + len(words) <= room - (12 if host.note else 0):
+            line.append(words)
+    if host.note:
+        line.append(f"  {host.note}", ink.style(bold=True))
+    return line
+
+
+def _bars(ink: Ink) -> Style:
+    return ink.style(ink.ramp(3))

@@ -1,0 +1,302 @@
+"""The overview, the first screen: is the run healthy, what costs most, who causes it, what to do."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from jaxtop.model import (
+    FIGURES,
+    RULES,
+    RULES_BY_NAME,
+    STEP_TIME,
+    Finding,
+    Severity,
+    State,
+    growers,
+    memory,
+    pace_of,
+    recent,
+    step_of_run,
+)
+from jaxtop.model.hosts import named
+from jaxtop.model.parts import NAMES, parts
+from jaxtop.model.stalls.diagnosis import LOST
+from jaxtop.tui import text
+from jaxtop.tui.draw import overview as draw
+from jaxtop.tui.draw.finding_pane import finding_pane
+from jaxtop.tui.draw.reading import EMPTY as NO_CODE
+from jaxtop.tui.draw.reading import read
+from jaxtop.tui.draw.table import Column, words
+from jaxtop.tui.metrics import METRICS, wait_metric
+from jaxtop.tui.moment import Moment, Selection
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.widgets.detail import Detail, Line
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual import events
+    from textual.app import ComposeResult
+
+    from jaxtop.model import DeviceView, HostView
+    from jaxtop.tui.palette import Palette
+
+SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "▲", Severity.INFO: "·"}
+# The hosts that the panel can list, and the points of their past.
+MOST_HOSTS, PAST, STEPS = 40, 8, 200
+# With fewer lines than this the findings have no table: the first one is shown in the verdict.
+TABLE_FROM = 14
+# The verdict on a live run is provisional for so many seconds.
+SETTLES_IN = 10.0
+_CPU, _MEMORY, _MACHINE = FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"], "memory_total_bytes"
+
+
+def colour(finding: Finding, palette: Palette) -> str:
+    return {
+        Severity.CRITICAL: palette.bad,
+        Severity.WARNING: palette.warning,
+        Severity.INFO: palette.muted,
+    }[finding.severity]
+
+
+def columns() -> tuple[Column[Finding], ...]:
+    """Return the columns of the findings."""
+    first: tuple[Column[Finding], ...] = (
+        Column("rule", "finding", 20, "left", lambda each: each.order, _titled, colour),
+        words("text", "what it costs", 40, lambda each: each.text, flexible=True),
+        Column(
+            "since", "since", 8, "left", lambda each: each.since, lambda each: text.time_of_day(each.since)
+        ),
+        words("proof", "proof", 13, lambda each: f"⏎ {each.proof.screen}"),
+    )
+    return first
+
+
+def _titled(finding: Finding) -> str:
+    return f"{SIGNS[finding.severity]} {RULES_BY_NAME[finding.rule].title}"
+
+
+def verdict(moment: Moment) -> tuple[str, str]:
+    """Return one sentence on the health of the runs, and the name of its colour."""
+    found = [each for each in moment.findings if each.severity is not Severity.INFO]
+    if not moment.hosts:
+        return "waiting for a run", "muted"
+    if found:
+        critical = sum(each.severity is Severity.CRITICAL for each in found)
+        count = f"{len(found)} finding{'s' * (len(found) > 1)}"
+        count += f", {critical} critical" if critical else ""
+        return f"{count}: ⏎ opens the proof, i explains", "bad" if critical else "warning"
+    if not any(view.now.pulse_at for view in moment.hosts):
+        return "connecting: no process has reported yet", "muted"
+    lost = [view for view in moment.hosts if view.state in LOST]
+    if lost:
+        return f"{named([view.host for view in lost])} {lost[0].state.value}", "bad"
+    facts = [f"{len(moment.devices)} devices"]
+    step = step_of_run(view.now for view in moment.hosts)
+    if step is not None:
+        facts.append(f"step {text.seconds(step.p50_s)}")
+    reasons = dict.fromkeys(moment.cluster.findings.unchecked.values())
+    checked = len(RULES) - len({rule for _, rule in moment.cluster.findings.unchecked})
+    facts.append(f"{checked} rules checked")
+    if reasons:
+        facts.append(f"{len(RULES) - checked} could not be ({next(iter(reasons))})")
+    if moment.since is not None and moment.now - moment.since < SETTLES_IN:
+        return f"nothing wrong so far, still measuring · {' · '.join(facts)}", "muted"
+    return f"Healthy · {' · '.join(facts)}", "good"
+
+
+class OverviewView(TableView):
+    """A verdict, the findings, and panels with the most important figures."""
+
+    DEFAULT_CSS = """
+    OverviewView #verdict { height: 1; padding: 0 1; }
+    OverviewView Table { height: auto; max-height: 40%; padding: 0 1; }
+    OverviewView #panels { height: 1fr; }
+    OverviewView #explained { display: none; height: 1fr; padding: 0 2; background: $surface; }
+    OverviewView.explained #explained { display: block; }
+    OverviewView.explained #panels, OverviewView.healthy Table, OverviewView.low Table { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("i", "explain", "Explain"),
+        Binding("x", "mute", "Mute this finding", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table: Table[Finding] = Table(columns(), lambda each: each.key, noun="finding", pinned=1)
+        self._verdict = Line(id="verdict")
+        self._panels = Detail(id="panels")
+        self._explained = Detail(id="explained")
+        self._muted: set[tuple[str, str, str]] = set()
+
+    def compose(self) -> ComposeResult:
+        yield self._verdict
+        yield self.table
+        yield self._panels
+        yield self._explained
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < TABLE_FROM, "low")
+        self.call_after_refresh(self._draw)
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        shown = [each for each in moment.findings if each.key not in self._muted]
+        self.set_class(not shown, "healthy")
+        self.table.styles.height = len(shown) + 1
+        self.table.update_rows(shown, "no findings")
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        sentence, kind = verdict(self.moment)
+        style = {"good": self.palette.good, "warning": self.palette.warning, "bad": self.palette.bad}.get(
+            kind, self.palette.muted
+        )
+        first = self.table.shown[0] if self.has_class("low") and self.table.shown else None
+        if first is not None:
+            sentence, style = f"{_titled(first)}: {first.text}", colour(first, self.palette)
+        sign = {"good": "●", "muted": "…"}.get(kind, "▲")
+        self._verdict.read(
+            Text(text.printable(f"{sign} {sentence}"), style, no_wrap=True, overflow="ellipsis")
+        )
+        shown, ink = overview(self.moment), self.ink
+        self._panels.show(lambda width, height: draw.draw(shown, ink, width, height))
+        row, now = self.table.row, self.moment.now
+        if row is None:
+            self.remove_class("explained")
+        else:
+            self._explained.show(lambda width, height: finding_pane(row, now, ink, width, height))
+
+    def select(self, selection: Selection) -> None:
+        super().select(selection)
+        self._draw()
+
+    def action_explain(self) -> None:
+        """Show the evidence of the finding under the cursor, and what to do; or the panels again."""
+        self.toggle_class("explained")
+        self._draw()
+
+    def action_mute(self) -> None:
+        """Hide the finding under the cursor for the rest of this view."""
+        row = self.table.row
+        if row is not None:
+            self._muted.add(row.key)
+            self.notify(f"{RULES_BY_NAME[row.rule].title} is muted while this view is open", timeout=3)
+            self.show(self.moment)
+
+    def _chosen(self, row: Any) -> None:
+        subject = row.subject
+        agent = subject.agent or self._agent_of(row)
+        self.post_message(
+            View.Drilled(Selection(agent, subject.device_id), row.proof.screen, row.proof.filter)
+        )
+
+    def _agent_of(self, finding: Finding) -> str | None:
+        return next(
+            (view.host.agent for run in self.moment.runs if run.id == finding.run for view in run.hosts), None
+        )
+
+
+def overview(moment: Moment) -> draw.Overview:
+    """Return what the panels show of a moment."""
+    now = [view.now for view in moment.hosts]
+    step = step_of_run(now)
+    paces = [pace for host in now if (pace := pace_of(host)) is not None]
+    first = next((view.host.agent for view in moment.hosts if view.now.pulse.rhythm), None)
+    past = recent(moment.cluster, first, STEP_TIME, 0, STEPS) if first else []
+    found = list(parts(moment.cluster, moment.now).values())
+    shares = (
+        [draw.Part(name.replace("_", " "), fmean(getattr(each, name) for each in found)) for name in NAMES]
+        if found
+        else []
+    )
+    fullest = max(
+        (each for each in moment.devices if each.used_bytes is not None), key=_fullness, default=None
+    )
+    held = memory(moment.cluster, [fullest]) if fullest else []
+    grows = next(iter(growers(moment.cluster)), None)
+    return draw.Overview(
+        step_s=step.p50_s if step else None,
+        per_second=min(paces, default=None),
+        steps=past,
+        parts=shares,
+        accounted=fmean(each.accounted for each in found) if found else None,
+        why_no_parts="press c to measure where a step goes",
+        memory=held[0] if held else None,
+        memory_label=moment.label_of(fullest) if fullest else "",
+        grows=f"{grows.name or grows.created or 'unnamed arrays'} +{text.size(grows.bytes_per_minute)}/min"
+        if grows
+        else "",
+        mesh=_mesh(moment),
+        hosts=_hosts(moment),
+        host_count=len(moment.hosts),
+        live=sum(view.state is State.LIVE for view in moment.hosts),
+        devices=len(moment.devices),
+    )
+
+
+def _fullness(device: DeviceView) -> tuple[float, int]:
+    return device.used_share or 0.0, device.used_bytes or 0
+
+
+def _hosts(moment: Moment) -> list[draw.HostLine]:
+    """Return the hosts, those with findings and in the worst states first."""
+    about = {each.subject.agent: each for each in reversed(moment.findings) if each.subject.agent}
+    order = sorted(
+        moment.hosts,
+        key=lambda view: (-view.state.severity, -_rank(about.get(view.host.agent))),
+        reverse=False,
+    )
+    return [_host(view, about.get(view.host.agent), moment) for view in order[:MOST_HOSTS]]
+
+
+def _rank(finding: Finding | None) -> int:
+    return -1 if finding is None else finding.severity.rank
+
+
+def _host(view: HostView, finding: Finding | None, moment: Moment) -> draw.HostLine:
+    pulse, rhythm = view.now.pulse, view.now.pulse.rhythm
+    used, full = _MEMORY.read(pulse, 0), _MEMORY.full(pulse, 0)
+    note = ""
+    if finding is not None:
+        note = RULES_BY_NAME[finding.rule].title.lower()
+        note += f" · {finding.subject.source}" if finding.subject.source else ""
+    index = view.host.process_index
+    return draw.HostLine(
+        view.state,
+        f"{'' if index is None else f'{index} '}{view.host.hostname or view.host.agent}",
+        None if rhythm is None or rhythm.p50_us is None else rhythm.p50_us / 1e6,
+        recent(moment.cluster, view.host.agent, STEP_TIME, 0, PAST),
+        _CPU.read(pulse, 0),
+        used / full if used is not None and full else None,
+        note,
+    )
+
+
+def _mesh(moment: Moment) -> draw.MeshMap | None:
+    """Return the first mesh by its first axis, coloured by waits, or by memory where nothing waits."""
+    metric = wait_metric(moment) if moment.waits else METRICS[0]
+    reading = read(moment.devices, metric)
+    codes = {(device.run, device.id): reading.codes[i] for i, device in enumerate(moment.devices)}
+    if not moment.meshes:
+        return None
+    mesh = moment.meshes[0]
+    names = " × ".join(f"{name} {size}" for name, size in mesh.axes)
+    (axis, rows) = mesh.axes[0]
+    each = max(1, len(mesh.device_ids) // max(1, rows))
+
+    def row(i: int) -> Sequence[int]:
+        return [
+            codes.get((mesh.run, device_id), NO_CODE)
+            for device_id in mesh.device_ids[i * each : (i + 1) * each]
+        ]
+
+    return draw.MeshMap(f"{names}  colour: {metric.name}", [(f"{axis} {i}", row(i)) for i in range(rows)])
