@@ -53,13 +53,14 @@ class Picture:
 
 
 OF_THE_DEMO = (
-    Picture("mesh", "tab"),
-    Picture("mesh-by-host"),
-    Picture("hosts", "2", size=TABLE),
-    Picture("devices", "3", size=(120, 16)),
+    Picture("overview"),
+    Picture("mesh", "2", "tab"),
+    Picture("mesh-by-host", "2"),
+    Picture("hosts", "3", size=TABLE),
+    Picture("devices", "D", size=(120, 16)),
     Picture("help", "question_mark"),
-    Picture("mesh-light", "tab", "t"),
-    Picture("mesh-80x24", "tab", size=(80, 24)),
+    Picture("mesh-light", "2", "tab", "t"),
+    Picture("mesh-80x24", "2", "tab", size=(80, 24)),
 )
 # A filter, and one of the parameters that it leaves.
 A_PARAMETER = ("4", "slash", *"bytes>1K & replication>1", "enter", "G", "up")
@@ -69,27 +70,28 @@ OF_A_DEMO_WITH_16_DEVICES = (
     Picture("programs", "7", size=(160, 26)),
 )
 OF_A_STOPPED_HOST = (
-    Picture("stopped-host", "tab"),
-    Picture("stopped-host-table", "2", size=TABLE),
+    Picture("stopped-host", "2", "tab"),
+    Picture("stopped-host-table", "3", size=TABLE),
     Picture("events", "8", size=TABLE),
 )
 # Of a recording: at its end a host has died; the first moment that is marked is its middle.
 OF_A_RECORDING = (
-    Picture("replay", "tab"),
-    Picture("replay-80x24", "tab", size=(80, 24)),
+    Picture("replay", "2", "tab"),
+    Picture("replay-80x24", "2", "tab", size=(80, 24)),
     Picture("difference", "v", "end", "v", size=(120, 24)),
 )
-OF_1024_HOSTS = (Picture("mesh-8192-devices", size=(200, 50)),)
+OF_1024_HOSTS = (Picture("mesh-8192-devices", "2", size=(200, 50)),)
 STAGED = (
     (staged.held(), Picture("memory-with-allocators", "5", size=(160, 28))),
     (staged.at_odds(), Picture("programs-that-differ", "7", "j", size=(176, 18))),
+    (staged_collectives.late(), Picture("overview-straggler", size=(120, 36))),
     (staged_collectives.late(), Picture("collectives", "6", size=(140, 30))),
     (staged_collectives.late(), Picture("collectives-on-the-mesh", "6", "enter", size=(120, 32))),
     (staged_collectives.standing(), Picture("stacks", "9", "enter", size=(140, 18))),
-    (staged_hardware.working(), Picture("devices-with-gpus", "3", *"jjjjjj", size=(160, 16))),
-    (staged_hardware.working(), Picture("hosts-with-gpus", "2", "j", size=(160, 22))),
-    (staged_hardware.working(), Picture("mesh-of-gpus", *"jll", "m", "m", "m", "m", size=(120, 42))),
-    (staged_hardware.working(), Picture("plot", "3", "G", "0", *"mmmmm", size=(120, 34))),
+    (staged_hardware.working(), Picture("devices-with-gpus", "D", *"jjjjjj", size=(160, 16))),
+    (staged_hardware.working(), Picture("hosts-with-gpus", "3", "j", size=(160, 22))),
+    (staged_hardware.working(), Picture("mesh-of-gpus", "2", *"jll", "m", "m", "m", "m", size=(120, 42))),
+    (staged_hardware.working(), Picture("plot", "D", "G", "0", *"mmmmm", size=(120, 34))),
 )
 
 

@@ -124,7 +124,7 @@ class TestWhatTheFrameSays:
 
         async def act(stage: Stage) -> None:
             assert "most memory on eval device 0: 1.0G" in stage.line("facts")
-            await stage.press("g")
+            await stage.press("2", "g")
             assert stage.text.count("eval process 0 on node00") == 2  # its block, and the device's facts
             await stage.press("3", "g")
             assert "● eval process 0 on node00" in stage.text
@@ -195,13 +195,13 @@ class TestWhatTheFrameSays:
 
     def test_a_terminal_that_is_too_small_says_so_and_recovers(self):
         async def act(stage: Stage) -> None:
-            await stage.pilot.resize_terminal(50, 12)
+            await stage.pilot.resize_terminal(50, 9)
             await stage.paint()
             assert stage.app.query_one("#too-small").display
             assert not stage.app.query_one("#body").display
             await stage.pilot.resize_terminal(24, 8)
             await stage.paint()
-            assert "60×16" in stage.text and "characters" in stage.text
+            assert "40×10" in stage.text and "characters" in stage.text
             await stage.pilot.resize_terminal(100, 30)
             await stage.paint()
             assert not stage.app.query_one("#too-small").display
@@ -226,7 +226,7 @@ class TestKeys:
             await stage.press("3", "D", "escape")
             assert stage.screen_shown == "screen-hosts"
             await stage.press("escape")
-            assert stage.screen_shown == "screen-mesh"
+            assert stage.screen_shown == "screen-overview"
 
         play(act, *builders.well())
 
@@ -305,7 +305,7 @@ class TestKeys:
             await stage.pilot.pause()
             assert type(stage.app.screen).__name__ == "CommandPalette"
             await stage.pilot.press(*"Hosts")
-            await stage.until(lambda: "Hosts (2)" in stage.text)
+            await stage.until(lambda: "Hosts (3)" in stage.text)
             await stage.pilot.press("down", "enter")
             await stage.until(lambda: stage.screen_shown == "screen-hosts")
 

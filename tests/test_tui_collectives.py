@@ -148,6 +148,7 @@ class TestOnTheMesh:
 
     def test_waits_are_not_stopped_at_where_nobody_timed_any(self):
         async def act(stage: Stage) -> None:
+            await stage.press("2")
             for _ in range(6):
                 await stage.press("m")
                 assert stage.app.query_one(MeshScreenView).metric.name != "collective wait"

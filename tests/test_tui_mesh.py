@@ -407,14 +407,14 @@ class TestSelection:
             assert app.selected == 6
             assert app.heard[-1] == Selection("r1-1", 6)
             await pilot.click("MeshGrid", offset=spot(app, 6))
-            assert app.heard[-1] == ("3", Selection("r1-1", 6))
+            assert app.heard[-1] == ("devices", Selection("r1-1", 6))
 
         drive(act, a_run())
 
     def test_enter_opens_the_devices(self):
         async def act(app, pilot):
             await pilot.press("l", "enter")
-            assert app.heard[-1] == ("3", Selection("r1-0", 1))
+            assert app.heard[-1] == ("devices", Selection("r1-0", 1))
 
         drive(act, a_run())
 

@@ -95,7 +95,7 @@ def test_a_table_has_rows_before_a_pane_has_lines(height):
     room: dict[str, int] = {}
 
     async def act(stage: stage.Stage) -> None:
-        for screen in SCREENS:
+        for screen in SCREENS[1:]:  # the overview has no filter, and as many rows as findings
             await stage.press("escape", "escape", screen.key, "slash")
             for table in stage.view_shown.query(Table):
                 room[screen.title] = table.size.height - 1

@@ -280,8 +280,8 @@ class TestTheInterval:
 
 
 class TestTheLastLine:
-    @pytest.mark.parametrize("key", [str(number) for number in range(10)])
-    def test_at_80_columns_every_screen_has_its_digit_and_some_of_its_name(self, key):
+    @pytest.mark.parametrize("key", [each.key for each in SCREENS])
+    def test_at_80_columns_every_screen_has_its_key_and_some_of_its_name(self, key):
         async def act(stage: Stage) -> None:
             await stage.press(key)
             bar = stage.text.splitlines()[-1]

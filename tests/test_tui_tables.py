@@ -94,7 +94,7 @@ class Frame(App[None]):
         self.said.append(("selected", message.selection))
 
     def on_view_drilled(self, message):
-        self.said.append((message.key, message.selection))
+        self.said.append((message.screen, message.selection))
 
     @property
     def lines(self) -> list[str]:
@@ -241,7 +241,7 @@ def test_moving_over_hosts_selects_them_and_enter_leads_to_their_devices():
         await pilot.press("j")
         assert app.said == [("selected", Selection("a1"))]
         await pilot.press("enter")
-        assert app.said[-1] == ("3", Selection("a1", 2))
+        assert app.said[-1] == ("devices", Selection("a1", 2))
 
     drive(HostsView(), two_hosts(), steps)
 
@@ -348,7 +348,7 @@ def test_a_device_is_selected_by_moving_and_opened_in_the_mesh():
         assert app.said == [
             ("selected", Selection("a0", 1)),
             ("selected", Selection("a1", 2)),
-            ("1", Selection("a1", 2)),
+            ("mesh", Selection("a1", 2)),
         ]
 
     drive(DevicesView(), two_hosts(), steps)
@@ -462,7 +462,7 @@ def test_an_event_selects_its_host_and_leads_there():
         await pilot.press("G")
         assert app.said == [("selected", Selection("a0"))]
         await pilot.press("enter")
-        assert app.said[-1] == ("2", Selection("a0"))
+        assert app.said[-1] == ("hosts", Selection("a0"))
 
     drive(EventsView(), eventful(), steps)
 
@@ -538,8 +538,8 @@ def test_a_screen_can_be_shown_before_anything_is_known_and_before_it_is_on_scre
 
 def test_every_screen_has_its_key_and_every_key_of_a_table_is_explained():
     assert [each for each in SCREENS if each.view in (HostsView, DevicesView, EventsView)] == [
-        ("2", "Hosts", HostsView),
-        ("3", "Devices", DevicesView),
+        ("3", "Hosts", HostsView),
+        ("D", "Devices", DevicesView),
         ("8", "Events", EventsView),
     ]
     bindings = [each for keys in HostsView().table._bindings.key_to_bindings.values() for each in keys]

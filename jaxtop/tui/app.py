@@ -20,6 +20,7 @@ from jaxtop.tui.palette import DARK, PALETTES, Palette, palette_of
 from jaxtop.tui.playback import Playback, Start
 from jaxtop.tui.request_keys import RequestApp
 from jaxtop.tui.screens import SCREENS
+from jaxtop.tui.screens.overview import proof_of
 from jaxtop.tui.time_keys import LOW
 from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.key_bar import KeyBar
@@ -59,6 +60,7 @@ class JaxtopApp(RequestApp):
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("colon,ctrl+p", "command_palette", "Palette", key_display=":", show=False),
         Binding("z", "jump", "Jump", show=False),
+        Binding("w", "worst", "Proof of the worst finding", show=False),
         Binding("t", "theme", "Theme", show=False),
         Binding("M", "maximise", "Maximise", show=False),
         Binding("escape", "return", "Back", show=False),
@@ -236,9 +238,18 @@ class JaxtopApp(RequestApp):
             if before.figure is not None:
                 view.look_at(before.figure)
         moment = self.moment
+        if self._selection.agent is not None:
+            view.selection = self._selection  # or a screen that shows a moment first selects on its own
         view.show(moment if moment.cluster.changes else EMPTY)
         view.select(self._selection)
         view.first_focus.focus()
+
+    def action_worst(self) -> None:
+        worst = next(iter(self.moment.findings), None)
+        if worst is None:
+            self.notify("there are no findings", timeout=2)
+        else:
+            self.post_message(proof_of(worst, self.moment))
 
     async def action_jump(self) -> None:
         ring = ("mesh", "hosts", "devices")

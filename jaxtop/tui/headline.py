@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from jaxtop.model import Host, State, launch_rate, pace_of, step_of_run
+from jaxtop.model import RULES_BY_NAME, Host, Severity, State, launch_rate, pace_of, step_of_run
 from jaxtop.model.collectives import latecomers
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.stalls.lulls import running_of
@@ -150,6 +150,7 @@ def facts(
         *_programs(moment, palette),
         *_black_boxes(moment, palette),
         *_latecomers(moment, palette),
+        *_findings(moment, palette),
         *skipped,
         *(("#", note, palette.warning) for note in notes),
         *_compiling(moment, palette),
@@ -218,6 +219,19 @@ def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
             words = f"{who} is late: others wait {text.micros(late.late_us)}"
             found.append(("!", f"{words} in {late.program}", palette.warning))
     return found
+
+
+# These findings are shown from the figures themselves, sooner than a rule reports them.
+_SHOWN = frozenset({"host_lost", "stalled", "straggler", "program_mismatch", "recompilation", "black_box"})
+
+
+def _findings(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+    colours = {Severity.CRITICAL: palette.bad, Severity.WARNING: palette.warning}
+    return [
+        ("▲", f"{RULES_BY_NAME[each.rule].title}: {each.text}", colours[each.severity])
+        for each in moment.findings
+        if each.severity in colours and each.rule not in _SHOWN
+    ]
 
 
 def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from jaxtop.model import MemoryView, State
     from jaxtop.tui.draw.ink import Ink
 
-# From this width on there are two columns, and from this width on three.
-TWO_COLUMNS, THREE_COLUMNS = 100, 190
+# From this width on there are two columns; the right one is at most so wide.
+TWO_COLUMNS, MOST_RIGHT = 100, 90
+# The panel of the steps has at least and at most this height.
+LEAST_STEP, MOST_STEP = 8, 16
 # In less than this width or height there are no frames.
 FRAMED = (58, 12)
 _LABEL = 6
@@ -75,6 +77,8 @@ class Overview:
     host_count: int = 0
     live: int = 0
     devices: int = 0
+    # The times and texts of the last events, the newest first.
+    events: Sequence[tuple[str, str]] = ()
 
 
 def draw(shown: Overview, ink: Ink, width: int, height: int) -> Text:
@@ -89,21 +93,32 @@ def draw(shown: Overview, ink: Ink, width: int, height: int) -> Text:
 
 
 def _wide(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
-    """Return two columns, or three if there is room: hosts have a column of their own then."""
-    count = 3 if width >= THREE_COLUMNS else 2
-    right = min(64, width * 2 // 5) if count == 2 else width // 4
-    rest = width - right * (count - 1)
+    """Return two columns: steps, memory and hosts; where a step goes, the mesh and the last events."""
+    right = min(MOST_RIGHT, width * 2 // 5)
+    rest = width - right
+    memory = min(FRAME_HEIGHT + max(1, len(_parts_of_memory(shown, ink, rest - FRAME_WIDTH))), height // 3)
+    hosts = min(shown.host_count + FRAME_HEIGHT, max(4, height - memory - LEAST_STEP))
+    step = min(height - memory - hosts, MOST_STEP)
+    hosts = height - memory - step
+    first = [
+        *_step(shown, ink, rest, step),
+        *_memory(shown, ink, rest, memory),
+        *_hosts(shown, ink, rest, hosts),
+    ]
     where = min(max(len(shown.parts), 1) + FRAME_HEIGHT, height // 2)
-    middle = [*_where(shown, ink, right, where), *_mesh(shown, ink, right, height - where)]
-    memory = min(FRAME_HEIGHT + _memory_lines(shown, ink, rest - FRAME_WIDTH), height // 3)
-    if count == 3:
-        first = [*_step(shown, ink, rest, height - memory), *_memory(shown, ink, rest, memory)]
-        return beside([first, middle, _hosts(shown, ink, right, height)])
-    least = min(8, height - memory - 3)
-    hosts = min(shown.host_count + FRAME_HEIGHT, height - memory - least)
-    step = height - memory - hosts
-    first = [*_step(shown, ink, rest, step), *_memory(shown, ink, rest, memory)]
-    return beside([[*first, *_hosts(shown, ink, rest, hosts)], middle])
+    mesh = min(max(1, len(shown.mesh.rows) if shown.mesh else 1) + FRAME_HEIGHT, height - where)
+    events = height - where - mesh
+    if events <= FRAME_HEIGHT:
+        mesh, events = mesh + events, 0
+    second = [*_where(shown, ink, right, where), *_mesh(shown, ink, right, mesh)]
+    if events:
+        second += _events(shown, ink, right, events)
+    return beside([first, second])
+
+
+def _events(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
+    lines = [Text.assemble((f"{clock} ", ink.muted), words) for clock, words in shown.events]
+    return panel("Events", lines or [Text("none yet", ink.muted)], (width, height), ink)
 
 
 def _narrow(shown: Overview, ink: Ink, width: int, height: int) -> list[list[Text]]:
@@ -193,10 +208,6 @@ def _used(shown: Overview) -> str:
 def _memory(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     lines = _parts_of_memory(shown, ink, width - FRAME_WIDTH)
     return panel(f"Memory {_used(shown)}", lines, (width, height), ink)
-
-
-def _memory_lines(shown: Overview, ink: Ink, room: int) -> int:
-    return max(1, len(_parts_of_memory(shown, ink, room)))
 
 
 def _parts_of_memory(shown: Overview, ink: Ink, room: int) -> list[Text]:

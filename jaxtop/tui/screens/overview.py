@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,7 +33,7 @@ from jaxtop.tui.draw.reading import EMPTY as NO_CODE
 from jaxtop.tui.draw.reading import read
 from jaxtop.tui.draw.table import Column, words
 from jaxtop.tui.metrics import METRICS, wait_metric
-from jaxtop.tui.moment import Moment, Selection
+from jaxtop.tui.moment import NOTHING, Moment, Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Detail, Line
@@ -151,7 +152,23 @@ class OverviewView(TableView):
         self.set_class(not shown, "healthy")
         self.table.styles.height = len(shown) + 1
         self.table.update_rows(shown, "no findings")
+        if shown and self.app.focused is None and self.display:
+            self.table.focus()  # it was hidden before, and a hidden widget has no focus
+        self._select_accused(shown)
         self._draw()
+
+    def _select_accused(self, shown: Sequence[Finding]) -> None:
+        """Select the subject of the first finding, or the first device, until the user selects something."""
+        if self.selection != NOTHING or not self.moment.devices:
+            return
+        subject = next((each.subject for each in shown if each.subject.agent), None)
+        first = self.moment.devices[0]
+        device = next(
+            (each for each in self.moment.devices if subject and each.agent == subject.agent), first
+        )
+        wanted = subject.device_id if subject and subject.device_id is not None else device.id
+        self.selection = Selection(device.agent, wanted)
+        self.post_message(View.Selected(self.selection))
 
     def _draw(self) -> None:
         if not self.is_mounted:
@@ -193,16 +210,15 @@ class OverviewView(TableView):
             self.show(self.moment)
 
     def _chosen(self, row: Any) -> None:
-        subject = row.subject
-        agent = subject.agent or self._agent_of(row)
-        self.post_message(
-            View.Drilled(Selection(agent, subject.device_id), row.proof.screen, row.proof.filter)
-        )
+        self.post_message(proof_of(row, self.moment))
 
-    def _agent_of(self, finding: Finding) -> str | None:
-        return next(
-            (view.host.agent for run in self.moment.runs if run.id == finding.run for view in run.hosts), None
-        )
+
+def proof_of(finding: Finding, moment: Moment) -> View.Drilled:
+    """Return the message that opens the proof of a finding, with its subject selected."""
+    members = (view.host.agent for run in moment.runs if run.id == finding.run for view in run.hosts)
+    agent = finding.subject.agent or next(members, None)
+    selection = Selection(agent, finding.subject.device_id)
+    return View.Drilled(selection, finding.proof.screen, finding.proof.filter)
 
 
 def overview(moment: Moment) -> draw.Overview:
@@ -240,6 +256,10 @@ def overview(moment: Moment) -> draw.Overview:
         host_count=len(moment.hosts),
         live=sum(view.state is State.LIVE for view in moment.hosts),
         devices=len(moment.devices),
+        events=[
+            (text.time_of_day(each.at), text.printable(each.text))
+            for each in islice(reversed(moment.cluster.events), MOST_HOSTS)
+        ],
     )
 
 

@@ -86,5 +86,6 @@ RULES = (
         check=_check,
         holds_for=0.0,
         numbers=(CRITICAL_SHARE,),
+        makes_events=False,
     ),
 )

@@ -1,0 +1,94 @@
+"""The overview: the verdict, the findings, their proof and explanation, and the panels at every size."""
+
+from __future__ import annotations
+
+import pytest
+from rich.text import Text
+
+from jaxtop import wire
+from jaxtop.tui.draw.ink import ink_of
+from jaxtop.tui.draw.panel import beside, panel, shorten_middle
+from jaxtop.tui.draw.sparkline import columns
+from jaxtop.tui.palette import DARK
+from tests import builders, staged_collectives
+from tests.builders import NOW, agent_id, frame
+from tests.stage import Stage, play, shown_after
+from tests.staged_hardware import working
+
+LATE = staged_collectives.late()
+DIED = [*builders.well(), frame(agent_id(1), wire.Link("closed", "x"), NOW, 9)]
+
+
+def test_a_straggler_is_the_first_thing_and_enter_opens_its_proof():
+    async def act(stage: Stage) -> None:
+        assert "1 finding" in stage.text and "Straggler" in stage.text.splitlines()[4]
+        assert stage.app._selection.agent == agent_id(3)
+        await stage.press("enter")
+        assert stage.screen_shown == "screen-collectives"
+        await stage.press("escape")
+        assert stage.screen_shown == "screen-overview"
+
+    play(act, *LATE)
+
+
+def test_a_finding_explains_itself_and_can_be_muted():
+    async def act(stage: Stage) -> None:
+        await stage.press("i")
+        assert (
+            "Do: " in stage.text
+            and "wait of the others" in stage.text
+            and "Where a step goes" not in stage.text
+        )
+        await stage.press("i", "x")
+        assert "Straggler  " not in stage.text and "Where a step goes" in stage.text
+
+    play(act, *LATE)
+
+
+def test_w_opens_the_proof_of_the_worst_finding_from_every_screen():
+    async def act(stage: Stage) -> None:
+        await stage.press("5", "w")
+        assert stage.screen_shown == "screen-collectives"
+
+    play(act, *LATE)
+
+    async def act_healthy(stage: Stage) -> None:
+        await stage.press("5", "w")
+        assert stage.screen_shown == "screen-memory"
+
+    play(act_healthy, *builders.well())
+
+
+def test_a_run_with_a_lost_host_is_never_called_healthy():
+    shown = shown_after(*DIED, keys=(), size=(120, 40))
+    assert "Healthy" not in shown and "host 1" in shown
+
+
+@pytest.mark.parametrize("size", [(40, 10), (60, 16), (80, 24), (120, 40), (200, 50), (250, 80)])
+@pytest.mark.parametrize("frames", [LATE, DIED, working(5), []], ids=["late", "died", "gpus", "none"])
+def test_it_fits_every_terminal(size, frames):
+    shown = shown_after(*frames, keys=(), size=size)
+    assert all(len(line) == size[0] for line in shown.splitlines())
+    if frames:
+        assert "hosts" in shown.lower() and "step" in shown.lower()
+        boxes = sum(shown.count(corner) for corner in "╭╮╰╯")
+        assert boxes % 4 == 0 and (boxes > 0) == (size[0] >= 60)
+
+
+def test_columns_stand_on_zero_so_that_a_steady_value_is_drawn_flat():
+    assert columns([100, 99, 100, 101], 4, 1) == ["████"]
+    assert columns([10, None, 5], 3, 2) == ["█  ", "█ █"]
+    assert columns([], 3, 1) == ["   "] and columns([0, 0], 2, 1) == ["▁▁"]
+
+
+def test_a_panel_has_exactly_its_size_and_panels_stand_side_by_side():
+    ink = ink_of(DARK, plain=True)
+    left = panel("a title that is far too long for it", [Text("x" * 50)], (20, 4), ink)
+    right = panel("b", [], (10, 3), ink, "note")
+    assert [line.cell_len for line in left] == [20] * 4 and [line.cell_len for line in right] == [10] * 3
+    assert [line.cell_len for line in beside([left, right])] == [30] * 4
+
+
+def test_long_names_keep_their_end():
+    assert shorten_middle("gpu-cluster-node-0017", 11) == "gpu-c…-0017"
+    assert shorten_middle("node", 11) == "node"
