@@ -288,7 +288,7 @@ class TestTheLastLine:
             assert "? Help" in bar and "q Quit" in bar
             for screen in SCREENS:
                 name = screen.title[: 8 if key == screen.key else 3]
-                assert f" {screen.key} {name}" in bar
+                assert f" {screen.key}{name}" in bar
 
         play(act, *builders.well(), size=(80, 24))
 

@@ -135,6 +135,8 @@ class OverviewView(TableView):
         self._panels = Detail(id="panels")
         self._explained = Detail(id="explained")
         self._muted: set[tuple[str, str, str]] = set()
+        # What this screen selected by itself.
+        self._proposed = NOTHING
 
     def compose(self) -> ComposeResult:
         yield self._verdict
@@ -159,7 +161,7 @@ class OverviewView(TableView):
 
     def _select_accused(self, shown: Sequence[Finding]) -> None:
         """Select the subject of the first finding, or the first device, until the user selects something."""
-        if self.selection != NOTHING or not self.moment.devices:
+        if self.selection != self._proposed or not self.moment.devices:
             return
         subject = next((each.subject for each in shown if each.subject.agent), None)
         first = self.moment.devices[0]
@@ -167,8 +169,9 @@ class OverviewView(TableView):
             (each for each in self.moment.devices if subject and each.agent == subject.agent), first
         )
         wanted = subject.device_id if subject and subject.device_id is not None else device.id
-        self.selection = Selection(device.agent, wanted)
-        self.post_message(View.Selected(self.selection))
+        if self._proposed != Selection(device.agent, wanted):
+            self.selection = self._proposed = Selection(device.agent, wanted)
+            self.post_message(View.Selected(self.selection))
 
     def _draw(self) -> None:
         if not self.is_mounted:

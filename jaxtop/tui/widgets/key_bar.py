@@ -56,6 +56,8 @@ def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
             break
         if letters == FEWEST_LETTERS:
             line = _line([_cut(item) for item in screens], shown, width, letters=letters)
+            if line.cell_len > width:  # without blanks between keys and names, as in htop
+                line = _line([_cut(item) for item in screens], shown, width, letters=letters, gap="")
             if line.cell_len <= width:
                 break
     line.truncate(width)
@@ -66,14 +68,16 @@ def _cut(item: Item) -> Item:
     return item._replace(label=item.label[:ENOUGH_LETTERS])
 
 
-def _line(screens: Sequence[Item], keys: Sequence[Item], width: int, *, letters: int) -> Text:
-    left = _items(screens, letters)
+def _line(
+    screens: Sequence[Item], keys: Sequence[Item], width: int, *, letters: int, gap: str = " "
+) -> Text:
+    left = _items(screens, letters, gap)
     right = _items(keys)
-    gap = max(1, width - left.cell_len - right.cell_len)
-    return Text.assemble(left, " " * gap, right, no_wrap=True, end="")
+    between = max(1, width - left.cell_len - right.cell_len)
+    return Text.assemble(left, " " * between, right, no_wrap=True, end="")
 
 
-def _items(items: Sequence[Item], letters: int | None = None) -> Text:
+def _items(items: Sequence[Item], letters: int | None = None, gap: str = " ") -> Text:
     """Return keys with descriptions; those of items that are not open are cut to this many letters."""
     line = Text()
     for item in items:
@@ -81,7 +85,7 @@ def _items(items: Sequence[Item], letters: int | None = None) -> Text:
         press = Style(meta={"press": item.action})
         line.append(" ")
         line.append(item.key, Style(bold=True, reverse=item.is_open) + press)
-        line.append(f" {label}" if label else "", Style(bold=item.is_open, reverse=item.is_open) + press)
+        line.append(f"{gap}{label}" if label else "", Style(bold=item.is_open, reverse=item.is_open) + press)
     return line
 
 
