@@ -118,6 +118,15 @@ def test_an_evaluation_that_no_window_contains_is_unknown_and_a_step_that_none_c
     assert of_run(launches=50) is None
 
 
+def test_while_the_rate_of_a_new_function_is_unknown_so_are_the_parts():
+    told = wire.Rhythm(1, (), 50, 100, 200_000, 5_000, 50, 200_000, 200_000, 200_000)
+    seen = window(*EVEN), activity(script=50, wait=50)
+    often = wire.Pulse(int(NOW * 1000), launches={"other_step": 40}, rhythm=told)
+    assert of_run(*seen, often) is None
+    once = wire.Pulse(int(NOW * 1000), launches={"evaluate": 1}, rhythm=told)
+    assert of_run(*seen, once).compute == pytest.approx(0.5)
+
+
 def test_a_program_that_is_in_no_later_window_keeps_its_times():
     first = window((0, 500), (500, 500), program="jit_evaluate", at=NOW - 5)
     launches = {"train_step": 40, "evaluate": 4}

@@ -204,10 +204,17 @@ def _parts(host: Host, measured: _Measured) -> Parts | None:
 
 
 def _is_running(host: Host, of_function: Mapping[str, float]) -> bool:
-    """Return whether steps are made, and the rates of all functions of a step are measured."""
-    rhythm = host.pulse.rhythm
-    functions = map(program_of, rhythm.functions) if rhythm is not None else ()
-    return any(of_function.values()) and past_of(host) is None and of_function.keys() >= set(functions)
+    """Return whether steps are made, and the rates of all functions of a step are measured.
+
+    The first count of a function says only how often it was launched at most.
+    """
+    if not any(of_function.values()) or past_of(host) is not None:
+        return False
+    passed_ms = host.pulse.at_ms - host.past_launches[0].at_ms
+    new = ((program_of(each), count) for each, count in host.launches.items())
+    return not any(
+        name not in of_function and _is_of_step(host, name, count * 1000 / passed_ms) for name, count in new
+    )
 
 
 def _is_of_step(host: Host, name: str, rate: float) -> bool:
