@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from jaxtop import wire
 from jaxtop.model import findings
 from jaxtop.model.finding import Severity
+from jaxtop.model.findings.rules import liveness, starts
 from tests import builders
 from tests.builders import NOW, agent_id
 from tests.staged_findings import Staged, trains
@@ -83,6 +84,26 @@ def test_a_stopped_process_explains_the_stall():
     assert (found.rule, found.severity, found.text) == ("host_lost", Severity.CRITICAL, "host 1 is stopped")
     assert found.consequences == ("Stalled",)
     assert "SIGCONT" in found.advice
+
+
+def test_a_stall_is_critical_once_it_has_lasted_unless_its_cause_compiles():
+    for is_compiling in (False, True):
+        run = Staged(2)
+        run.train(20)
+        since = run.at
+
+        def pulse(index, at, _step, since=since, is_compiling=is_compiling):
+            told = stall(index, at, since)
+            if index == 1:
+                running = (wire.Compiling("train_step", int(since * 1000)),) if is_compiling else ()
+                told = replace(told, stall=None, launches={"train_step": 199}, compiling=running)
+                return told if is_compiling else replace(told, lull=wire.Lull("x", int(since * 1000)))
+            return told
+
+        run.train(60, pulse)
+        assert run.the("stalled").severity is Severity.WARNING
+        run.train(70, pulse)
+        assert run.the("stalled").severity is (Severity.WARNING if is_compiling else Severity.CRITICAL)
 
 
 def test_a_process_that_was_lost_long_before_a_stall_does_not_explain_it():
@@ -328,6 +349,9 @@ for i in range(100000):
 """
 
 
+OURS = {each.name for each in (*liveness.RULES, *starts.RULES)}
+
+
 def reported(attached):
     return {each.rule: each for each in findings(attached.cluster)}
 
@@ -341,7 +365,7 @@ def test_a_process_that_is_stopped_is_one_finding_with_the_stall_inside(tmp_path
         with viewer("stops") as attached:
             attached.until(lambda: all(attached.host(i).pulse.rhythm for i in range(2)), timeout=90)
             attached.look(5)
-            assert not [each for each in reported(attached).values() if each.severity != "info"]
+            assert not OURS & reported(attached).keys()
             started[1].send_signal(signal.SIGSTOP)
             attached.until(
                 lambda: "host_lost" in (found := reported(attached)) and found["host_lost"].consequences

@@ -30,6 +30,8 @@ _CERTAIN = frozenset({State.DIED, State.STOPPED})
 TOGETHER = 2.0
 # Processes of a run end within so many seconds of each other.
 ENDS_WITHIN = 15.0
+# A stall this long with a known cause does not end by itself, unless the cause is a compilation.
+LASTS = 120.0
 _CONSEQUENCES = ("stalled", "straggler")
 
 
@@ -88,10 +90,13 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
     found = _stall_of(facts)
     if found is None:
         return
-    host = facts.cluster.hosts.get(found.about)
+    hosts = facts.cluster.hosts
+    host = hosts.get(found.about)
+    is_compiling = any(hosts[agent].pulse.compiling for agent in found.odd if agent in hosts)
+    lasts = bool(found.odd) and facts.at - found.began >= LASTS and not is_compiling
     yield Finding(
         "stalled",
-        Severity(found.severity),
+        Severity.CRITICAL if lasts else Severity(found.severity),
         min(1.0, 0.5 + 0.125 * found.certainty),
         facts.run.id,
         found.text,
@@ -168,7 +173,8 @@ RULES = (
     Rule(
         name="stalled",
         title="Stalled",
-        threshold="nothing is launched for far longer than usual, and no process makes progress",
+        threshold="nothing is launched for far longer than usual, and no process makes progress; critical "
+        f"if several processes wait, or after {LASTS:.0f} s if a process holds them up that does not compile",
         rationale="A hang costs every device of the run until somebody ends it.",
         source="launch counters of all processes, and stacks of their main threads",
         advice="Press p for the stacks of all processes; the process that is named holds up the others.",
