@@ -281,6 +281,16 @@ def test_a_wrong_webhook_is_an_error():
         assert done.returncode == 2 and is_one_line(done.stderr) and "--webhook" in done.stderr
 
 
+def test_the_way_to_a_person_can_be_tried(tmp_path):
+    with webhook(404) as server:
+        words = ["watch", "--test", "--webhook", server.address]
+        assert jaxtop(*words, "--exec", f"cat > {tmp_path}/body").returncode == 1
+        assert jaxtop(*words, "--form", "discord").returncode == 0
+    assert "this is a test" in server.bodies[1]["content"]
+    assert json.loads((tmp_path / "body").read_text())["run"]["name"] == "test"
+    assert is_one_line(jaxtop("watch", "--test").stderr)
+
+
 def test_a_real_run_is_watched_until_it_ends(tmp_path):
     words = [*JAXTOP, "watch", "--exec", f"cat >> {tmp_path}/alerts"]
     load = [PYTHON, "-m", "tests.load", 2, 2, 120, 8]

@@ -70,8 +70,8 @@ class Sender:
         except queue.Full:
             self._lost += 1
 
-    def finish(self, seconds: float) -> None:
-        """Wait so long for what is queued, and report what was not delivered."""
+    def finish(self, seconds: float) -> int:
+        """Wait so long for what is queued; report and return how many alerts were not delivered."""
         with suppress(queue.Full):
             self._waiting.put_nowait(None)
         self._thread.join(seconds)
@@ -80,6 +80,7 @@ class Sender:
             self._lost += 1 + sum(each is not None for each in list(self._waiting.queue))
         if self._lost:
             self._report(f"{self._lost} {'alert was' if self._lost == 1 else 'alerts were'} not delivered")
+        return self._lost
 
     def _run(self) -> None:
         while (alert := self._waiting.get()) is not None:

@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--severity", choices=settings.ALERTING, help="least severity of an alert (default: critical)"
     )
+    parser.add_argument("--test", action="store_true", help="send one test alert and end; exit status 0 or 1")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -54,23 +55,39 @@ def main(arguments: argparse.Namespace) -> int:
         name: getattr(arguments, name) or loaded.get(f"alerts.{name}")
         for name in ("exec", "webhook", "form", "severity")
     }
-    source = targets.open_source(arguments)
     receivers: list[Sender] = []
+    if given["webhook"]:
+        receivers.append(senders.webhook(given["webhook"], given["form"] or settings.FORMS[0]))
+    if given["exec"]:
+        receivers.append(senders.command(given["exec"]))
+    if arguments.test:
+        return _test(receivers)
+    source = targets.open_source(arguments)
     try:
         end_with_sigterm()
         terminal.collect_rarely()
-        if given["webhook"]:
-            receivers.append(senders.webhook(given["webhook"], given["form"] or settings.FORMS[0]))
-        if given["exec"]:
-            receivers.append(senders.command(given["exec"]))
         book = AlertBook(Severity(given["severity"] or settings.ALERTING[0]))
         follow(source, Cluster(tuning=loaded.tuning), book, receivers)
     finally:
         source.close()
-        until = time.monotonic() + DELIVERY
-        for each in receivers:
-            each.finish(max(0.0, until - time.monotonic()))
+        _finish(receivers)
     return 0
+
+
+def _test(receivers: list[Sender]) -> int:
+    from jaxtop.export.alerts import sample_alert
+
+    if not receivers:
+        raise UserError("--test needs --exec, --webhook, or [alerts] in config.toml")
+    for each in receivers:
+        each.put(sample_alert(steady()))
+    return 1 if _finish(receivers) else 0
+
+
+def _finish(receivers: list[Sender]) -> int:
+    """Wait for what is to be delivered; return how many alerts were not."""
+    until = time.monotonic() + DELIVERY
+    return sum(each.finish(max(0.0, until - time.monotonic())) for each in receivers)
 
 
 def follow(

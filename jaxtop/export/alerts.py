@@ -9,14 +9,14 @@ import msgspec
 from jaxtop import __version__
 from jaxtop.export.check import SIGNS, costs
 from jaxtop.export.findings import as_value
-from jaxtop.model import RULES_BY_NAME, findings, runs
+from jaxtop.model import RULES_BY_NAME, Finding, Severity, findings, runs
 from jaxtop.names import legible
 from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from jaxtop.model import Cluster, Finding, Severity
+    from jaxtop.model import Cluster
 
 SCHEMA = 1
 STARTS, ENDS = "start", "end"
@@ -78,6 +78,12 @@ class AlertBook:
                 self._open[finding.key] = alert
                 started.append(alert)
         return ended + started
+
+
+def sample_alert(at: float) -> Alert:
+    """Return an alert that tries the way to a person."""
+    text = "this is a test of jaxtop watch, nothing is wrong"
+    return Alert(STARTS, at, "test", Finding("stalled", Severity.CRITICAL, 1.0, "test", text, since=at))
 
 
 def to_plain(alert: Alert) -> dict[str, Any]:

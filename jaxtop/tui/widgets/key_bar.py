@@ -68,9 +68,7 @@ def _cut(item: Item) -> Item:
     return item._replace(label=item.label[:ENOUGH_LETTERS])
 
 
-def _line(
-    screens: Sequence[Item], keys: Sequence[Item], width: int, *, letters: int, gap: str = " "
-) -> Text:
+def _line(screens: Sequence[Item], keys: Sequence[Item], width: int, *, letters: int, gap: str = " ") -> Text:
     left = _items(screens, letters, gap)
     right = _items(keys)
     between = max(1, width - left.cell_len - right.cell_len)
