@@ -33,7 +33,7 @@ def test_each_fault_has_a_text_a_rule_and_a_form_that_exists(fault):
         ("straggler", finding("straggler", process_index=1), True),
         ("straggler", finding("straggler", process_index=0), False),
         ("straggler", finding("straggler"), False),
-        ("straggler", finding("input_bound", process_index=1), False),
+        ("straggler", finding("gc_pauses", process_index=1), False),
         ("slow_input_all", finding("input_bound"), True),
         ("array_leak", finding("array_growth", array="kept['history'][*]"), True),
         ("array_leak", finding("array_growth", array="params['embed']"), False),
