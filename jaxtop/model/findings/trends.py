@@ -24,7 +24,7 @@ class Trend(NamedTuple):
     seconds: float
 
 
-def trend(points: Sequence[tuple[float, float | None]]) -> Trend | None:
+def trend(points: Sequence[tuple[float, float | None]], shortest: float = SHORTEST_TREND) -> Trend | None:
     """Return how a figure rises, by the troughs of equal blocks of time; None if it does not keep rising.
 
     Troughs ignore what a program holds only while it runs. A figure that rises ever more slowly is none: the
@@ -34,7 +34,7 @@ def trend(points: Sequence[tuple[float, float | None]]) -> Trend | None:
     if len(known) < FEWEST_POINTS:
         return None
     first, span = known[0][0], known[-1][0] - known[0][0]
-    if span < SHORTEST_TREND:
+    if span < shortest:
         return None
     blocks: list[list[float]] = [[] for _ in range(BLOCKS)]
     for at, value in known:

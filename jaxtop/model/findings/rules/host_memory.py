@@ -12,7 +12,6 @@ from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import (
     BLOCKS,
     FEWEST_POINTS,
-    SHORTEST_TREND,
     makes_steps,
     trend,
 )
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 # The processes whose whole history is examined: those that grew most.
 MOST_EXAMINED = 16
+# A trend may be this short, because a note does no harm, if the process gained this much, and this share.
+SHORTEST, GAINED, GAINED_SHARE = 20.0, 32 << 20, 0.02
 # Growth counts once it was observed for so many seconds; a note may come earlier.
 LASTS = 90.0
 # The growth of a process that counts, as a share of its size a minute, and in bytes a minute.
@@ -65,7 +66,7 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
     if not any(map(makes_steps, views)):
         raise Unmeasured("no step was found yet, and memory grows while a run starts")
     if not any(_is_long(facts, view) for view in views):
-        raise Unmeasured(f"the history is shorter than {SHORTEST_TREND:.0f} s")
+        raise Unmeasured(f"the history is shorter than {SHORTEST:.0f} s")
     rough = []
     for view in views:
         gained = _rough_growth(facts, view)
@@ -74,7 +75,7 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
     growing = []
     for _, view in nsmallest(MOST_EXAMINED, rough, key=itemgetter(0)):
         since = _compiled_at(view)
-        rising = trend(thinned(facts.cluster, view.host.agent, _RSS, 5 * BLOCKS, since))
+        rising = trend(thinned(facts.cluster, view.host.agent, _RSS, 5 * BLOCKS, since), SHORTEST)
         if rising is None or not _is_growth(facts, rising) or _is_of_arrays(facts, view, rising):
             continue
         machine = thinned(facts.cluster, view.host.agent, _MACHINE, 5 * BLOCKS, since)
@@ -87,7 +88,7 @@ def _host_growth(facts: RunFacts) -> Iterator[Finding]:
 
 def _is_long(facts: RunFacts, view: HostView) -> bool:
     past = facts.cluster.figures.get(view.host.agent)
-    return past is not None and len(past) >= FEWEST_POINTS and past[-1][0] - past[0][0] >= SHORTEST_TREND
+    return past is not None and len(past) >= FEWEST_POINTS and past[-1][0] - past[0][0] >= SHORTEST
 
 
 def _rough_growth(facts: RunFacts, view: HostView) -> float:
@@ -105,7 +106,10 @@ def _gained(points: Sequence[tuple[float, float | None]]) -> float | None:
 
 def _is_growth(facts: RunFacts, rising: Trend) -> bool:
     least = facts.number("host_memory_growth", HOST_GROWTH)
-    return rising.per_minute >= max(least, HOST_GROWTH_SHARE * rising.top)
+    gained = rising.per_minute * rising.seconds / 60
+    return rising.per_minute >= max(least, HOST_GROWTH_SHARE * rising.top) and gained >= max(
+        GAINED, GAINED_SHARE * rising.top
+    )
 
 
 def _is_of_arrays(facts: RunFacts, view: HostView, rising: Trend) -> bool:
