@@ -122,6 +122,10 @@ class TestGapsOfTheHost:
         assert "1,001 programs a step" in one.text and one.cost.share_of_step == pytest.approx(0.65, abs=0.02)
         assert found("input_bound", cluster) == []
         assert found("launch_bound", run(window(*EVEN), activity(launch=60, wait=40))) == []
+        each = rhythm("add_one", per_second=5000, p50_ms=0)
+        cluster = run(tiny, activity(launch=90, wait=10), launches={"add_one": 50_000}, rhythms=each)
+        one = only("launch_bound", cluster)
+        assert one.severity is Severity.INFO and "5,000 a second" in one.text
 
     def test_a_late_host_with_slow_input_explains_who_is_late(self):
         cluster = of_late_host()

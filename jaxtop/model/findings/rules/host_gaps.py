@@ -28,8 +28,9 @@ INPUT_SHARE = Number("share", WARNING_SHARE, "reported from this share of a step
 OF_GAP = 0.6
 # While more than this share of the samples compiles, the run is starting.
 MOST_COMPILING = 0.1
-# With this many launches a step, each shorter than SHORT_MS, Python is what takes time.
-MANY_LAUNCHES, SHORT_MS, LAUNCHING = 50, 0.5, 0.4
+# With this many launches a step or a second, each shorter than SHORT_MS, Python is what takes time. LAUNCHING
+# is the share of the samples in launches.
+MANY_LAUNCHES, MANY_A_SECOND, SHORT_MS, LAUNCHING = 50, 1000, 0.5, 0.3
 READ_SHARE, READ_WAITS = 0.1, 0.15
 PAUSE_SHARE, LONG_PAUSE_SHARE, LINE_SHARE = 0.1, 0.25, 0.05
 # So many pauses within a minute repeat. A single longer one is a checkpoint, or something else that is rare.
@@ -72,18 +73,19 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
     if found:
         worst = max(found, key=lambda each: each.uncovered)
         top = max(worst.host.activity.lines, key=lambda each: each.samples, default=None)
-        text = (
-            f"{_who(facts, found)} launch{_s(found)} {_launches_of(worst):,.0f} programs a step, and "
-            "devices idle "
-            f"{worst.uncovered:.0%} of the time"
-        )
+        a_second = _launches_of(worst) or 0.0
+        a_step = a_second * worst.step_ms / 1000
+        # Where each short launch is a step of its own, that may be all that there is to compute.
+        severity = Severity.WARNING if a_step >= MANY_LAUNCHES else Severity.INFO
+        often = f"{a_step:,.0f} programs a step" if a_step >= MANY_LAUNCHES else f"{a_second:,.0f} a second"
+        text = f"{_who(facts, found)} launch{_s(found)} {often}, and devices idle {worst.uncovered:.0%} of the time"
         ms = worst.uncovered * worst.step_ms
         yield _finding(
             facts,
             found,
             top,
             rule="launch_bound",
-            severity=Severity.WARNING,
+            severity=severity,
             text=text,
             cost=Cost(ms, worst.uncovered),
             explains=_OF_LAUNCHES,
@@ -91,13 +93,13 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _launches_of(gap: Gap) -> float | None:
-    """Return the launches a step if they are many and Python spends its time on them; else None."""
-    if gap.launch + gap.script < LAUNCHING or gap.launch < gap.wait:
+    """Return the launches a second if they are many and Python spends its time on them; else None."""
+    if gap.launch < max(LAUNCHING, gap.wait):
         return None
-    launches = sum(rates(gap.host).of_function.values()) * gap.step_ms / 1000
-    if launches < MANY_LAUNCHES or (1 - gap.uncovered) * gap.step_ms / launches > SHORT_MS:
+    launches = sum(rates(gap.host).of_function.values())
+    if launches < MANY_A_SECOND and launches * gap.step_ms < MANY_LAUNCHES * 1000:
         return None
-    return launches
+    return launches if (1 - gap.uncovered) * 1000 / launches <= SHORT_MS else None
 
 
 def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
@@ -253,7 +255,8 @@ RULES = (
     Rule(
         name="launch_bound",
         title="Launch bound",
-        threshold="50 launches a step of less than 0.5 ms, and 20 % of the time no program runs",
+        threshold="50 launches a step of less than 0.5 ms, and 20 % of the time no program runs; a note for "
+        "1,000 a second, if each is a step",
         rationale="Each launch takes Python some microseconds, which is more than such a program takes.",
         source=_SOURCE,
         advice="Put the whole step, or several steps with jax.lax.scan, into one jitted function.",

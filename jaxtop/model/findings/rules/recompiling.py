@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jaxtop import names
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.host import figure
 from jaxtop.model.hosts import named
 from jaxtop.model.steps import pace_of
 from jaxtop.wire import COMPILE
@@ -28,27 +29,33 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("the loaded programs were not read yet")
     found: dict[str, list[Host]] = {}
     for view in facts.reporting:
-        for name in (*view.now.programs.recompiling, *_many_lately(view.now)):
+        for name in view.now.programs.recompiling or _many_lately(view.now):
             if view.now not in (hosts := found.setdefault(name, [])):
                 hosts.append(view.now)
     for name, hosts in found.items():
         yield _finding(facts, name, hosts)
 
 
-def _many_lately(host: Host) -> Iterator[str]:
-    """Yield the functions of which several programs are new, while the main thread compiles.
+def _many_lately(host: Host) -> list[str]:
+    """Return the function of which several programs are new, while the main thread compiles.
 
-    Where a compilation takes long, fewer than five fit into a minute.
+    Where a compilation takes long, fewer than five fit into a minute. Small operations on the arguments are
+    compiled again, too, so only the function that takes longest is returned.
     """
     if (_share(host) or 0.0) < COMPILING:
-        return
+        return []
+    took: dict[str, int] = {}
     seen: dict[str, list[int]] = {}
-    for program, at_ms in zip(host.programs.programs, host.programs.seen_ms, strict=False):
+    for i, (program, at_ms) in enumerate(zip(host.programs.programs, host.programs.seen_ms, strict=False)):
         if program.created is not None and host.pulse.at_ms - at_ms <= LATELY_MS:
             seen.setdefault(program.name, []).append(at_ms)
-    for name, times in seen.items():
-        if len(times) >= FEWEST_VARIANTS and max(times) - min(times) >= SHORTEST_MS:
-            yield name
+            took[program.name] = took.get(program.name, 0) + (figure(host.programs.compile_ms, i) or 0)
+    found = [
+        name
+        for name, times in seen.items()
+        if len(times) >= FEWEST_VARIANTS and max(times) - min(times) >= SHORTEST_MS
+    ]
+    return sorted(found, key=took.__getitem__)[-1:]
 
 
 def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
