@@ -78,7 +78,8 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
         # Where each short launch is a step of its own, that may be all that there is to compute.
         severity = Severity.WARNING if a_step >= MANY_LAUNCHES else Severity.INFO
         often = f"{a_step:,.0f} programs a step" if a_step >= MANY_LAUNCHES else f"{a_second:,.0f} a second"
-        text = f"{_who(facts, found)} launch{_s(found)} {often}, and devices idle {worst.uncovered:.0%} of the time"
+        idle = f"devices idle {worst.uncovered:.0%} of the time"
+        text = f"{_who(facts, found)} launch{_s(found)} {often}, and {idle}"
         ms = worst.uncovered * worst.step_ms
         yield _finding(
             facts,
