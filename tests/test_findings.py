@@ -11,6 +11,7 @@ from jaxtop.model.finding import Cost, Finding, Findings, Severity
 from jaxtop.model.findings import observer
 from jaxtop.model.findings.observer import CHECK_EVERY
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from tests import builders, staged, staged_collectives, staged_hardware
 from tests.builders import NOW, agent_id, frame, pulse, well
 
 
@@ -203,3 +204,29 @@ def test_a_healthy_run_has_no_findings():
     cluster = run()
     live(cluster, 60)
     assert findings(cluster) == []
+
+
+STAGED = {
+    "well": builders.well(),
+    "training": builders.training(),
+    "late": staged_collectives.late(),
+    "few": staged_collectives.few(),
+    "unread": staged_collectives.unread(),
+    "standing": staged_collectives.standing(),
+    "held": staged.held(),
+    "counted": staged.counted(),
+    "at odds": staged.at_odds(),
+    "gpus": staged_hardware.working(30),
+}
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_no_rule_fails_on_a_staged_run_whatever_state_its_processes_are_in(name):
+    for state in ("up", "closed", "silent", "deaf", "unreachable", "refused"):
+        cluster = Cluster()
+        for each in STAGED[name]:
+            cluster.feed(each)
+        cluster.feed(builders.trouble(1, state))
+        observer.check(cluster, NOW + 1)
+        observer.check(cluster, NOW + 30)
+        assert observer._FAILED not in cluster.findings.unchecked.values()
