@@ -363,7 +363,7 @@ class TestKeys:
 class TestMouse:
     def test_the_keys_in_the_footer_can_be_clicked(self):
         async def act(stage: Stage) -> None:
-            at = stage.line("keys").index("Devices")
+            at = stage.line("keys").index("D Dev")
             await stage.pilot.click("#keys", offset=(at, 0))
             await stage.paint()
             assert stage.screen_shown == "screen-devices"

@@ -292,12 +292,14 @@ class TestTheLastLine:
 
         play(act, *builders.well(), size=(80, 24))
 
-    def test_at_120_columns_they_have_their_whole_names(self):
+    @pytest.mark.parametrize(("width", "letters"), [(120, 3), (160, 20)])
+    def test_on_wider_terminals_they_have_more_of_their_names_and_no_key_is_dropped(self, width, letters):
         async def act(stage: Stage) -> None:
             bar = stage.text.splitlines()[-1]
-            assert all(f"{screen.key} {screen.title}" in bar for screen in SCREENS)
+            assert all(f"{screen.key} {screen.title[:letters]}" in bar for screen in SCREENS)
+            assert "i Explain" in bar and "space Pause" in bar
 
-        play(act, *builders.well(), size=(120, 40))
+        play(act, *staged.late(), size=(width, 40))
 
 
 def test_the_app_asks_nobody_unless_it_is_given_a_way():

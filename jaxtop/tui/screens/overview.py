@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.model import DeviceView, HostView
+    from jaxtop.model import DeviceView, HostView, LoggedEvent
     from jaxtop.tui.palette import Palette
 
 SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "▲", Severity.INFO: "·"}
@@ -261,9 +261,14 @@ def overview(moment: Moment) -> draw.Overview:
         devices=len(moment.devices),
         events=[
             (text.time_of_day(each.at), text.printable(each.text))
-            for each in islice(reversed(moment.cluster.events), MOST_HOSTS)
+            for each in islice(filter(_is_news, reversed(moment.cluster.events)), MOST_HOSTS)
         ],
     )
+
+
+def _is_news(event: LoggedEvent) -> bool:
+    """Whether an event is more than a compilation: at the start of a run these would bury all others."""
+    return event.kind != "compile"
 
 
 def _fullness(device: DeviceView) -> tuple[float, int]:

@@ -39,22 +39,23 @@ class Item(NamedTuple):
 def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
     """Return the line: the screens on the left, the other keys on the right.
 
-    If the line is too long, keys are dropped, the first one first. If that is not enough, the names of the
-    screens that are not open are cut, then the name of the open screen, and at last only that name remains.
+    If the line is too long, the names of the screens that are not open are cut: what a key does here matters
+    more. Then keys are dropped, the first one first, then the name of the open screen is cut, and at last
+    only that name remains.
     """
     longest = max((len(item.label) for item in screens), default=0)
     needed = [item for item in keys if item.action in NEVER_DROPPED]
     dropped = [item for item in keys if item.action not in NEVER_DROPPED]
     remaining = [[*dropped[i:], *needed] for i in range(len(dropped) + 1)]
     for letters, shown in [
-        *((longest, each) for each in remaining),
-        *((letters, needed) for letters in range(longest - 1, FEWEST_LETTERS - 1, -1)),
+        *((letters, remaining[0]) for letters in range(longest, FEWEST_LETTERS - 1, -1)),
+        *((FEWEST_LETTERS, each) for each in remaining[1:]),
         (0, needed),
     ]:
         line = _line(screens, shown, width, letters=letters)
         if line.cell_len <= width:
             break
-        if letters == FEWEST_LETTERS:
+        if letters == FEWEST_LETTERS and shown == needed:
             line = _line([_cut(item) for item in screens], shown, width, letters=letters)
             if line.cell_len > width:  # without blanks between keys and names, as in htop
                 line = _line([_cut(item) for item in screens], shown, width, letters=letters, gap="")
