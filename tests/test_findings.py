@@ -230,3 +230,10 @@ def test_no_rule_fails_on_a_staged_run_whatever_state_its_processes_are_in(name)
         observer.check(cluster, NOW + 1)
         observer.check(cluster, NOW + 30)
         assert observer._FAILED not in cluster.findings.unchecked.values()
+
+
+def test_with_very_many_hosts_the_rules_are_checked_more_rarely():
+    cluster = run()
+    assert observer.check_every(cluster) == CHECK_EVERY
+    cluster.hosts.update((f"{i:016x}", cluster.hosts[agent_id(0)]) for i in range(1024))
+    assert observer.check_every(cluster) == 4.0

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # The rules are checked this often, in seconds of the frames' own time: live and replay yield the same.
 CHECK_EVERY = 2.0
+# With more hosts than this for each of these seconds they are checked more rarely, in proportion.
+HOSTS_A_SECOND = 256
 # While a rule cannot be checked, its findings stay for this long.
 UNCHECKED_STAYS = 120.0
 # After a connection changed they are checked sooner: a lost process must be seen at once.
@@ -41,11 +43,16 @@ def observe(state: ClusterState, _agent: str, message: wire.Message, at: float) 
     if isinstance(message, wire.PastEvents):
         return []  # a keyframe comes with its findings
     passed = at - state.findings.checked_at
-    is_due = not 0 <= passed < CHECK_EVERY
+    is_due = not 0 <= passed < check_every(state)
     if isinstance(message, wire.Link | wire.Bye):
         # After the end of the last process, no message leads to another check.
         is_due |= passed >= SOONEST_CHECK or all(map(has_exited, state.hosts.values()))
     return check(state, at) if is_due else []
+
+
+def check_every(state: ClusterState) -> float:
+    """Return the seconds between two checks."""
+    return max(CHECK_EVERY, len(state.hosts) / HOSTS_A_SECOND)
 
 
 def check(state: ClusterState, at: float) -> list[LoggedEvent]:
@@ -151,7 +158,7 @@ def _stays_for(state: ClusterState, each: Ongoing, rule: Rule) -> float:
     """Return for how long a finding stays without its rule holding."""
     if (each.finding.run, rule.name) in state.findings.unchecked:
         return UNCHECKED_STAYS
-    return rule.stays_for if each.is_reported else 2 * CHECK_EVERY
+    return rule.stays_for if each.is_reported else 2 * check_every(state)
 
 
 def _event(finding: Finding, at: float, text: str, severity: Severity) -> LoggedEvent:
