@@ -189,9 +189,10 @@ FINDINGS_ABOUT = """# Findings
 
 A finding says what is wrong with a run, what it costs, since when, where the proof is, and what to do next.
 Rules find them: each rule is checked every two seconds (four at 1,024 hosts) on the figures that the
-screens show, live and in recordings. A finding is reported once its rule has held for a while, and ends once it has not held for a
-while, so a figure that wavers around a threshold makes one finding. A rule that cannot be checked says why;
-it is not reported as fine. One cause makes one finding: what it explains is listed with it.
+screens show, live and in recordings. A finding is reported once its rule has held for a while, and ends
+once it has not held for a while, so a figure that wavers around a threshold makes one finding. A rule that
+cannot be checked says why; it is not reported as fine. One cause makes one finding: what it explains is
+listed with it.
 
 | severity | meaning |
 |---|---|
