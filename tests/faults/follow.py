@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop import keys, runfiles
 from jaxtop.cli import demo, processes
-from jaxtop.model import Cluster
+from jaxtop.model import RULES, Cluster
 from jaxtop.model.findings.observer import findings
 from jaxtop.sources import LiveSource, Seed
 
@@ -62,7 +62,8 @@ class Outcome:
     step_ms: float | None = None
     load: float = 0.0
     seconds: float = 0.0
-    problem: str = ""
+    # The number of rules at that time; a run says nothing about rules that came later.
+    rules: int = 0
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -139,7 +140,7 @@ class Follower:
 
 def run(fault: type[Fault] | None, program: str, limit: float, after: float | None = None) -> Outcome:
     """Run a program with a fault until this is found, or `limit` seconds after it began; without: healthy."""
-    outcome = Outcome(fault.name if fault else "healthy", program)
+    outcome = Outcome(fault.name if fault else "healthy", program, rules=len(RULES))
     started = time.monotonic()
     words = demo.fault_words(fault.name if fault else None, after)
     with ExitStack() as stack:

@@ -38,26 +38,32 @@ def _summary(planted: list[dict[str, Any]], outcomes: list[dict[str, Any]]) -> l
     if not planted:
         return ["Nothing was measured yet."]
     found = [each for each in planted if each["rule"]]
-    ratios = [each for each in found if _ratio(each) is not None]
-    within = [each for each in ratios if 0.8 <= _ratio(each) <= 1.2]
+    compared = [each for each in found if None not in (each["estimated"], each["true"])]
+    within = [each for each in compared if 0.8 <= (_ratio(each) or 0.0) <= 1.2]
     loads = [each["load"] for each in outcomes]
     share = len(found) / len(planted)
     lines = [
         f"- Found with the right subject: {len(found)} of {len(planted)} planted faults ({share:.0%}).",
         f"- Seconds until a fault was reported, after it began to cost: {_spread(found)}.",
-        f"- Cost within 20 % of the true one: in {len(within)} of the {len(ratios)} runs with both figures.",
+        f"- Cost within 20 % of the true one: in {len(within)} of the {len(compared)} runs with both.",
         f"- Runs with a wrong accusation: {sum(bool(each['wrong']) for each in planted)} of {len(planted)}.",
     ]
     healthy = [each for each in outcomes if each["fault"] == "healthy"]
     if healthy:
-        hours = sum(each["seconds"] for each in healthy) / 3600
+        minutes = sum(each["seconds"] for each in healthy) / 60
         wrong = [text for each in healthy for text in each["wrong"]]
         critical = sum("(critical)" in text for text in wrong)
         warnings = len(wrong) - critical
-        lines.append(f"- Healthy runs, {hours:.1f} hours: {critical} critical findings, {warnings} warnings.")
+        lines.append(
+            f"- Healthy runs, {minutes:.0f} minutes: {critical} critical findings, {warnings} warnings."
+        )
     lines.append(
         f"- The machine had 2 cores, which others used as well: a load of {min(loads)} to {max(loads)}."
     )
+    most = max(each["rules"] for each in outcomes)
+    earlier = sum(each["rules"] < most for each in planted)
+    if earlier:
+        lines.append(f"- {earlier} of the runs were made with fewer rules than the others ({most} rules).")
     return lines
 
 
