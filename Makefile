@@ -6,11 +6,13 @@ BIN := $(VENV)/bin
 # So many tests at a time, except for the quiet ones; most of them wait for processes. 0: one after the other.
 JOBS ?= 6
 SIDE_BY_SIDE := --dist loadgroup --numprocesses $(JOBS)
+# Until five whole runs in a row passed at the first try, what fails is run once more, and listed at the end.
+ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Of the quiet tests these need both cores of a small machine. The others run in pairs.
 ALONE := tests/test_black_box.py tests/test_probe_live.py tests/test_collectives_live.py
 # What tests import where not all of [dev] is installed.
-TOOLS := pytest pytest-timeout pytest-xdist grpcio prometheus-client types-psutil
+TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist grpcio prometheus-client types-psutil
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -31,13 +33,13 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
 test-newest: $(VENV)/.ready          ## on the newest JAX
-	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -m 'quiet' --dist loadgroup --numprocesses 2 $(ALONE:%=--ignore=%)
-	$(BIN)/python -m pytest -m 'quiet' $(ALONE)
+	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'quiet' --dist loadgroup --numprocesses 2 $(ALONE:%=--ignore=%) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'quiet' $(ALONE) $(ONCE_MORE)
 
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE)
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet'
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet' $(ONCE_MORE)
 
 soak: $(VENV)/.ready test-lowest     ## the long repetitions of which CI runs a sample
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600

@@ -19,6 +19,7 @@ from jaxtop.cli.record import default_name
 from jaxtop.model import Cluster
 from jaxtop.recording import Limits, Recording, RecordingWriter, thread
 from jaxtop.sources.recorder import SessionRecorder
+from jaxtop.wire.bounds import to_seconds
 from jaxtop_agent import blackbox
 from jaxtop_agent.blackbox import BlackBox
 from jaxtop_agent.core import settings
@@ -253,7 +254,7 @@ def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monke
     for path in done.files:
         with session_of(path) as session:
             (track,) = session._tracks
-            begun, end = track.recordings[0].index.keyframes[0].at / 1e9, session.span[1]
+            begun, end = to_seconds(track.recordings[0].index.keyframes[0].at), session.span[1]
             for at in (begun, (begun + end) / 2, end):
                 session._at = None
                 assert_equal(session.at(at), folded(frames, at), at)

@@ -126,7 +126,7 @@ def test_of_a_thousand_hosts_the_chosen_one_the_most_and_the_least_are_drawn():
 
 class TestScreen:
     def test_it_opens_at_the_selected_device_beside_those_of_its_host(self):
-        shown = shown_after(*working(60), keys=("D", "j", "0"), size=(120, 40))
+        shown = shown_after(*working(60), keys=("D", "g", "j", "0"), size=(120, 40))
         assert "utilisation of device 1" in shown
         assert [each for each in range(8) if f"device {each} " in shown] == [0, 1, 2, 3]
         assert "07:59:30" in shown

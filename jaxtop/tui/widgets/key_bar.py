@@ -48,7 +48,7 @@ def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
     dropped = [item for item in keys if item.action not in NEVER_DROPPED]
     remaining = [[*dropped[i:], *needed] for i in range(len(dropped) + 1)]
     for letters, shown in [
-        *((letters, remaining[0]) for letters in range(longest, FEWEST_LETTERS - 1, -1)),
+        *((letters, remaining[0]) for letters in range(max(longest, FEWEST_LETTERS), FEWEST_LETTERS - 1, -1)),
         *((FEWEST_LETTERS, each) for each in remaining[1:]),
         (0, needed),
     ]:
