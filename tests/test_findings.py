@@ -237,3 +237,16 @@ def test_with_very_many_hosts_the_rules_are_checked_more_rarely():
     assert observer.check_every(cluster) == CHECK_EVERY
     cluster.hosts.update((f"{i:016x}", cluster.hosts[agent_id(0)]) for i in range(1024))
     assert observer.check_every(cluster) == 4.0
+
+
+def test_no_rule_is_checked_while_a_keyframe_is_fed(only):
+    calls = []
+    only(rule(lambda facts: calls.append(facts.run.id) or []))
+    cluster = run()
+    calls.clear()
+    cluster.is_restoring = True
+    live(cluster, 5)
+    assert not calls
+    cluster.is_restoring = False
+    live(cluster, 3, NOW + 5)
+    assert calls

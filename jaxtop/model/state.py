@@ -130,6 +130,8 @@ class ClusterState:
     stall_checks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
     # Not compared: after a jump, rules lack the figures that keyframes leave out.
     findings: Findings = field(default_factory=Findings, repr=False, compare=False)
+    # While a keyframe is fed, which contains the findings, the rules are not checked.
+    is_restoring: bool = field(default=False, repr=False, compare=False)
     # What the user changed of the rules.
     tuning: Tuning = field(default=AS_DECLARED, repr=False, compare=False)
     # The exited processes that were dropped, and the last interval in which they were looked for.

@@ -40,7 +40,7 @@ _FAILED = "jaxtop failed to check it"
 
 def observe(state: ClusterState, _agent: str, message: wire.Message, at: float) -> list[LoggedEvent]:
     """Check all rules if that is due, and return the findings that began or ended as events."""
-    if isinstance(message, wire.PastEvents):
+    if state.is_restoring or isinstance(message, wire.PastEvents):
         return []  # a keyframe comes with its findings
     passed = at - state.findings.checked_at
     is_due = not 0 <= passed < check_every(state)
