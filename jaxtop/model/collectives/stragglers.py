@@ -1,4 +1,4 @@
-"""After each window: who comes last in each collective, and events where that has changed."""
+"""Judges after each window who comes last in each collective, and reports changes as events."""
 
 from __future__ import annotations
 

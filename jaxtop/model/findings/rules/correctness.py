@@ -137,15 +137,15 @@ def _versions_differ(facts: RunFacts) -> Iterator[Finding]:
 
 def _flag_groups(hosts: Sequence[Host]) -> list[tuple[str, list[tuple[str, list[Host]]]]]:
     """Return the flags that differ between hosts that report theirs, each with the hosts of each value."""
-    told = [host for host in hosts if host.hello is not None and host.hello.flags is not None]
-    flags = {host.agent: host.hello.flags or {} for host in told if host.hello is not None}
+    flags = {host.agent: host.hello.flags for host in hosts if host.hello and host.hello.flags is not None}
+    reporting = [host for host in hosts if host.agent in flags]
     first = next(iter(flags.values()), {})
     if all(each == first for each in flags.values()):
         return []
     found = []
     for name in sorted({name for each in flags.values() for name in each}):
         values = {agent: each.get(name, UNSET) for agent, each in flags.items()}
-        groups = _groups(told, lambda host, values=values: values[host.agent])  # type: ignore[misc]
+        groups = _groups(reporting, lambda host, values=values: values[host.agent])  # type: ignore[misc]
         if len(groups) > 1:
             found.append((name, groups))
     return found
