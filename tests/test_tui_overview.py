@@ -92,3 +92,8 @@ def test_a_panel_has_exactly_its_size_and_panels_stand_side_by_side():
 def test_long_names_keep_their_end():
     assert shorten_middle("gpu-cluster-node-0017", 11) == "gpu-c…-0017"
     assert shorten_middle("node", 11) == "node"
+
+
+def test_in_few_lines_the_first_finding_stands_in_the_verdict_with_one_sign():
+    shown = shown_after(*LATE, keys=(), size=(60, 11))
+    assert " ▲ Straggler: process 3" in shown and "▲ ▲" not in shown

@@ -182,7 +182,8 @@ class OverviewView(TableView):
         )
         first = self.table.shown[0] if self.has_class("low") and self.table.shown else None
         if first is not None:
-            sentence, style = f"{_titled(first)}: {first.text}", colour(first, self.palette)
+            title = RULES_BY_NAME[first.rule].title
+            sentence, style = f"{title}: {first.text}", colour(first, self.palette)
         sign = {"good": "●", "muted": "…"}.get(kind, "▲")
         self._verdict.read(
             Text(text.printable(f"{sign} {sentence}"), style, no_wrap=True, overflow="ellipsis")
