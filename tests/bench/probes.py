@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -101,8 +101,12 @@ def tasks() -> frozenset[int]:
 
 
 def cpu(tasks: frozenset[int]) -> dict[int, float]:
-    """Return the CPU seconds that these threads have used, as the scheduler counts them."""
-    return {t: int(Path(f"/proc/self/task/{t}/schedstat").read_text().split()[0]) / 1e9 for t in tasks}
+    """Return the CPU seconds of each of these threads that still lives, as the scheduler counts them."""
+    used = {}
+    for task in tasks:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            used[task] = int(Path(f"/proc/self/task/{task}/schedstat").read_text().split()[0]) / 1e9
+    return used
 
 
 def _runs_python(task: int) -> bool:

@@ -32,6 +32,12 @@ CPU_BUDGET = {1: 3.0, 256: None, 1024: 50.0}
 MEMORY_BUDGET_MB = 500.0
 KEY_BUDGET_MS = 100.0
 PEERS = ("htop", "glances")
+# A screen's key, its name, and two keys that move its selection.
+SCREENS = (
+    (b"1", "Overview", (b"j", b"k")),
+    (b"2", "Mesh", (b"l", b"h")),
+    (b"3", "Hosts", (b"j", b"k")),
+)
 
 
 class Terminal:
@@ -104,10 +110,13 @@ def measure(setting: Setting) -> Iterator[Figure]:
         with _load(hosts) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
             time.sleep(setting.pick(15, 5))
             label = f"{hosts} hosts × 8 devices"
-            cpu = [terminal.cpu_percent(seconds / 2) for _ in range(2)]
-            yield Figure(f"{label}, CPU", whole(cpu), "%", budget=CPU_BUDGET.get(hosts))
+            for key, screen, keys in SCREENS:
+                os.write(terminal._master, key)
+                time.sleep(2.0)
+                cpu = [terminal.cpu_percent(seconds / 2) for _ in range(2)]
+                yield Figure(f"{label}, {screen}, CPU", whole(cpu), "%", budget=CPU_BUDGET.get(hosts))
+                yield from _waits(terminal, f"{label}, {screen}", keys, setting.pick(60, 30))
             yield Figure(f"{label}, memory", one(terminal.memory_mb()), "MB", budget=MEMORY_BUDGET_MB)
-            yield from _keys(terminal, label, setting.pick(60, 30))
 
 
 def _many_arrays(setting: Setting, seconds: float) -> Iterator[Figure]:
@@ -140,14 +149,6 @@ def _one_host(seconds: float) -> Iterator[Figure]:
                     time.sleep(4)
                     yield Figure(f"beside it: {peer}, CPU", one(terminal.cpu_percent(seconds)), "%")
                     yield Figure(f"beside it: {peer}, memory", one(terminal.memory_mb()), "MB")
-
-
-def _keys(terminal: Terminal, label: str, presses: int) -> Iterator[Figure]:
-    for screen, keys in (("1", (b"l", b"h")), ("2", (b"j", b"k"))):
-        os.write(terminal._master, screen.encode())
-        time.sleep(1.0)
-        name = {"1": "Mesh", "2": "Hosts"}[screen]
-        yield from _waits(terminal, f"{label}, {name}", keys, presses)
 
 
 def _waits(terminal: Terminal, label: str, keys: tuple[bytes, bytes], presses: int) -> Iterator[Figure]:

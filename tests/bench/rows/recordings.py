@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEVICES = 8
 FLUSH_EVERY = 1.5
 SEEKS = 100
+# The cost of a frame is taken over so many.
+FRAMES_A_PART = 5_000
 # Published bytes per sample for the same kind of figures, times included.
 GORILLA, PROMETHEUS = 1.37, 1.3
 BUDGET_FINISHED_MB, BUDGET_OPEN_MB = 1.0, 2.0
@@ -109,7 +111,7 @@ def _write(path: Path, made: Made) -> _Written:
         spent += time.process_time() - cpu_started
         frames += len(batch)
         part += len(batch)
-        if part >= 20_000:
+        if part >= FRAMES_A_PART:
             cpu.append(1e6 * spent / part)
             loop.append(1e6 * in_loop / part)
             spent, in_loop, part = 0.0, 0.0, 0
@@ -119,7 +121,7 @@ def _write(path: Path, made: Made) -> _Written:
     finish_s = time.perf_counter() - started
     assert written.failure is None, written.failure
     sizes = open_bytes, path.stat().st_size
-    return _Written(frames, figures * pulses, pulses, *sizes, cpu or [0.0], loop or [0.0], finish_s)
+    return _Written(frames, figures * pulses, pulses, *sizes, cpu, loop, finish_s)
 
 
 def _pulses_alone(path: Path, made: Made) -> float:
