@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.text import Text
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -34,12 +36,13 @@ class Line(Words):
 
 
 class Detail(Widget):
-    """A text drawn for the size of the widget, and refreshed only when it changes."""
+    """A text drawn for the size of the widget, of which only the lines that changed are drawn again."""
 
     def __init__(self, id: str | None = None) -> None:  # noqa: A002 - Textual's own name for it
         super().__init__(id=id)
         self._write: Callable[[int, int], Text] | None = None
-        self._shown = Text()
+        self._lines: list[Text] = []
+        self._strips: dict[int, Strip] = {}
 
     def show(self, write: Callable[[int, int], Text]) -> None:
         """Set the function that writes the text for a width and a height."""
@@ -47,15 +50,42 @@ class Detail(Widget):
         self._draw()
 
     def on_resize(self) -> None:
+        self._strips.clear()
         self._draw()
 
     def _draw(self) -> None:
         if self._write is None or not self.display or not self.content_size.width:
             return
-        text = self._write(*self.content_size)
-        if differs(text, self._shown):
-            self._shown = text
-            self.refresh()
+        width, height = self.content_size
+        before, self._lines = self._lines, self._wrapped(self._write(width, height), width)
+        for y in range(max(len(before), len(self._lines))):
+            if y >= len(before) or y >= len(self._lines) or differs(self._lines[y], before[y]):
+                self._strips.pop(y, None)
+                self.refresh(Region(0, y, width, 1))
+
+    def _wrapped(self, text: Text, width: int) -> list[Text]:
+        lines = text.split(allow_blank=True)
+        if text.no_wrap:
+            return list(lines)
+        rows: list[Text] = []
+        for line in lines:
+            rows.extend([line] if line.cell_len <= width else line.wrap(self.app.console, width))
+        return rows
 
     def render(self) -> Text:
-        return self._shown
+        return Text("\n").join(self._lines)
+
+    def render_line(self, y: int) -> Strip:
+        if y >= len(self._lines):
+            return Strip.blank(self.content_size.width, self.rich_style)
+        strip = self._strips.get(y)
+        if strip is None:
+            drawn = Strip(self._lines[y].render(self.app.console)).apply_style(self.rich_style)
+            strip = drawn.adjust_cell_length(self.content_size.width, self.rich_style)
+            self._strips[y] = strip
+        return strip
+
+    def notify_style_update(self) -> None:
+        """Discard the drawn lines: their colours belong to the old theme."""
+        super().notify_style_update()
+        self._strips.clear()
