@@ -18,6 +18,7 @@ from jaxtop.export.check import Checkup
 from jaxtop.export.series import SERIES
 from jaxtop.model import RULES, Cluster
 from jaxtop.model.finding import Cost, Finding, Severity, Subject
+from jaxtop.model.findings.coverage import MOST_REASONS
 from jaxtop.sources import SessionRecorder
 from tests.builders import NOW, agent_id, frame, pulse, well
 from tests.made_sessions import Made
@@ -89,13 +90,13 @@ def test_a_healthy_run_is_one_line_that_says_what_was_checked():
     assert f"{len(checkup.checked)} rules checked" in text or "1 rule checked" in text
     assert checkup.status == 0
     reasons = set(checkup.unchecked.values())
-    assert sum(reason in text for reason in reasons) == min(len(reasons), check.MOST_REASONS)
-    assert ("more reasons in --json" in text) == (len(reasons) > check.MOST_REASONS)
+    assert sum(reason in text for reason in reasons) == min(len(reasons), MOST_REASONS)
+    assert ("more reasons in --json" in text) == (len(reasons) > MOST_REASONS)
 
 
 def test_rules_that_could_not_be_checked_are_named_by_reason():
     checkup = staged(unchecked={("r1", "straggler"): "too few windows", ("r1", "stalled"): "too few windows"})
-    assert checkup.coverage.endswith("2 could not be: too few windows (Straggler, Stalled)")
+    assert checkup.coverage.in_words.endswith("2 could not be: too few windows (Straggler, Stalled)")
     assert len(checkup.checked) == len(RULES) - 2
     unmeasured = staged(unchecked={("r1", rule.name): "no pulse yet" for rule in RULES})
     assert check.to_text(unmeasured).startswith("train: not checked; 0 rules checked")
@@ -106,7 +107,9 @@ def test_a_finding_is_a_block_with_its_cost_and_the_next_step():
     first, _, head, *facts = text.splitlines()
     assert first.startswith("train: 1 warning; ")
     assert head == "△ warning  Straggler: host 1 is late: the others wait 84 ms for all_reduce_*"
-    assert facts[0] == "    cost    84 ms per step, 50% of the step, 3.0 GiB per device, full in 12 min"
+    assert (
+        facts[0] == "    cost    84 ms of each step (50%), 3.0 GiB on each device, memory is full in 12 min"
+    )
     assert facts[1].startswith("    since   ") and facts[1].endswith(", for 1 min")
     assert facts[2].startswith("    advice  Look at that host")
     assert "\x1b" not in text and "\x1b[33m△ warning\x1b[0m" in check.to_text(staged(LATE), coloured=True)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from jaxtop import __version__
-from jaxtop.export.check import SIGNS, costs
+from jaxtop.export.check import SIGNS
 from jaxtop.export.findings import as_value
 from jaxtop.model import RULES_BY_NAME, Finding, Severity, findings, runs
+from jaxtop.model.findings.words import costs
 from jaxtop.names import legible
 from jaxtop.times import timestamp
 
@@ -46,7 +47,7 @@ class Alert(NamedTuple):
         """The title, and for a start the cost and the next step."""
         if self.event != STARTS:
             return [self.title]
-        words = costs(self.finding)
+        words = costs(self.finding.cost)
         advice = self.finding.advice or RULES_BY_NAME[self.finding.rule].advice
         return [self.title, *([f"Cost: {words}"] if words else []), legible(f"Next: {advice}")]
 

@@ -11,8 +11,9 @@ import msgspec
 
 from jaxtop import __version__
 from jaxtop.export.findings import as_value
-from jaxtop.model import RULES, RULES_BY_NAME, Severity, findings, runs
-from jaxtop.model.findings.words import in_bytes, in_minutes
+from jaxtop.model import RULES_BY_NAME, Severity, findings, runs
+from jaxtop.model.findings.coverage import NOT_CHECKED, Coverage, coverage
+from jaxtop.model.findings.words import costs
 from jaxtop.names import legible
 from jaxtop.times import timestamp
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster, Finding, Run
 
 SCHEMA = 1
-# The reasons why rules could not be checked that are spelled out.
-MOST_REASONS = 3
 NO_FINDINGS, WARNINGS, CRITICAL = 0, 1, 2
 SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "△", Severity.INFO: "·"}
 _COLOURS = {Severity.CRITICAL: "31", Severity.WARNING: "33", Severity.INFO: "36"}
@@ -54,8 +53,7 @@ class Checkup:
     @property
     def checked(self) -> list[str]:
         """The names of the rules that were checked in every run."""
-        missing = {rule for _, rule in self.unchecked}
-        return [rule.name for rule in RULES if rule.name not in missing] if self.runs else []
+        return list(self.coverage.checked)
 
     def name_of(self, run_id: str) -> str:
         """Return the name of a run that people use."""
@@ -76,26 +74,13 @@ class Checkup:
         return ", ".join(words if self.status else ["healthy", *words])
 
     @property
-    def coverage(self) -> str:
-        """How many rules were checked, and why the others were not: the reasons of most of them."""
-        titles: dict[str, list[str]] = {}
-        for (_, name), reason in self.unchecked.items():
-            rule = RULES_BY_NAME.get(name)
-            if rule is not None and rule.title not in titles.setdefault(reason, []):
-                titles[reason].append(rule.title)
-        others = sum(map(len, titles.values()))
-        frequent = sorted(titles, key=lambda reason: -len(titles[reason]))[:MOST_REASONS]
-        reasons = [f"{reason} ({', '.join(titles[reason])})" for reason in frequent]
-        if len(titles) > len(frequent):
-            reasons.append(f"{len(titles) - len(frequent)} more reasons in --json")
-        count = len(self.checked)
-        checked = f"{count} {'rule' if count == 1 else 'rules'} checked"
-        return f"{checked}, {others} could not be: {'; '.join(reasons)}" if reasons else checked
+    def coverage(self) -> Coverage:
+        return coverage(self.unchecked) if self.runs else NOT_CHECKED
 
 
 def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
     """Return one line on the whole, and a block for each finding."""
-    lines = [f"{legible(checkup.title)}: {checkup.verdict}; {legible(checkup.coverage)}"]
+    lines = [f"{legible(checkup.title)}: {checkup.verdict}; {legible(checkup.coverage.in_words)}"]
     for each in checkup.findings:
         head = f"{SIGNS[each.severity]} {each.severity.value}"
         if coloured:
@@ -107,7 +92,7 @@ def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
 
 def to_markdown(checkup: Checkup) -> str:
     """Return the same for a chat or the summary of a build."""
-    lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**; {_escaped(checkup.coverage)}"]
+    lines = [f"**{_escaped(checkup.title)}: {checkup.verdict}**; {_escaped(checkup.coverage.in_words)}"]
     for each in checkup.findings:
         lines += [
             "",
@@ -135,25 +120,10 @@ def to_json(checkup: Checkup) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def costs(finding: Finding) -> str:
-    """Return what a finding costs, in words; empty where that is unknown."""
-    cost = finding.cost
-    words = []
-    if cost.ms_per_step is not None:
-        words.append(f"{cost.ms_per_step:.3g} ms per step")
-    if cost.share_of_step is not None:
-        words.append(f"{cost.share_of_step:.0%} of the step")
-    if cost.bytes_per_device is not None:
-        words.append(f"{in_bytes(cost.bytes_per_device)} per device")
-    if cost.minutes_until_full is not None:
-        words.append(f"full in {in_minutes(cost.minutes_until_full)}")
-    return ", ".join(words)
-
-
 def _facts(checkup: Checkup, finding: Finding) -> Iterator[tuple[str, str]]:
     if len(checkup.runs) > 1:
         yield "run", checkup.name_of(finding.run)
-    if words := costs(finding):
+    if words := costs(finding.cost):
         yield "cost", words
     yield "since", _since(finding.since, checkup.at)
     if finding.consequences:

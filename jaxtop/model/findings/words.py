@@ -1,6 +1,11 @@
-"""Amounts, durations and filters in the texts of findings."""
+"""Amounts, durations, costs and filters in the texts of findings."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jaxtop.model.finding import Cost
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
@@ -23,6 +28,21 @@ def in_minutes(minutes: float) -> str:
         return f"{max(1, round(minutes))} min"
     hours = minutes / 60
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"
+
+
+def costs(cost: Cost) -> str:
+    """Return what a finding costs; empty where that is unknown."""
+    words = []
+    if cost.ms_per_step is not None:
+        share = "" if cost.share_of_step is None else f" ({cost.share_of_step:.0%})"
+        words.append(f"{cost.ms_per_step:.3g} ms of each step{share}")
+    elif cost.share_of_step is not None:
+        words.append(f"{cost.share_of_step:.0%} of the time")
+    if cost.bytes_per_device is not None:
+        words.append(f"{in_bytes(cost.bytes_per_device)} on each device")
+    if cost.minutes_until_full is not None:
+        words.append(f"memory is full in {in_minutes(cost.minutes_until_full)}")
+    return ", ".join(words)
 
 
 def containing(field: str, text: str) -> str:

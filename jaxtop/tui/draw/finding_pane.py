@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.model import RULES_BY_NAME, Unit
+from jaxtop.model.findings.words import costs
 from jaxtop.tui import text
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ def finding_pane(finding: Finding, now: float, ink: Ink, width: int, height: int
     lines = [Text(rule.title, ink.bold)]
     lines += _wrapped(finding.text, width)
     lines += [Text(), *_wrapped(f"Do: {finding.advice or rule.advice}", width), Text()]
-    cost = _cost(finding)
-    if cost:
+    if cost := costs(finding.cost):
         lines.append(Text(f"costs {cost}"))
     ago = text.age(now - finding.since)
     since = f"since {text.time_of_day(finding.since)} ({ago})"
@@ -50,20 +50,6 @@ def _value(value: float | str | None, unit: str) -> str:
     if unit == "timestamp":
         return text.time_of_day(value)
     return _WRITERS[unit](value) if unit in _WRITERS else f"{text.plain(value)} {unit}".strip()
-
-
-def _cost(finding: Finding) -> str:
-    cost, parts = finding.cost, []
-    if cost.ms_per_step is not None:
-        share = "" if cost.share_of_step is None else f" ({cost.share_of_step:.0%})"
-        parts.append(f"{text.duration(cost.ms_per_step)} of each step{share}")
-    elif cost.share_of_step is not None:
-        parts.append(f"{cost.share_of_step:.0%} of the time")
-    if cost.bytes_per_device is not None:
-        parts.append(f"{text.size(cost.bytes_per_device)} on each device")
-    if cost.minutes_until_full is not None:
-        parts.append(f"memory is full in {cost.minutes_until_full:.0f} min")
-    return ", ".join(parts)
 
 
 def _wrapped(words: str, width: int) -> list[Text]:

@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.model import (
     FIGURES,
-    RULES,
     RULES_BY_NAME,
     STEP_TIME,
     Finding,
@@ -23,6 +22,7 @@ from jaxtop.model import (
     recent,
     step_of_run,
 )
+from jaxtop.model.findings.coverage import coverage
 from jaxtop.model.hosts import named
 from jaxtop.model.parts import NAMES, parts
 from jaxtop.model.stalls.diagnosis import LOST
@@ -102,11 +102,7 @@ def verdict(moment: Moment) -> tuple[str, str]:
     step = step_of_run(view.now for view in moment.hosts)
     if step is not None:
         facts.append(f"step {text.seconds(step.p50_s)}")
-    reasons = dict.fromkeys(moment.cluster.findings.unchecked.values())
-    checked = len(RULES) - len({rule for _, rule in moment.cluster.findings.unchecked})
-    facts.append(f"{checked} rules checked")
-    if reasons:
-        facts.append(f"{len(RULES) - checked} could not be ({next(iter(reasons))})")
+    facts.append(coverage(moment.cluster.findings.unchecked).in_short)
     if moment.since is not None and moment.now - moment.since < SETTLES_IN:
         return f"nothing wrong so far, still measuring · {' · '.join(facts)}", "muted"
     return f"Healthy · {' · '.join(facts)}", "good"
