@@ -73,7 +73,7 @@ def recorded(path, frames):
             if at >= due:
                 tape.sync(60)
                 due = at + 1.5
-            shown.append((at, findings(cluster), _events(cluster)))
+            shown.append((at, findings(cluster), _events(cluster), dict(cluster.findings.unchecked)))
         recorder.finish(cluster)
     return shown
 
@@ -91,19 +91,22 @@ def test_a_replay_shows_at_each_moment_what_was_shown_live(tmp_path, monkeypatch
     monkeypatch.setattr("jaxtop.sources.recorder.FRAMES_BETWEEN", 20)
     path = tmp_path / "a.mcap"
     shown = recorded(path, SESSIONS[name]())
-    rules = {each.rule for _, found, _ in shown for each in found}
+    rules = {each.rule for _, found, *_ in shown for each in found}
     assert len(rules) >= 2
     with Recording(path) as recording:
         assert len(recording.index.keyframes) >= 5
     with session_of(path) as session:
-        for at, found, events in shown:
+        for at, found, events, unchecked in shown:
             cluster = session.at(at)
             assert (findings(cluster), _events(cluster)) == (found, events), at - shown[0][0]
+            assert cluster.findings.unchecked == unchecked
         jumps = random.Random(7).sample(shown, 40)
-        for at, found, events in jumps:
+        for at, found, events, unchecked in jumps:
             cluster = session.at(at)
             trim = list if name == "troubled" else _without_figures  # the other has windows
             assert (trim(findings(cluster)), _events(cluster)) == (trim(found), events), at - shown[0][0]
+            if name == "troubled":
+                assert cluster.findings.unchecked == unchecked, at - shown[0][0]
 
 
 def _without_figures(found):

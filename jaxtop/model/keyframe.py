@@ -191,6 +191,7 @@ def _events(cluster: ClusterState) -> wire.PastEvents:
             for each in cluster.findings.ongoing.values()
         ),
         cluster.findings.checked_at,
+        tuple(wire.PastUnchecked(*key, reason) for key, reason in cluster.findings.unchecked.items()),
     )
 
 
@@ -248,7 +249,8 @@ def fold_events(state: ClusterState, past: wire.PastEvents) -> None:
 
 
 def _findings(past: wire.PastEvents) -> Findings:
-    found = Findings(checked_at=past.checked_at)
+    unchecked = {(each.run, each.rule): each.reason for each in past.unchecked}
+    found = Findings(checked_at=past.checked_at, unchecked=unchecked)
     for each in past.findings:
         try:
             finding = msgspec.json.decode(each.finding, type=Finding)

@@ -66,6 +66,7 @@ from jaxtop.wire.past import (
     PastStandstill,
     PastStarts,
     PastSteps,
+    PastUnchecked,
 )
 from jaxtop.wire.programs import Collective, Inventory, Program, Programs, ReplicaGroups
 from jaxtop.wire.windows import Launch, Timed, Window
@@ -77,8 +78,8 @@ __all__ = [
     "Compiling", "Cost", "Costs", "Device", "DeviceSample", "Event", "Frame", "Header", "Hello",
     "HostSample", "Ids", "Inventory", "Launch", "Link", "Lull", "Mesh", "Message", "NewerVersion", "Past",
     "PastArrays", "PastDropped", "PastEvent", "PastEvents", "PastFinding", "PastLaunched", "PastLaunches",
-    "PastLoss", "PastPace",
-    "PastSamples", "PastStandstill", "PastStarts", "PastSteps", "Peer", "Place", "Program", "Programs",
+    "PastLoss", "PastPace", "PastSamples", "PastStandstill", "PastStarts", "PastSteps", "PastUnchecked",
+    "Peer", "Place", "Program", "Programs",
     "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall",
     "Step", "Thread", "Timed", "Unreadable", "Window", "check_census", "decode", "decode_as", "encode",
     "kind_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack", "unpack_ids",

@@ -156,6 +156,14 @@ class PastFinding(Struct, frozen=True, array_like=True):
     is_reported: bool
 
 
+class PastUnchecked(Struct, frozen=True, array_like=True):
+    """A rule that could not be checked in a run, and why."""
+
+    run: str
+    rule: str
+    reason: str
+
+
 class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
     """All events reported up to the moment, and the runs that stand still."""
 
@@ -168,3 +176,4 @@ class PastEvents(Struct, frozen=True, array_like=True, tag="past_events"):
     # The findings, and when the rules were last checked; absent in older recordings.
     findings: tuple[PastFinding, ...] = ()
     checked_at: TimeS = 0.0
+    unchecked: tuple[PastUnchecked, ...] = ()
