@@ -235,9 +235,10 @@ def _of_rule(rule: Rule) -> Iterator[str]:
     yield f"- **Reported** {held}; ends {stays}"
     yield f"- **Measured from:** {rule.source}"
     yield f"- **Next step:** {rule.advice}"
-    for number in rule.numbers:
+    for i, number in enumerate(rule.numbers):
         set_as = f"[`rules.{rule.name}.{number.name}`](configuration.md)"
-        yield f"- **Setting:** {set_as}: {number.meaning} ({number.default:g})"
+        short = "" if i else f" or `thresholds.{rule.name}`"
+        yield f"- **Setting:** {set_as}{short}: {number.meaning} ({number.default:g})"
     if rule.explains:
         yield f"- **Explains:** {', '.join(RULES_BY_NAME[name].title for name in rule.explains)}"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -13,7 +15,7 @@ from jaxtop.cli import rewind, settings
 from jaxtop.cli import run as run_command
 from jaxtop.model import RULES, Cluster, Mute, Tuning, findings
 from jaxtop.model.findings.observer import MUTED
-from jaxtop.model.findings.rules import stragglers
+from jaxtop.model.findings.rules import garbage, stragglers
 from tests.builders import NOW
 from tests.test_check import jaxtop, recorded, run
 from tests.test_cli import is_one_line
@@ -41,6 +43,8 @@ def test_without_a_file_everything_is_as_declared():
 
 def test_the_file_sets_numbers_mutes_and_alerts(config):
     config("""
+        [thresholds]
+        gc_pauses = 0.1
         [rules.straggler]
         critical_share = 0.5
         holds_for = 30
@@ -52,8 +56,18 @@ def test_the_file_sets_numbers_mutes_and_alerts(config):
     loaded = settings.load()
     assert loaded.tuning.value("straggler", stragglers.CRITICAL_SHARE) == 0.5
     assert loaded.tuning.holds_for("straggler", 0.0) == 30
+    assert loaded.tuning.value("gc_pauses", garbage.NOTE_SHARE) == 0.1
     assert loaded.tuning.mutes == {Mute("clock_offset"), Mute("host_lost", "train")}
     assert loaded.get("alerts.webhook") == "https://example.org/secret"
+
+
+def test_each_number_of_a_rule_is_read():
+    for rule in RULES:
+        module = sys.modules[rule.check.__module__]
+        for number in rule.numbers:
+            (name, *_) = (name for name, value in vars(module).items() if value is number)
+            uses = re.findall(rf"\b{name}\b", inspect.getsource(module))
+            assert len(uses) >= 3, (rule.name, name)  # declared or imported, read, and listed
 
 
 @pytest.mark.parametrize(
@@ -61,6 +75,12 @@ def test_the_file_sets_numbers_mutes_and_alerts(config):
     [
         ("[alerts]\nwebook = 'x'", "unknown setting alerts.webook; did you mean alerts.webhook?"),
         ("[rules.stragler]\ncritical_share = 1", "did you mean rules.straggler.critical_share?"),
+        (
+            "[thresholds]\nstragler = 1",
+            "thresholds.stragler; did you mean thresholds.straggler?",
+        ),
+        ("[thresholds]\nstraggler = 'x'", "thresholds.straggler must be a number from 0"),
+        ("thresholds.gc_pauses = 1\nrules.gc_pauses.share = 2", "are the same setting"),
         ("rewind = '1G'", "did you mean view.rewind?"),
         ("[view]\nrewind = '1k'", "view.rewind must be a size of at least 1 MB"),
         ("[alerts]\nseverity = 'bad'", "alerts.severity must be one of critical, warning"),

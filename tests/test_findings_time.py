@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import RULES_BY_NAME, Cluster, Severity, keyframe, runs
+from jaxtop.model import RULES_BY_NAME, Cluster, Severity, Tuning, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame, hello
@@ -181,6 +181,12 @@ class TestGarbage:
         seen = activity(script=10, wait=90, gc_runs=60, gc_us=2_000_000)
         one = only("gc_pauses", run(window((0, 198), (200, 198), (400, 198)), seen))
         assert one.severity is Severity.INFO
+
+    def test_the_threshold_is_the_user_s(self):
+        cluster = run(window(*EVEN), activity(script=10, wait=90, gc_runs=60, gc_us=2_000_000))
+        assert found("gc_pauses", cluster)
+        cluster.tuning = Tuning({("gc_pauses", "share"): 0.5})
+        assert found("gc_pauses", cluster) == []
 
 
 class TestCompilations:

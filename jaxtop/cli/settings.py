@@ -113,6 +113,10 @@ def _of_rules() -> Iterator[Setting]:
 
 
 SETTINGS = {each.key: each for each in (*_OWN, *_of_rules())}
+# The first number of a rule has a shorter name, too.
+SHORT = {
+    f"thresholds.{rule.name}": f"rules.{rule.name}.{rule.numbers[0].name}" for rule in RULES if rule.numbers
+}
 
 
 @dataclass(frozen=True)
@@ -155,7 +159,13 @@ def load() -> Settings:
         raise UserError(f"{path}: line {content[: error.start].count(10) + 1} is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: {legible(str(error))}") from None
-    return Settings(path, {key: _parsed(path, key, value) for key, value in _flat(tables)})
+    values: dict[str, Any] = {}
+    for key, value in _flat(tables):
+        name = SHORT.get(key, key)
+        if name in values:
+            raise UserError(f"{path}: thresholds.{name.split('.')[1]} and {name} are the same setting")
+        values[name] = _parsed(path, key, value)
+    return Settings(path, values)
 
 
 def _flat(tables: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -168,10 +178,11 @@ def _flat(tables: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]
 
 
 def _parsed(path: Path, key: str, value: object) -> Any:
-    if key not in SETTINGS:
-        raise UserError(legible(f"{path}: unknown setting {key}{_nearest(key, SETTINGS)}"))
+    setting = SETTINGS.get(SHORT.get(key, key))
+    if setting is None:
+        raise UserError(legible(f"{path}: unknown setting {key}{_nearest(key, (*SETTINGS, *SHORT))}"))
     try:
-        return SETTINGS[key].parse(value)
+        return setting.parse(value)
     except ValueError as error:
         raise UserError(legible(f"{path}: {key} {error}")) from None
 

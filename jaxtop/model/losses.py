@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 VALUE_EVERY_MS, MOST_VALUES = 2_000, 60
 # What is usual is unknown with fewer values than this.
 FEWEST_VALUES = 8
-# A value is high if it exceeds the median by ten times the usual spread, and by half of the median.
-SPREADS, SHARE = 10.0, 0.5
 # The median deviation of normally distributed values, times this, is their standard deviation.
 _DEVIATION = 1.4826
 # Metrics with these words are settings of a loss, which change by factors on purpose.
@@ -78,20 +76,23 @@ def _with_value(loss: PastLoss, value: float, index: int, at_ms: int) -> PastLos
     return replace(loss, values=(*loss.values[1 - MOST_VALUES :], value), last_step=index, at_ms=at_ms)
 
 
-def may_be_high(loss: PastLoss, value: float) -> bool:
+def may_be_high(loss: PastLoss, value: float, share: float) -> bool:
     """Return whether a value may exceed the limit: a test that is much cheaper than the limit."""
     if len(loss.values) <= FEWEST_VALUES:
         return False
     least = min(loss.values)
-    return least <= 0 or value > (1 + SHARE) * least
+    return least <= 0 or value > (1 + share) * least
 
 
-def usual(loss: PastLoss) -> Usual | None:
-    """Return what was usual before the last value; None while that is unknown."""
+def usual(loss: PastLoss, share: float, spreads: float) -> Usual | None:
+    """Return what was usual before the last value; None while that is unknown.
+
+    A value is high if it exceeds the median by this share of it, and by this many times the usual spread.
+    """
     values = loss.values[:-1]
     if len(values) < FEWEST_VALUES:
         return None
     middle = median(values)
     spread = _DEVIATION * median([abs(each - middle) for each in values])
-    margin = max(SPREADS * spread, SHARE * abs(middle))
+    margin = max(spreads * spread, share * abs(middle))
     return Usual(middle, middle + margin) if margin else None  # a loss of 0 has no scale

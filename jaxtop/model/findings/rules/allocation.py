@@ -20,6 +20,7 @@ from jaxtop.model.host import figure
 from jaxtop.model.loaded_programs import loaded
 from jaxtop.model.programs import adds_bytes, launched_lately
 from jaxtop.model.rates import program_of
+from jaxtop.model.tuning import Number
 from jaxtop.names import function_of
 
 if TYPE_CHECKING:
@@ -31,12 +32,10 @@ if TYPE_CHECKING:
     from jaxtop.model.hosts import HostView
     from jaxtop.model.loaded_programs import LoadedProgram
 
-# Results that replace arguments and lie beside them, as a share of the new state.
-UNDONATED_SHARE = 0.25
-# The largest free block is less than this share of the free memory, which is this share of the limit.
-FRAGMENT_SHARE, FREE_SHARE = 0.25, 0.1
-# A program that ran and would not fit any more is reported if it computes this share of the largest.
-WORK_SHARE = 0.01
+UNDONATED_SHARE = Number("share", 0.25, "reported if this share of the new state is held twice")
+FRAGMENT_SHARE = Number("share", 0.25, "reported if the largest block is below this share of the free memory")
+FREE_SHARE = Number("free_share", 0.1, "share of the limit that must be free")
+WORK_SHARE = Number("work_share", 0.01, "a program that ran is reported from this share of the largest on")
 # The processes of a program of which we look at the launches.
 MOST_MEMBERS = 8
 
@@ -62,14 +61,14 @@ def _undonated(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("the compiler reports no memory figures of the step's programs")
     found: dict[str, _Undonated] = {}
     for view, program in candidates:
-        each = _held_twice(view.host, program, facts.number("undonated", SAVES_AT_LEAST))
+        each = _held_twice(facts, view.host, program)
         if each is not None and (program.name not in found or found[program.name].twice < each.twice):
             found[program.name] = each
     for each in found.values():
         yield _of_undonated(facts, each)
 
 
-def _held_twice(host: Host, program: wire.Program, least: float) -> _Undonated | None:
+def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _Undonated | None:
     """Return what a program holds twice; None if it reuses the memory of its arguments, or returns no state.
 
     Arrays of the state are its results if the line that calls it created them. Parameters and optimizer state
@@ -78,6 +77,7 @@ def _held_twice(host: Host, program: wire.Program, least: float) -> _Undonated |
     output, alias, arguments = program.output_bytes, program.alias_bytes, program.argument_bytes
     if program.created is None or not output or alias is None or arguments is None:
         return None
+    least = facts.number("undonated", SAVES_AT_LEAST)
     if output - alias < least:
         return None
     census = host.arrays
@@ -87,7 +87,8 @@ def _held_twice(host: Host, program: wire.Program, least: float) -> _Undonated |
         if count and group.created == program.created and group.role in ("parameters", "optimizer")
     )
     twice = min(state, output) - alias
-    least = max(least, UNDONATED_SHARE * state, SAVES_SHARE * on_device(census))
+    share = facts.number("undonated", UNDONATED_SHARE)
+    least = max(least, share * state, SAVES_SHARE * on_device(census))
     return None if twice < least or arguments < 0.9 * state else _Undonated(twice, state, program, host)
 
 
@@ -139,14 +140,15 @@ def _fragmentation(facts: RunFacts) -> Iterator[Finding]:
     views = [view for view in facts.reporting if view.now.pulse.devices.largest_free_bytes]
     if not views:
         raise Unmeasured("no allocator reports its largest free block")
-    found = [each for view in views for each in _fragments(view)]
+    found = [each for view in views for each in _fragments(facts, view)]
     if found:
         worst = min(found)
         too_large = _too_large(worst)
         yield _of_fragments(facts, worst, too_large)
 
 
-def _fragments(view: HostView) -> Iterator[_Fragments]:
+def _fragments(facts: RunFacts, view: HostView) -> Iterator[_Fragments]:
+    most, least = (facts.number("fragmentation", each) for each in (FRAGMENT_SHARE, FREE_SHARE))
     sample, devices = view.now.pulse.devices, view.host.hello.devices if view.host.hello else ()
     for i, device in enumerate(devices):
         largest, limit = figure(sample.largest_free_bytes, i), figure(sample.limit_bytes, i)
@@ -156,7 +158,7 @@ def _fragments(view: HostView) -> Iterator[_Fragments]:
         free = limit - used - (figure(sample.reserved_bytes, i) or 0)
         pool = figure(sample.pool_bytes, i)
         at_hand = max(largest, 0 if pool is None else limit - pool)  # the pool can still grow by the rest
-        if free >= FREE_SHARE * limit and at_hand < FRAGMENT_SHARE * free:
+        if free >= least * limit and at_hand < most * free:
             yield _Fragments(at_hand / free, at_hand, free, device.id, view)
 
 
@@ -264,7 +266,8 @@ def _checked(facts: RunFacts, each: LoadedProgram, view: HostView, free: int, mo
         default=0,
     )
     has_run = launches > 0 or not _is_above_peak(view.now.pulse, program)
-    if has_run and (launches < 2 or (program.flops or 0) < WORK_SHARE * most):
+    least = facts.number("will_not_fit", WORK_SHARE) * most
+    if has_run and (launches < 2 or (program.flops or 0) < least):
         return None  # programs that set a run up are not launched again
     return _of_program(facts, each, view, free + temporaries, missing, has_run=has_run)
 
@@ -320,7 +323,7 @@ RULES = (
         check=_undonated,
         holds_for=4.0,
         stays_for=20.0,
-        numbers=(SAVES_AT_LEAST,),
+        numbers=(UNDONATED_SHARE, SAVES_AT_LEAST),
     ),
     Rule(
         name="fragmentation",
@@ -334,6 +337,7 @@ RULES = (
         check=_fragmentation,
         holds_for=20.0,
         stays_for=20.0,
+        numbers=(FRAGMENT_SHARE, FREE_SHARE),
     ),
     Rule(
         name="will_not_fit",
@@ -347,5 +351,6 @@ RULES = (
         "arrays before it is launched.",
         check=_will_not_fit,
         holds_for=6.0,
+        numbers=(WORK_SHARE,),
     ),
 )

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import RunFacts
 
 COMMUNICATION_SHARE = Number("share", 0.3, "reported from this share of a step on")
-# So many collectives of at most so many bytes in a launch, that take this share of the time.
-MANY, SMALL_BYTES, SMALL_SHARE = 20, 64 << 10, 0.05
-# An axis that crosses hosts moves this many times the bytes of one that does not, for this share of the time.
-HEAVIER, HEAVY_SHARE, WARNING_SHARE = 2.0, 0.05, 0.15
+SMALL_SHARE = HEAVY_SHARE = Number("share", 0.05, "reported from this share of the time on")
+MANY = Number("count", 20, "reported from so many in a launch on")
+SMALL_BYTES = Number("most_bytes", 64 << 10, "bytes up to which a collective is small")
+HEAVIER = Number("times", 2.0, "reported from this many times the bytes of the other axis on")
+WARNING_SHARE = Number("warning_share", 0.15, "a warning from this share of the time on")
 _WINDOWS = "profiler windows"
 
 
@@ -85,16 +86,17 @@ class _Small(NamedTuple):
 def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
     if not facts.collectives:
         raise Unmeasured("no collectives were found")
+    most, many, least = (facts.number("small_collectives", each) for each in (SMALL_BYTES, MANY, SMALL_SHARE))
     groups: dict[tuple[str, str | None, str], list[CollectiveView]] = defaultdict(list)
     for view in facts.collectives:
-        if view.bytes is not None and view.bytes <= SMALL_BYTES and view.times:
+        if view.bytes is not None and view.bytes <= most and view.times:
             groups[view.program, view.fingerprint, view.source or view.kind].append(view)
     found = []
     for views in groups.values():
         times = sum(each.times or 0 for each in views)
-        if times >= MANY:
+        if times >= many:
             found.append(_Small(views, times, sum(map(_us_per_second, views)) / 1e6))
-    found = [each for each in found if each.share >= SMALL_SHARE]
+    found = [each for each in found if each.share >= least]
     if not found:
         return
     worst = max(found, key=lambda each: each.share)
@@ -134,12 +136,13 @@ def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
     within = [each for each in known if not each.crosses_hosts and not each.at_least]
     across = [each for each in known if each.crosses_hosts and each.us_per_second]
     sizes = dict(size for view in facts.collectives if view.mesh is not None for size in view.mesh.axes)
+    heavier, least = (facts.number("axis_crosses_hosts", each) for each in (HEAVIER, HEAVY_SHARE))
     found = [
         (heavy, light)
         for heavy in across
         for light in within
-        if (heavy.bytes_per_second or 0) >= HEAVIER * (light.bytes_per_second or 0)
-        and (heavy.us_per_second or 0) / 1e6 >= HEAVY_SHARE
+        if (heavy.bytes_per_second or 0) >= heavier * (light.bytes_per_second or 0)
+        and (heavy.us_per_second or 0) / 1e6 >= least
         # Only axes of the same size can change places.
         and sizes.get(_axes(heavy)) is not None
         and sizes.get(_axes(heavy)) == sizes.get(_axes(light))
@@ -150,7 +153,7 @@ def _axis_crosses_hosts(facts: RunFacts) -> Iterator[Finding]:
     share, step_ms = (heavy.us_per_second or 0) / 1e6, _step_ms(facts)
     times = (heavy.bytes_per_second or 0) / max(1.0, light.bytes_per_second or 0)
     more = f"{times:.0f} times the bytes of" if times < 1000 else "far more than"
-    is_warning = share >= WARNING_SHARE and not facts.is_on_cpu
+    is_warning = share >= facts.number("axis_crosses_hosts", WARNING_SHARE) and not facts.is_on_cpu
     yield Finding(
         "axis_crosses_hosts",
         Severity.WARNING if is_warning else Severity.INFO,
@@ -193,6 +196,7 @@ RULES = (
         "loop.",
         check=_small_collectives,
         explains=("communication_bound",),
+        numbers=(SMALL_SHARE, MANY, SMALL_BYTES),
     ),
     Rule(
         name="axis_crosses_hosts",
@@ -205,5 +209,6 @@ RULES = (
         "ranks orders.",
         check=_axis_crosses_hosts,
         holds_for=10.0,
+        numbers=(HEAVY_SHARE, HEAVIER, WARNING_SHARE),
     ),
 )

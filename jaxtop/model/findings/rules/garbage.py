@@ -10,6 +10,7 @@ from jaxtop.model.gaps import OLDEST_MS
 from jaxtop.model.hosts import named
 from jaxtop.model.parts import mean_of
 from jaxtop.model.steps import pace_of
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
 
-# The share of time in collections from which it is a note, or a warning; over fewer seconds it says little.
-NOTE_SHARE, WARNING_SHARE, SHORTEST_MS = 0.03, 0.05, 5_000
+NOTE_SHARE = Number("share", 0.03, "reported from this share of the time on")
+WARNING_SHARE = Number("warning_share", 0.05, "a warning from this share of the time on that devices lose")
+# Over less time the share in collections says little.
+SHORTEST_MS = 5_000
 # If collections are this part of a gap, they are its cause.
 OF_GAP = 0.5
 
@@ -40,7 +43,7 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     mean = mean_of(facts.parts.values())
     for host in measured:
         share = host.activity.gc_us / 1000 / host.activity.span_ms
-        if share >= NOTE_SHARE:
+        if share >= facts.number("gc_pauses", NOTE_SHARE):
             parts = facts.parts.get(host.agent) or mean
             found.append(_Collecting(host, share, share if parts is None else min(share, 1 - parts.busy)))
     if found:
@@ -57,7 +60,7 @@ def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
     is_cause = gap is not None and worst.share >= OF_GAP * gap.share
     return Finding(
         "gc_pauses",
-        Severity.WARNING if worst.lost >= WARNING_SHARE else Severity.INFO,
+        Severity.WARNING if worst.lost >= facts.number("gc_pauses", WARNING_SHARE) else Severity.INFO,
         0.9,
         facts.run.id,
         f"Python collects garbage for {worst.share:.0%} of the time on {who}, "
@@ -91,5 +94,6 @@ RULES = (
         check=_check,
         holds_for=6.0,
         explains=_EXPLAINS,
+        numbers=(NOTE_SHARE, WARNING_SHARE),
     ),
 )

@@ -21,18 +21,24 @@ if TYPE_CHECKING:
     from jaxtop.model.gaps import Gap
     from jaxtop.wire import ActiveLine
 
-# From these shares of the wall time on, gaps are a warning or critical.
-WARNING_SHARE, CRITICAL_SHARE = 0.2, 0.5
+WARNING_SHARE = 0.2
 INPUT_SHARE = Number("share", WARNING_SHARE, "reported from this share of a step on")
+INPUT_CRITICAL = Number("critical_share", 0.5, "critical from this share of a step on")
 # This part of a gap must be confirmed by samples of the main thread in the script.
 OF_GAP = 0.6
 # While more than this share of the samples compiles, the run is starting.
 MOST_COMPILING = 0.1
 # With this many launches a step or a second, each shorter than SHORT_MS, Python is what takes time. LAUNCHING
 # is the share of the samples in launches.
-MANY_LAUNCHES, MANY_A_SECOND, SHORT_MS, LAUNCHING = 50, 1000, 0.5, 0.3
-READ_SHARE, READ_WAITS = 0.1, 0.15
-PAUSE_SHARE, LONG_PAUSE_SHARE, LINE_SHARE = 0.1, 0.25, 0.05
+MANY_LAUNCHES = Number("launches", 50, "reported from so many launches a step on")
+IDLE_SHARE = Number("share", WARNING_SHARE, "reported if no program runs for this share of the time")
+MANY_A_SECOND, SHORT_MS, LAUNCHING = 1000, 0.5, 0.3
+READ_SHARE = Number("share", 0.1, "reported from this share of a step on")
+READ_WARNING = Number("warning_share", WARNING_SHARE, "a warning from this share of a step on")
+READ_WAITS = 0.15
+PAUSE_SHARE = Number("share", 0.1, "reported from this share of the time on")
+LONG_PAUSE_SHARE = Number("warning_share", 0.25, "a warning from this share of the time on")
+LINE_SHARE = 0.05
 # So many pauses within a minute repeat. A single longer one is a checkpoint, or something else that is rare.
 REPEATED, LONG_S = 3, 2.5
 _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
@@ -65,19 +71,22 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
             f"{worst.step_ms:.0f} ms a step "
             f"({worst.share:.0%}): {_at(line)}"
         )
-        yield _finding(facts, found, line, rule="input_bound", severity=_severity(worst), text=text)
+        is_critical = worst.share >= facts.number("input_bound", INPUT_CRITICAL)
+        severity = Severity.CRITICAL if is_critical else Severity.WARNING
+        yield _finding(facts, found, line, rule="input_bound", severity=severity, text=text)
 
 
 def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
-    found = [each for each in _gaps(facts) if each.uncovered >= WARNING_SHARE and _launches_of(each)]
+    least, many = facts.number("launch_bound", IDLE_SHARE), facts.number("launch_bound", MANY_LAUNCHES)
+    found = [each for each in _gaps(facts) if each.uncovered >= least and _launches_of(each, many)]
     if found:
         worst = max(found, key=lambda each: each.uncovered)
         top = max(worst.host.activity.lines, key=lambda each: each.samples, default=None)
-        a_second = _launches_of(worst) or 0.0
+        a_second = _launches_of(worst, many) or 0.0
         a_step = a_second * worst.step_ms / 1000
         # Where each short launch is a step of its own, that may be all that there is to compute.
-        severity = Severity.WARNING if a_step >= MANY_LAUNCHES else Severity.INFO
-        often = f"{a_step:,.0f} programs a step" if a_step >= MANY_LAUNCHES else f"{a_second:,.0f} a second"
+        severity = Severity.WARNING if a_step >= many else Severity.INFO
+        often = f"{a_step:,.0f} programs a step" if a_step >= many else f"{a_second:,.0f} a second"
         idle = f"devices idle {worst.uncovered:.0%} of the time"
         text = f"{_who(facts, found)} launch{_s(found)} {often}, and {idle}"
         ms = worst.uncovered * worst.step_ms
@@ -93,21 +102,21 @@ def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
         )
 
 
-def _launches_of(gap: Gap) -> float | None:
+def _launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> float | None:
     """Return the launches a second if they are many and Python spends its time on them; else None."""
     if gap.launch < max(LAUNCHING, gap.wait):
         return None
     launches = sum(rates(gap.host).of_function.values())
-    if launches < MANY_A_SECOND and launches * gap.step_ms < MANY_LAUNCHES * 1000:
+    if launches < MANY_A_SECOND and launches * gap.step_ms < many * 1000:
         return None
     return launches if (1 - gap.uncovered) * 1000 / launches <= SHORT_MS else None
 
 
 def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
-    found = []
+    found, least = [], facts.number("blocking_reads", READ_SHARE)
     for each in _gaps(facts):
         line = each.line(WAIT)
-        is_read = each.share >= READ_SHARE and line is not None and line[1] >= READ_WAITS
+        is_read = each.share >= least and line is not None and line[1] >= READ_WAITS
         if is_read and each.is_in_each_step and not _is_of_script(each) and not _launches_of(each):
             found.append(each)
     if found:
@@ -117,13 +126,15 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
             "devices idle "
             f"{worst.ms:.1f} of {worst.step_ms:.0f} ms ({worst.share:.0%})"
         )
-        severity = Severity.WARNING if worst.share >= WARNING_SHARE else Severity.INFO
+        is_much = worst.share >= facts.number("blocking_reads", READ_WARNING)
+        severity = Severity.WARNING if is_much else Severity.INFO
         yield _finding(facts, found, read, rule="blocking_reads", severity=severity, text=text)
 
 
 def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
     """Return the gaps of hosts that pause repeatedly at a line, with the share of the time in pauses."""
     found = []
+    least = facts.number("checkpoint_pauses" if saves else "pauses", PAUSE_SHARE)
     for each in _gaps(facts):
         line = each.line(SCRIPT)
         if each.is_in_each_step or line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves:
@@ -134,7 +145,7 @@ def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
             share = seen.share
         elif seen.longest < LONG_S:  # shorter ones than the interval of the pulses
             share = each.share
-        if share >= PAUSE_SHARE and each.script >= share / 2:
+        if share >= least and each.script >= share / 2:
             found.append(replace(each, share=share))
     return found
 
@@ -161,7 +172,8 @@ def _checkpoint_pauses(facts: RunFacts) -> Iterator[Finding]:
         text = (
             f"{_who(facts, found)} save{_s(found, 's')} state for {worst.share:.0%} of the time: {_at(line)}"
         )
-        severity = Severity.WARNING if worst.share >= LONG_PAUSE_SHARE else Severity.INFO
+        is_much = worst.share >= facts.number("checkpoint_pauses", LONG_PAUSE_SHARE)
+        severity = Severity.WARNING if is_much else Severity.INFO
         yield _finding(facts, found, line, rule="checkpoint_pauses", severity=severity, text=text)
 
 
@@ -185,10 +197,6 @@ def _who(facts: RunFacts, found: Sequence[Gap]) -> str:
 
 def _s(found: Sequence[Gap], ending: str = "es") -> str:
     return ending if len(found) == 1 else ""
-
-
-def _severity(worst: Gap) -> Severity:
-    return Severity.CRITICAL if worst.share >= CRITICAL_SHARE else Severity.WARNING
 
 
 def _finding(
@@ -251,7 +259,7 @@ RULES = (
         "or make that line faster.",
         check=_input_bound,
         explains=_EXPLAINS,
-        numbers=(INPUT_SHARE,),
+        numbers=(INPUT_SHARE, INPUT_CRITICAL),
     ),
     Rule(
         name="launch_bound",
@@ -264,6 +272,7 @@ RULES = (
         check=_launch_bound,
         holds_for=8.0,
         explains=_OF_LAUNCHES,
+        numbers=(IDLE_SHARE, MANY_LAUNCHES),
     ),
     Rule(
         name="blocking_reads",
@@ -276,6 +285,7 @@ RULES = (
         check=_blocking_reads,
         holds_for=10.0,
         explains=_EXPLAINS,
+        numbers=(READ_SHARE, READ_WARNING),
     ),
     Rule(
         name="pauses",
@@ -288,6 +298,7 @@ RULES = (
         holds_for=6.0,
         stays_for=20.0,
         explains=_EXPLAINS,
+        numbers=(PAUSE_SHARE,),
     ),
     Rule(
         name="checkpoint_pauses",
@@ -300,5 +311,6 @@ RULES = (
         holds_for=6.0,
         stays_for=30.0,
         explains=_EXPLAINS,
+        numbers=(PAUSE_SHARE, LONG_PAUSE_SHARE),
     ),
 )

@@ -9,6 +9,7 @@ from jaxtop.model.findings.rule import Rule
 from jaxtop.model.hosts import named
 from jaxtop.model.liveness import BY_SEVERITY, State, was_never_reached
 from jaxtop.model.stalls.diagnosis import LOST
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -28,10 +29,10 @@ _ADVICE = {
 _CERTAIN = frozenset({State.DIED, State.STOPPED})
 # Processes that died within so many seconds died together.
 TOGETHER = 2.0
-# Processes of a run end within so many seconds of each other.
-ENDS_WITHIN = 15.0
-# A stall this long with a known cause does not end by itself, unless the cause is a compilation.
-LASTS = 120.0
+# Processes of a run end within some seconds of each other.
+ENDS_WITHIN = Number("seconds", 15.0, "reported when it ended so many seconds ago")
+# A long stall with a known cause does not end by itself, unless the cause is a compilation.
+LASTS = Number("critical_seconds", 120.0, "critical after so many seconds, if a process holds the others up")
 _CONSEQUENCES = ("stalled", "straggler")
 
 
@@ -93,7 +94,7 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
     hosts = facts.cluster.hosts
     host = hosts.get(found.about)
     is_compiling = any(hosts[agent].pulse.compiling for agent in found.odd if agent in hosts)
-    lasts = bool(found.odd) and facts.at - found.began >= LASTS and not is_compiling
+    lasts = bool(found.odd) and facts.at - found.began >= facts.number("stalled", LASTS) and not is_compiling
     yield Finding(
         "stalled",
         Severity.CRITICAL if lasts else Severity(found.severity),
@@ -117,7 +118,8 @@ def _ended_early(facts: RunFacts) -> Iterator[Finding]:
         for view in facts.run.hosts
         if view.state is State.ENDED and view.host.bye is not None and view.host.bye.reason == "ended"
     ]
-    ended = [host for host in ended if facts.at - (host.heard_at or facts.at) >= ENDS_WITHIN]
+    seconds = facts.number("ended_early", ENDS_WITHIN)
+    ended = [host for host in ended if facts.at - (host.heard_at or facts.at) >= seconds]
     rest = [view.host for view in facts.reporting]
     if not ended or not rest:
         return
@@ -159,8 +161,8 @@ RULES = (
     Rule(
         name="ended_early",
         title="Ended early",
-        threshold=f"the script of a process ended {ENDS_WITHIN:.0f} s ago, and others of its run still run; "
-        "a note while they make progress",
+        threshold="the script of a process ended 15 s ago, and others of its run still run; a note while "
+        "they make progress",
         rationale="A script that ends with an exception says goodbye like one that is done, and the others "
         "wait for it in their next collective.",
         source="the last message of its agent",
@@ -169,12 +171,13 @@ RULES = (
         holds_for=0.0,
         stays_for=0.0,
         explains=_CONSEQUENCES,
+        numbers=(ENDS_WITHIN,),
     ),
     Rule(
         name="stalled",
         title="Stalled",
         threshold="nothing is launched for far longer than usual, and no process makes progress; critical "
-        f"if several processes wait, or after {LASTS:.0f} s if a process holds them up that does not compile",
+        "if several processes wait, or after 120 s if a process holds them up that does not compile",
         rationale="A hang costs every device of the run until somebody ends it.",
         source="launch counters of all processes, and stacks of their main threads",
         advice="Press p for the stacks of all processes; the process that is named holds up the others.",
@@ -183,5 +186,6 @@ RULES = (
         stays_for=0.0,
         explains=("straggler",),
         makes_events=False,
+        numbers=(LASTS,),
     ),
 )

@@ -10,6 +10,7 @@ from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
 from jaxtop.model.losses import Usual, may_be_high, usual
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.wire import PastLoss
 
-# A loss that is not finite in this many reports in a row stays so.
-LASTING_REPORTS = 2
+LASTING_REPORTS = Number("critical_reports", 2, "critical if not finite in so many reports in a row")
+SHARE = Number("share", 0.5, "high from this share above its median on")
+SPREADS = Number("spreads", 10.0, "high from this many times its usual spread above its median on")
 # A loss is high if it already was so this long ago, in another step.
 HIGH_FOR_MS = 1_500
 
@@ -45,7 +47,7 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding if a loss is not finite, or else if one is far above its own history."""
     bad: list[_Loss] = []
     suspects: list[_Loss] = []
-    is_reported = False
+    is_reported, share = False, facts.number("bad_loss", SHARE)
     for host in _hosts(facts):
         step = host.pulse.step
         for loss in host.losses if step is not None else ():
@@ -55,7 +57,7 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
             is_reported = True
             if not isfinite(value):
                 bad.append(_Loss(host, loss, value))
-            elif may_be_high(loss, value):
+            elif may_be_high(loss, value, share):
                 suspects.append(_Loss(host, loss, value))
     if not is_reported:
         raise Unmeasured("the script reports no loss: agent.step(i, loss=…)")
@@ -75,12 +77,12 @@ def _not_finite(facts: RunFacts, bad: list[_Loss]) -> Finding:
     worst = max(bad, key=lambda each: each.loss.bad)
     host, loss, value, _ = worst
     last, since = loss.values[-1] if loss.values else None, loss.bad_step or 0
-    what = "NaN" if isnan(value) else "infinite"
+    what, lasting = "NaN" if isnan(value) else "infinite", facts.number("bad_loss", LASTING_REPORTS)
     where = _where(facts, bad, loss.name, since)
     before = ", the first one" if last is None else f"; it was {last:.4g} before"
     return Finding(
         "bad_loss",
-        Severity.CRITICAL if loss.bad >= LASTING_REPORTS else Severity.WARNING,
+        Severity.CRITICAL if loss.bad >= lasting else Severity.WARNING,
         1.0,
         facts.run.id,
         f"{loss.name} is {what}{where} since about step {since:,}{before}",
@@ -122,12 +124,13 @@ def _spike(facts: RunFacts, high: list[_Loss], lasting: list[_Loss]) -> Finding:
 
 def _with_usual(facts: RunFacts, each: _Loss) -> _Loss:
     cluster, host = facts.cluster, each.host
+    share, spreads = (facts.number("bad_loss", number) for number in (SHARE, SPREADS))
     found: dict[str, Usual | None] = cluster.derived.of(
         "usual losses",
         host.agent,
         cluster.hosts,
         (host.losses,),
-        lambda: {loss.name: usual(loss) for loss in host.losses},
+        lambda: {loss.name: usual(loss, share, spreads) for loss in host.losses},
     )
     return each._replace(usual=found[each.loss.name])
 
@@ -166,5 +169,6 @@ RULES = (
         "back to an earlier checkpoint.",
         check=_bad_loss,
         holds_for=0.0,
+        numbers=(SHARE, SPREADS, LASTING_REPORTS),
     ),
 )

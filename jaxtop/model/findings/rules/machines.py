@@ -8,6 +8,7 @@ from jaxtop.model.figures import FIGURES
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.wire import HostSample
 
-HELD_BACK, HELD_BACK_WARNING = 0.05, 0.2
-CPU_WAITS, MACHINE_BUSY, OWN_SHARE = 0.5, 0.9, 0.6
-MEMORY_WAITS, DISK_WAITS = 0.1, 0.3
+HELD_BACK, CPU_WAITS, MEMORY_WAITS, DISK_WAITS = (
+    Number("share", share, "reported from this share of the time on") for share in (0.05, 0.5, 0.1, 0.3)
+)
+HELD_BACK_WARNING = Number("warning_share", 0.2, "a warning from this share of the time on")
+MACHINE_BUSY, OWN_SHARE = 0.9, 0.6
+# From this share of a step on, devices are idle meanwhile.
+IDLE_SHARE = 0.1
 _KERNEL = "the kernel's pressure and control group files"
 
 
@@ -28,7 +33,7 @@ class _Kind(NamedTuple):
     rule: str
     name: str
     field: str
-    at_least: float
+    at_least: Number
     what: str
     severity: Callable[[float], Severity]
 
@@ -41,7 +46,8 @@ def _found(facts: RunFacts, kind: _Kind) -> list[tuple[float, Host]]:
     ]
     if not values:
         raise Unmeasured(f"the kernel of no host reports {FIGURES[kind.name].title}")
-    return [each for each in values if each[0] >= kind.at_least]
+    least = facts.number(kind.rule, kind.at_least)
+    return [each for each in values if each[0] >= least]
 
 
 def _findings(facts: RunFacts, kind: _Kind, found: Iterable[tuple[float, Host]]) -> Iterator[Finding]:
@@ -79,7 +85,8 @@ def _always(severity: Severity) -> Callable[[float], Severity]:
 def _held_back(facts: RunFacts) -> Iterator[Finding]:
     def severity(value: float) -> Severity:
         # Devices that are CPUs use up a container's share as a matter of course.
-        return Severity.WARNING if value >= HELD_BACK_WARNING and not facts.is_on_cpu else Severity.INFO
+        is_much = value >= facts.number("held_back", HELD_BACK_WARNING)
+        return Severity.WARNING if is_much and not facts.is_on_cpu else Severity.INFO
 
     text = (
         "the kernel keeps {who} from running for {share} of the time: its container has used its share of CPU"
@@ -119,7 +126,7 @@ def _disk_waits(facts: RunFacts) -> Iterator[Finding]:
 
     def severity(_value: float) -> Severity:
         # Reads ahead and asynchronous checkpoints may wait for disks without holding up a step.
-        gaps = {gap.host.agent for gap in facts.gaps if gap.share >= MEMORY_WAITS}
+        gaps = {gap.host.agent for gap in facts.gaps if gap.share >= IDLE_SHARE}
         return Severity.WARNING if gaps else Severity.INFO
 
     kind = _Kind("disk_waits", "io_pressure", "io_pressure_permille", DISK_WAITS, text, severity)
@@ -142,6 +149,7 @@ RULES = (
         holds_for=10.0,
         stays_for=20.0,
         explains=_EXPLAINS,
+        numbers=(HELD_BACK, HELD_BACK_WARNING),
     ),
     Rule(
         name="cpu_contention",
@@ -155,6 +163,7 @@ RULES = (
         holds_for=10.0,
         stays_for=20.0,
         explains=_EXPLAINS,
+        numbers=(CPU_WAITS,),
     ),
     Rule(
         name="memory_pressure",
@@ -168,6 +177,7 @@ RULES = (
         holds_for=6.0,
         stays_for=20.0,
         explains=("disk_waits", *_EXPLAINS),
+        numbers=(MEMORY_WAITS,),
     ),
     Rule(
         name="disk_waits",
@@ -180,5 +190,6 @@ RULES = (
         holds_for=10.0,
         stays_for=20.0,
         explains=_EXPLAINS,
+        numbers=(DISK_WAITS,),
     ),
 )

@@ -22,6 +22,7 @@ from jaxtop.model.findings.rule import SCARCE, Rule, Unmeasured
 from jaxtop.model.findings.trends import least, makes_steps
 from jaxtop.model.findings.words import containing, in_bytes, line_of
 from jaxtop.model.host import figure
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView
 
-# The fullest device of a mesh exceeds the median by this share of what it holds, and by this many bytes.
-UNEVEN_SHARE = 0.25
+UNEVEN_SHARE = Number("share", 0.25, "reported from this share of what the fullest device holds on")
 # The samples of which the least one counts: what a program holds while it runs differs between devices.
 RECENT = 5
 
@@ -137,8 +137,8 @@ def _uneven(facts: RunFacts) -> Iterator[Finding]:
     meshes = {id(mesh): mesh for view in facts.reporting for mesh in view.host.arrays.meshes}
     if not any(sum(count for _, count in mesh.device_ids) > 1 for mesh in meshes.values()):
         raise Unmeasured("no mesh of several devices is in use")
-    least_bytes = facts.number("uneven_memory", SAVES_AT_LEAST)
-    if max(every) - min(every) < max(least_bytes, UNEVEN_SHARE * min(every)):
+    least_bytes, share = (facts.number("uneven_memory", each) for each in (SAVES_AT_LEAST, UNEVEN_SHARE))
+    if max(every) - min(every) < max(least_bytes, share * min(every)):
         return
     held = {
         device.id: used
@@ -153,7 +153,7 @@ def _uneven(facts: RunFacts) -> Iterator[Finding]:
             fullest = max(members, key=held.__getitem__)
             found.append((held[fullest] - median(map(held.__getitem__, members)), fullest, len(members)))
     beyond, fullest, count = max(found, default=(0, 0, 0))
-    if found and beyond >= max(least_bytes, UNEVEN_SHARE * held[fullest]):
+    if found and beyond >= max(least_bytes, share * held[fullest]):
         yield _of_uneven(facts, fullest, held[fullest], beyond, count)
 
 
@@ -218,6 +218,6 @@ RULES = (
         check=_uneven,
         holds_for=10.0,
         stays_for=20.0,
-        numbers=(SAVES_AT_LEAST,),
+        numbers=(UNEVEN_SHARE, SAVES_AT_LEAST),
     ),
 )

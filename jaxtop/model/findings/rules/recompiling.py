@@ -10,6 +10,7 @@ from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.host import figure
 from jaxtop.model.hosts import named
 from jaxtop.model.steps import pace_of
+from jaxtop.model.tuning import Number
 from jaxtop.wire import COMPILE
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
 
 FEWEST_SAMPLES = 10
-# So many new programs of a function within this time, while this share of the samples compiles.
-FEWEST_VARIANTS, LATELY_MS, SHORTEST_MS, COMPILING = 4, 120_000, 12_000, 0.2
+# So many new programs of a function within this time, over at least the shorter one.
+FEWEST_VARIANTS, LATELY_MS, SHORTEST_MS = 4, 120_000, 12_000
+COMPILING = Number("share", 0.2, "fewer compilations are reported from this share of the time on")
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
@@ -28,21 +30,22 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     if not any(view.now.programs.at_ms for view in facts.reporting):
         raise Unmeasured("the loaded programs were not read yet")
     found: dict[str, list[Host]] = {}
+    least = facts.number("recompilation", COMPILING)
     for view in facts.reporting:
-        for name in view.now.programs.recompiling or _many_lately(view.now):
+        for name in view.now.programs.recompiling or _many_lately(view.now, least):
             if view.now not in (hosts := found.setdefault(name, [])):
                 hosts.append(view.now)
     for name, hosts in found.items():
         yield _finding(facts, name, hosts)
 
 
-def _many_lately(host: Host) -> list[str]:
+def _many_lately(host: Host, least: float) -> list[str]:
     """Return the function of which several programs are new, while the main thread compiles.
 
     Where a compilation takes long, fewer than five fit into a minute. Small operations on the arguments are
     compiled again, too, so only the function that takes longest is returned.
     """
-    if (_share(host) or 0.0) < COMPILING:
+    if (_share(host) or 0.0) < least:
         return []
     took: dict[str, int] = {}
     seen: dict[str, list[int]] = {}
@@ -120,5 +123,6 @@ RULES = (
         holds_for=0.0,
         explains=("input_bound", "pauses", "slower_than_before"),
         makes_events=False,
+        numbers=(COMPILING,),
     ),
 )

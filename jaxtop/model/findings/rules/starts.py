@@ -11,6 +11,7 @@ from jaxtop.model.hosts import named, ranges
 from jaxtop.model.liveness import State, was_never_reached
 from jaxtop.model.stalls.lulls import has_stacks_of_now, still_of
 from jaxtop.model.stalls.stacks import main_frames
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,14 +21,15 @@ if TYPE_CHECKING:
 
 # Where a process waits until all others have connected.
 _JOINS_IN = "jax/_src/distributed.py"
-# Processes are started within some seconds of each other: a wait this long is noted, and then a warning.
-JOINS_AFTER, JOINS_LATE = 10.0, 30.0
-# A process that others have not seen after so many seconds has no agent.
-MEETS_WITHIN = 60.0
-# A process without a launch is idle when the others have launched so often.
-IDLE_LAUNCHES = 100
-# A restart is news for an hour. So many starts, the last of them minutes ago, are a loop.
-RESTART_IS_NEWS, LOOP_STARTS, LOOP_WITHIN = 3600.0, 3, 600.0
+# Processes are started within some seconds of each other.
+JOINS_AFTER = Number("seconds", 10.0, "a wait for others is reported from so many seconds on")
+JOINS_LATE = Number("warning_seconds", 30.0, "a wait for others is a warning from so many seconds on")
+MEETS_WITHIN = Number("idle_seconds", 60.0, "seconds after which a process must have launched, or been met")
+IDLE_LAUNCHES = Number("launches", 100, "a process is idle once the others made so many launches")
+# A restart is news for an hour.
+RESTART_IS_NEWS = 3600.0
+LOOP_STARTS = Number("warning_starts", 3, "a warning from so many starts on")
+LOOP_WITHIN = Number("warning_seconds", 600.0, "a warning if the last start was less than so long ago")
 
 
 def _never_started(facts: RunFacts) -> Iterator[Finding]:
@@ -45,9 +47,10 @@ def _joining(facts: RunFacts) -> Iterator[Finding]:
         if still is not None and host.hello is not None and host.hello.platform is None and _joins(host):
             waits[host.agent] = host, (host.pulse.at_ms - still.since_ms) / 1000
     seconds = max((each for _, each in waits.values()), default=0.0)
-    if seconds < JOINS_AFTER:
+    if seconds < facts.number("never_started", JOINS_AFTER):
         return
     hosts, missing = [host for host, _ in waits.values()], _unmet(facts)
+    is_late = seconds >= facts.number("never_started", JOINS_LATE)
     count = facts.run.process_count
     if missing:
         many = len(missing) > 1
@@ -58,7 +61,7 @@ def _joining(facts: RunFacts) -> Iterator[Finding]:
         why = "all are there, but do not find each other"
     yield Finding(
         "never_started",
-        Severity.WARNING if seconds >= JOINS_LATE else Severity.INFO,
+        Severity.WARNING if is_late else Severity.INFO,
         0.9,
         facts.run.id,
         f"{named(hosts)} {'have' if len(hosts) > 1 else 'has'} waited {seconds:.0f} s in "
@@ -93,8 +96,8 @@ def _missing(facts: RunFacts) -> Iterator[Finding]:
     """Yield a finding for processes that take part in the run, but have no agent."""
     hellos = [view.host.hello for view in facts.reporting if view.host.hello is not None]
     started = [hello.started_ms / 1000 for hello in hellos if hello.platform is not None]
-    missing = _unmet(facts)
-    if not missing or not started or facts.at - min(started) < MEETS_WITHIN:
+    missing, within = _unmet(facts), facts.number("never_started", MEETS_WITHIN)
+    if not missing or not started or facts.at - min(started) < within:
         return
     many, count = len(missing) > 1, facts.run.process_count
     is_stalled = facts.run.id in facts.cluster.stalls
@@ -143,16 +146,17 @@ def _idle(facts: RunFacts) -> Iterator[Finding]:
     if facts.run.id in facts.cluster.stalls:
         return  # the stall names the process that did not launch
     idle, counts = [], []
+    within = facts.number("never_started", MEETS_WITHIN)
     for view in facts.reporting:
         hello, launches = view.host.hello, view.host.launches
         if hello is None or hello.sources.get("launches", "on") != "on" or hello.platform is None:
             continue
         if launches:
             counts.append(max(launches.values()))
-        elif facts.at - hello.started_ms / 1000 >= MEETS_WITHIN:
+        elif facts.at - hello.started_ms / 1000 >= within:
             idle.append(view.host)
     others = median_low(counts) if counts else 0
-    if not idle or others < IDLE_LAUNCHES:
+    if not idle or others < facts.number("never_started", IDLE_LAUNCHES):
         return
     yield Finding(
         "never_started",
@@ -185,7 +189,8 @@ def _restarted(facts: RunFacts) -> Iterator[Finding]:
         return
     starts, ago, worst = max(found, key=lambda each: (each[0], -each[1]))
     hosts = [host for _, _, host in found]
-    is_loop = starts >= LOOP_STARTS and ago < LOOP_WITHIN
+    most_starts, within = (facts.number("restarted", each) for each in (LOOP_STARTS, LOOP_WITHIN))
+    is_loop = starts >= most_starts and ago < within
     times = "again" if starts == 2 else f"{'up to ' if len(hosts) > 1 else ''}{starts} times"
     yield Finding(
         "restarted",
@@ -207,26 +212,28 @@ RULES = (
     Rule(
         name="never_started",
         title="Never started",
-        threshold=f"processes wait {JOINS_AFTER:.0f} s for others in jax.distributed.initialize (a warning "
-        f"from {JOINS_LATE:.0f} s on); a process launched nothing in {MEETS_WITHIN:.0f} s while others "
-        f"launched {IDLE_LAUNCHES} times; a process of the run was not met, or not reached (a note)",
+        threshold="processes wait 10 s for others in jax.distributed.initialize (a warning from 30 s on); a "
+        "process launched nothing in 60 s while others launched 100 times; a process of the run was not met, "
+        "or not reached (a note)",
         rationale="A run with a process too few does not begin; a process that does nothing holds devices "
         "for nothing; of a process without an agent nothing is known.",
         source="process counts of JAX, rosters, launch counters and stacks",
         advice="Look whether the launcher started all processes.",
         check=_never_started,
         holds_for=0.0,
+        numbers=(JOINS_AFTER, JOINS_LATE, MEETS_WITHIN, IDLE_LAUNCHES),
     ),
     Rule(
         name="restarted",
         title="Restarted",
-        threshold=f"a process was started again within the last hour; a warning from {LOOP_STARTS} starts "
-        f"on, if the last was within {LOOP_WITHIN / 60:.0f} minutes",
+        threshold="a process was started again within the last hour; a warning from 3 starts on, if the last "
+        "was within 10 minutes",
         rationale="Work since the last checkpoint was done twice; a process that restarts again and again "
         "does none.",
         source="agents with the same process index in one run",
         advice="Read the standard error of the earlier process; its black box, if it has one, shows its end.",
         check=_restarted,
         holds_for=0.0,
+        numbers=(LOOP_STARTS, LOOP_WITHIN),
     ),
 )

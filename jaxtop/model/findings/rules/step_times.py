@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
 
-# How much slower than the best half minute, as a factor and at least in milliseconds.
 SLOWER = Number("longer", 0.25, "reported from this share of the best time on")
-AT_LEAST_MS = 1.0
+AT_LEAST = Number("least_ms", 1.0, "milliseconds a step below which it is not reported")
 _STEPS = "launches of the step"
 
 
@@ -23,6 +22,7 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
     found = []
     is_known = False
     slower = 1 + facts.number("slower_than_before", SLOWER)
+    least_us = 1000 * facts.number("slower_than_before", AT_LEAST)
     for view in facts.reporting:
         host = view.now
         best, rhythm = host.best, host.pulse.rhythm
@@ -30,7 +30,7 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
             continue
         is_known = True
         is_slower = rhythm.mean_us >= slower * best.best_us
-        if is_slower and rhythm.mean_us - best.best_us >= AT_LEAST_MS * 1000:
+        if is_slower and rhythm.mean_us - best.best_us >= least_us:
             found.append((rhythm.mean_us - best.best_us, best.best_us, rhythm.mean_us, host))
     if not is_known:
         raise Unmeasured("no half minute of steps to compare with")
@@ -70,6 +70,6 @@ RULES = (
         check=_check,
         holds_for=20.0,
         stays_for=20.0,
-        numbers=(SLOWER,),
+        numbers=(SLOWER, AT_LEAST),
     ),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.findings.rule import RunFacts
 
-# The others of its process wait this part of what it is late.
-OF_LATENESS = 0.7
+OF_LATENESS = Number("share", 0.7, "reported if the others of its process wait this share of its lateness")
 FEWEST_SIBLINGS = 1
 
 
@@ -73,7 +73,8 @@ def _uneven_us(facts: RunFacts, view: CollectiveView) -> float | None:
     if len(siblings) < FEWEST_SIBLINGS:
         return None
     longer = median(siblings) - waits[late.device_id]
-    return longer if longer >= OF_LATENESS * late.late_us else None
+    least = facts.number("uneven_work", OF_LATENESS) * late.late_us
+    return longer if longer >= least else None
 
 
 RULES = (
@@ -89,5 +90,6 @@ RULES = (
         "a pipeline. If its work is equal, look at its clock and temperature.",
         check=_check,
         holds_for=0.0,
+        numbers=(OF_LATENESS,),
     ),
 )
