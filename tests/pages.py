@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Where the bindings of a class work, in the order of the page. A class that is missing here fails the test.
 PLACES = {
     "JaxtopApp": "Every screen",
+    "RunApp": "Runs",
     "RequestApp": "Requests to the run",
     "TimedApp": "Time",
     "Table": "Tables",
@@ -44,7 +45,7 @@ PLACES = {
     "StacksView": "Stacks",
     "DifferenceScreen": "Difference",
 }
-DIALOGS = {"GoTo", "Help", "Picker"}
+DIALOGS = {"GoTo", "Help", "RunPicker"}
 SHOWN = {
     "escape": "Esc", "question_mark": "?", "slash": "/", "left": "←", "right": "→", "up": "↑",
     "down": "↓", "enter": "Enter", "tab": "Tab", "shift+tab": "Shift+Tab", "pageup": "Page Up",

@@ -106,7 +106,9 @@ def test_a_replay_shows_at_each_moment_what_was_shown_live(tmp_path, monkeypatch
             trim = list if name == "troubled" else _without_figures  # the other has windows
             assert (trim(findings(cluster)), _events(cluster)) == (trim(found), events), at - shown[0][0]
             if name == "troubled":
-                assert cluster.findings.unchecked == unchecked, at - shown[0][0]
+                # Keyframes leave out the history of the memory of processes.
+                differ = set(cluster.findings.unchecked.items()) ^ set(unchecked.items())
+                assert {rule for (_, rule), _ in differ} <= {"host_memory_growth"}, at - shown[0][0]
 
 
 def _without_figures(found):

@@ -23,7 +23,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.colours256 import Colours256, nearest
 from jaxtop.tui.palette import PALETTES
-from jaxtop.tui.picker import Picker
+from jaxtop.tui.picker import LiveRuns, Picker
 from jaxtop.tui.widgets.key_bar import KeyBar
 from tests import builders
 from tests import stage as staging
@@ -130,26 +130,28 @@ class TestSeveralRuns:
         assert "live runs" not in jaxtop("snapshot", "r0", "--wait", "0.5").stderr
 
     def test_the_chosen_one_is_returned_and_none_if_the_person_leaves(self):
-        async def chosen(*pressed: str) -> int | None:
-            app = Picker(("NAME", "ID"), [("train", "r0"), ("[/] evaluate", "r1")])
+        async def chosen(*pressed: str) -> str | None:
+            app = Picker(
+                lambda: LiveRuns(("NAME", "ID"), {"r0": ("train", "r0"), "r1": ("[/] evaluate", "r1")})
+            )
             async with app.run_test(size=(40, 10)) as pilot:
                 await pilot.press(*pressed)
                 await pilot.pause()
             return app.return_value
 
-        assert asyncio.run(chosen("enter")) == 0
-        assert asyncio.run(chosen("j", "enter")) == 1
+        assert asyncio.run(chosen("enter")) == "r0"
+        assert asyncio.run(chosen("j", "enter")) == "r1"
         assert asyncio.run(chosen("j", "q")) is None
         assert asyncio.run(chosen("escape")) is None
 
     def test_the_last_line_names_each_key_once(self):
         async def last_line() -> str:
-            app = Picker(("NAME", "ID"), [("train", "r0"), ("evaluate", "r1")])
+            app = Picker(lambda: LiveRuns(("NAME", "ID"), {"r0": ("train", "r0"), "r1": ("evaluate", "r1")}))
             async with app.run_test(size=(40, 10)) as pilot:
                 await pilot.pause()
-                return str(app.query_one(KeyBar).render())
+                return str(app.screen.query_one(KeyBar).render())
 
-        assert asyncio.run(last_line()).split() == ["⏎", "Open", "q", "Quit"]
+        assert asyncio.run(last_line()).split() == ["⏎", "Open", "q", "Leave"]
 
 
 class TestFewColours:

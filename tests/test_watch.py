@@ -17,9 +17,10 @@ import pytest
 from jaxtop import wire
 from jaxtop.cli import senders
 from jaxtop.cli import watch as command
-from jaxtop.export.alerts import ENDS, STARTS, Alert, AlertBook, body
+from jaxtop.export.alerts import body
 from jaxtop.model import Cluster, Severity
 from jaxtop.model.finding import Ongoing
+from jaxtop.model.findings.alerts import ENDS, STARTS, Alert, AlertBook
 from tests.builders import NOW, agent_id, frame
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes
 from tests.test_check import LATE, cluster_of, jaxtop, run

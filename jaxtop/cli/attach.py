@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from jaxtop.cli import ls, settings, targets, terminal
 from jaxtop.cli.errors import UserError
@@ -14,7 +16,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from jaxtop.cli.app_recorder import AppRecorder
+    from jaxtop.model import Tuning
     from jaxtop.sources import LiveSource
+    from jaxtop.tui.picker import LiveRuns
+    from jaxtop.tui.runs import Followed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,57 +31,116 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if not (arguments.target or arguments.hostfile):
-        runs = ls.live_runs()
-        if len(runs) > 1:
-            chosen = _pick(runs)
-            if chosen is None:
-                return 0
-            arguments.target = [chosen]
+    if not (arguments.target or arguments.hostfile) and len(ls.live_runs()) > 1:
+        chosen = _pick()
+        if chosen is None:
+            return 0
+        arguments.target = [chosen]
     rewind = arguments.rewind
     source = targets.open_source(arguments)  # opened here, so that a wrong target is an error
     watch(lambda: source, rewind)
     return 0
 
 
-def _pick(runs: list[dict[str, Any]]) -> str | None:
+def _pick() -> str | None:
     """Return the id of the run that the user picks; None if the user picks none."""
     terminal.need("`jaxtop ls` lists the live runs, `jaxtop snapshot NAME` prints one")
     from jaxtop.tui.picker import Picker  # heavy: errors above must be fast
 
+    return terminal.show(Picker(_live))
+
+
+def _live() -> LiveRuns:
+    from jaxtop.tui.picker import LiveRuns  # as above
+
+    runs = ls.live_runs()
     titles, *rows = ls.cells(runs)
-    number = terminal.show(Picker(titles, rows))
-    return None if number is None else str(runs[number]["id"])
+    return LiveRuns(titles, {str(run["id"]): row for run, row in zip(runs, rows, strict=True)})
+
+
+class _Follower:
+    """What follows one run: the thread that reads its frames, and the rewind buffer."""
+
+    def __init__(
+        self, open_source: Callable[[], LiveSource | None], size: int, tuning: Tuning, recorder: AppRecorder
+    ) -> None:
+        from jaxtop.cli.rewind import RewindBuffer  # as above
+
+        self.buffer = RewindBuffer(size, tuning)
+        self.thread = SourceThread(open_source, self.buffer, recorder)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.thread.stop()
+        self.buffer.close()
+
+
+class _Runs:
+    """The live runs, of which one is followed."""
+
+    def __init__(self, size: int, tuning: Tuning) -> None:
+        from jaxtop.cli.app_recorder import AppRecorder  # as above
+
+        self._size, self._tuning = size, tuning
+        self._followers: list[_Follower] = []
+        self.recorder = AppRecorder()
+
+    def begin(self, open_source: Callable[[], LiveSource | None]) -> Followed:
+        from jaxtop.tui.runs import Followed  # as above
+
+        follower = _Follower(open_source, self._size, self._tuning, self.recorder)
+        self._followers.append(follower)
+        return Followed(follower.thread, follower.thread.ask, follower.buffer)
+
+    def live(self) -> LiveRuns:
+        return _live()
+
+    def follow(self, run_id: str) -> Followed | str:
+        try:
+            source = targets.open_source(Namespace(target=[run_id], hostfile=None, owner=None))
+        except UserError as error:
+            return str(error)
+        return self.begin(lambda: source)
+
+    def leave(self) -> None:
+        while len(self._followers) > 1:
+            self._followers.pop(0).close()
+
+    def close(self) -> None:
+        for each in self._followers:
+            each.close()
+        self.recorder.close()
 
 
 def watch(open_source: Callable[[], LiveSource | None], rewind: str | None = None) -> None:
     """Show the app until the user leaves it."""
     terminal.need("for text use `jaxtop snapshot`")
-    from jaxtop.cli.app_recorder import AppRecorder  # heavy: errors above must be fast
-    from jaxtop.cli.rewind import RewindBuffer, size_of
+    from jaxtop.cli.rewind import size_of  # heavy: errors above must be fast
     from jaxtop.tui.app import JaxtopApp
+    from jaxtop.tui.notifier import OFF, Notifier
 
     loaded = settings.load()
-    size = size_of(rewind, loaded.get("view.rewind"))
     terminal.collect_rarely()
-    buffer, recorder = RewindBuffer(size, loaded.tuning), AppRecorder()
-    follower = SourceThread(open_source, buffer, recorder)
-    follower.start()
+    runs = _Runs(size_of(rewind, loaded.get("view.rewind")), loaded.tuning)
     try:
-        failure = terminal.show(
-            JaxtopApp(
-                follower,
-                steady,
-                ask=follower.ask,
-                history=buffer,
-                recorder=recorder,
-                probe=saved.last(),
-                tuning=loaded.tuning,
-            )
+        followed = runs.begin(open_source)
+        app = JaxtopApp(
+            followed.feed,
+            steady,
+            ask=followed.ask,
+            history=followed.history,
+            recorder=runs.recorder,
+            probe=saved.last(),
+            tuning=loaded.tuning,
+            runs=runs,
+            notifier=Notifier(
+                bell=bool(loaded.get("alerts.bell")),
+                desktop=loaded.get("alerts.desktop") or OFF,
+                environ=os.environ,
+            ),
         )
+        failure = terminal.show(app)
     finally:
-        follower.stop()
-        buffer.close()
-        recorder.close()
+        runs.close()
     if failure:
         raise UserError(failure)

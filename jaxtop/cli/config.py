@@ -63,4 +63,6 @@ def _shown(key: str, value: Any) -> str:
         return f"{parts.scheme}://{parts.hostname or ''}/…"
     if isinstance(value, frozenset):
         return ", ".join(sorted(f"{each.rule} in {each.run}" if each.run else each.rule for each in value))
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -26,7 +26,7 @@ from jaxtop.names import reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from jaxtop.export.alerts import Alert
+    from jaxtop.model.findings.alerts import Alert
 
 # Seconds between attempts to deliver an alert; there is one attempt more than that.
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)

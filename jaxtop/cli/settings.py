@@ -14,6 +14,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, legible
 from jaxtop.model import HOLDS_FOR, RULES, RULES_BY_NAME, Mute, Severity, Tuning
 from jaxtop.names import reason
+from jaxtop.tui.notifier import FORMS as DESKTOP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,6 +63,12 @@ def _choice(options: Sequence[str]) -> Callable[[object], str]:
     return parse
 
 
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")  # noqa: TRY004 - as for other wrong values
+    return value
+
+
 def _size(value: object) -> str:
     try:
         amount(str(value), LEAST_REWIND)
@@ -97,6 +104,8 @@ _OWN = (
     Setting("alerts.exec", "none", "`jaxtop watch`: command to run", _text),
     Setting("alerts.webhook", "none", "`jaxtop watch`: address to post to", _text),
     Setting("alerts.form", "plain", "`jaxtop watch`: form of what is posted", _choice(FORMS)),
+    Setting("alerts.bell", "false", "the app: ring the bell when a critical finding begins", _flag),
+    Setting("alerts.desktop", "off", "the app: desktop notification of such findings", _choice(DESKTOP)),
     Setting("alerts.severity", "critical", "`jaxtop watch`: least severity of an alert", _choice(ALERTING)),
 )
 

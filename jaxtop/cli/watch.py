@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.cli.senders import Sender
-    from jaxtop.export.alerts import AlertBook
+    from jaxtop.model.findings.alerts import AlertBook
     from jaxtop.sources import LiveSource
 
 NOTHING_REACHED = 2
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     from jaxtop.cli import senders  # heavy: errors above must be fast
-    from jaxtop.export.alerts import AlertBook
+    from jaxtop.model.findings.alerts import AlertBook
 
     loaded = settings.load()
     given = {

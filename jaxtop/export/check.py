@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 NO_FINDINGS, WARNINGS, CRITICAL = 0, 1, 2
-SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "△", Severity.INFO: "·"}
 _COLOURS = {Severity.CRITICAL: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 _STATUS = {Severity.CRITICAL: CRITICAL, Severity.WARNING: WARNINGS, Severity.INFO: NO_FINDINGS}
 # Characters with a meaning in Markdown wherever they stand.
@@ -82,7 +81,7 @@ def to_text(checkup: Checkup, *, coloured: bool = False) -> str:
     """Return one line on the whole, and a block for each finding."""
     lines = [f"{legible(checkup.title)}: {checkup.verdict}; {legible(checkup.coverage.in_words)}"]
     for each in checkup.findings:
-        head = f"{SIGNS[each.severity]} {each.severity.value}"
+        head = f"{each.severity.sign} {each.severity.value}"
         if coloured:
             head = f"\x1b[{_COLOURS[each.severity]}m{head}\x1b[0m"
         lines += ["", f"{head}  {_title(each)}: {legible(each.text)}"]
@@ -96,7 +95,7 @@ def to_markdown(checkup: Checkup) -> str:
     for each in checkup.findings:
         lines += [
             "",
-            f"- {SIGNS[each.severity]} {each.severity.value} **{_title(each)}**: {_escaped(each.text)}",
+            f"- {each.severity.sign} {each.severity.value} **{_title(each)}**: {_escaped(each.text)}",
         ]
         lines += [f"  - {name}: {_escaped(value)}" for name, value in _facts(checkup, each)]
     return "\n".join(lines) + "\n"

@@ -19,8 +19,14 @@ class Severity(StrEnum):
         """The order of severity: the larger, the worse."""
         return _RANKS[self]
 
+    @property
+    def sign(self) -> str:
+        """The sign in text without colours."""
+        return _SIGNS[self]
+
 
 _RANKS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
+_SIGNS = {Severity.INFO: "·", Severity.WARNING: "△", Severity.CRITICAL: "▲"}
 
 
 class Subject(NamedTuple):

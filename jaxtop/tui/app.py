@@ -9,18 +9,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
-from jaxtop.model import Cluster
-from jaxtop.model.tuning import AS_DECLARED, Tuning
 from jaxtop.tui import headline, text
 from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.help import Help, palette_commands
-from jaxtop.tui.ingest import Feed, FrameIngest, NoFeed
 from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.palette import DARK, PALETTES, Palette, palette_of
-from jaxtop.tui.playback import Playback, Start
-from jaxtop.tui.request_keys import RequestApp
+from jaxtop.tui.runs import RunApp
 from jaxtop.tui.screens import SCREENS
-from jaxtop.tui.screens.overview import proof_of
+from jaxtop.tui.screens.overview import OverviewView, proof_of
+from jaxtop.tui.switches import pressed_by
 from jaxtop.tui.time_keys import LOW
 from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.key_bar import KeyBar
@@ -34,21 +31,17 @@ if TYPE_CHECKING:
     from textual.geometry import Size
     from textual.screen import Screen
 
-    from jaxtop.devbench.shown import Probe
-    from jaxtop.tui.history import History, Recorder
-    from jaxtop.tui.requests import Ask
+    from jaxtop.tui.ingest import Feed
     from jaxtop.tui.screens.base import View
 
 PAINTS_PER_SECOND = 4
-# The pause between two slices of incoming frames. It leaves time for keys and for what they paint.
-GAP_SECONDS = 0.005
 # The least columns and lines of a screen, and those of the overview.
 SMALLEST, SMALLEST_OVERVIEW = (60, 16), (40, 10)
 
 _IN_256 = Colours256()
 
 
-class JaxtopApp(RequestApp):
+class JaxtopApp(RunApp):
     """The app of `jaxtop attach` and `jaxtop replay`. It returns a line to print after exit, or None."""
 
     CSS_PATH = "app.tcss"
@@ -66,38 +59,9 @@ class JaxtopApp(RequestApp):
         Binding("escape", "return", "Back", show=False),
     ]
 
-    def __init__(
-        self,
-        feed: Feed | None,
-        clock: Callable[[], float] = time.time,
-        *,
-        ask: Ask | None = None,
-        history: History | None = None,
-        recorder: Recorder | None = None,
-        replay: Start | None = None,
-        probe: Probe | None = None,
-        tuning: Tuning = AS_DECLARED,
-    ) -> None:
-        """Create the app for a feed, a history, or both.
-
-        Args:
-            feed: The source of live frames; None if there is only a history.
-            clock: The current time.
-            ask: Sends a request to processes; None if no process can be asked.
-            history: The history of the session, which can be shown at any of its times.
-            recorder: Records the incoming frames; None if there is nothing to record.
-            replay: The start position, speed and looping of a replay.
-            probe: The measured performance of this user's devices.
-            tuning: What the user changed of the rules of findings.
-        """
-        self._cluster = Cluster(tuning=tuning)
-        live = self._cluster if feed is not None else None
-        super().__init__(Playback(live, history, replay, probe), recorder, ask)
-        self._feed: Feed = NoFeed() if feed is None else feed
-        self._ingest = FrameIngest(self._feed, self._cluster)
-        self._is_folding = False
-        self._clock = clock
-        self._playback.tick(clock())
+    def __init__(self, feed: Feed | None, clock: Callable[[], float] = time.time, **parts: Any) -> None:
+        """Create the app for a feed, a history, or both; `parts` are those of `RunApp`."""
+        super().__init__(feed, clock, **parts)
         # The moment that was drawn last. An unchanged moment is not drawn again.
         self._drawn: Moment | None = None
         self._selection: Selection = NOTHING
@@ -105,9 +69,7 @@ class JaxtopApp(RequestApp):
         self._facts = Line(id="facts")
         self._keys = KeyBar()
         self._notice = Static()
-        self._views: dict[str, View] = {each.name: each.view() for each in SCREENS}
-        for name, view in self._views.items():
-            view.id = f"screen-{name}"
+        self._views = _views()
         # The name of the open screen.
         self._open = SCREENS[0].name
         self._visited: list[str] = []
@@ -143,34 +105,14 @@ class JaxtopApp(RequestApp):
         return self._views[self._open]
 
     @property
+    def _muted(self) -> set[tuple[str, str, str]]:
+        """The findings that the user muted in this view."""
+        overview = self._views[SCREENS[0].name]
+        return overview.muted if isinstance(overview, OverviewView) else set()
+
+    @property
     def palette(self) -> Palette:
         return palette_of(self.theme)
-
-    def _now(self) -> float:
-        """Return the time up to which all frames are folded.
-
-        With a later time, a host whose frames are still waiting would appear silent.
-        """
-        behind = self._ingest.behind_at
-        return self._clock() if behind is None else min(behind, self._clock())
-
-    def _tick(self) -> None:
-        """Fold the frames that arrived, also while the view is paused, and show the result.
-
-        If an earlier batch is still being folded, show what has been folded so far.
-        """
-        self._ingest.fetch()
-        if self._is_folding:
-            self._paint()
-        else:
-            self._fold()
-
-    def _fold(self) -> None:
-        self._is_folding = not self._ingest.take()
-        if self._is_folding:
-            self._call_after(GAP_SECONDS, self._fold)
-        else:
-            self._paint()
 
     def _paint(self) -> None:
         if not self.is_running:  # the timer may fire while the screens are being removed
@@ -181,6 +123,7 @@ class JaxtopApp(RequestApp):
             return
         self._playback.tick(self._now())
         self._notify_outcomes()
+        self._notify_findings(self._muted)
         self._paint_time()
         moment = self.moment
         self._paint_lines(moment)
@@ -197,9 +140,13 @@ class JaxtopApp(RequestApp):
         rejected = self._feed.rejected()
         self._facts.read(headline.facts(moment, rejected, width, self.palette, asking, notes=notes))
 
-    def on_click(self, event: events.Click) -> None:
-        """Open the command palette on a click on the header. It lists the keys that the footer lacks."""
-        if event.widget is self._header:
+    async def on_click(self, event: events.Click) -> None:
+        """List the runs on a click on their name; on one beside it, open the palette with all keys."""
+        if event.widget is not self._header:
+            return
+        if pressed_by(event.style) is not None and self._runs is not None:
+            self.action_runs()
+        else:
             self.action_command_palette()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -287,4 +234,25 @@ class JaxtopApp(RequestApp):
         self.screen.toggle_class("maximised")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        return palette_commands(self, screen)
+        yield from palette_commands(self, screen)
+        yield from self._notifier_commands()
+
+    async def _begin_again(self) -> None:
+        """Open the first screen, with nothing selected."""
+        self._drawn, self._selection = None, NOTHING
+        switcher = self.query_one(ContentSwitcher)
+        switcher.current = None
+        await switcher.remove_children()
+        self._views, self._open, self._visited = _views(), SCREENS[0].name, []
+        await switcher.add_content(self._view, set_current=True)
+        self._keys.draw(self._open)
+        self._check_size(self.size)
+        self._view.first_focus.focus()
+        self._paint()
+
+
+def _views() -> dict[str, View]:
+    views = {each.name: each.view() for each in SCREENS}
+    for name, view in views.items():
+        view.id = f"screen-{name}"
+    return views

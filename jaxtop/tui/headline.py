@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.style import Style
 from rich.text import Text
 
 from jaxtop.model import RULES_BY_NAME, Host, Severity, State, launch_rate, pace_of, step_of_run
@@ -84,13 +85,15 @@ def _without_host(moment: Moment) -> str:
     return "CONNECTING" if is_trying else "NO HOST"
 
 
-def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str]]:
+def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Style]]:
     names = list(moment.run_names.values())
     live = sum(state is State.LIVE for state in moment.states.values())
     expected = sum(max(run.process_count or 0, len(run.hosts)) for run in moment.runs)
     if not moment.hosts:
         return []
-    parts = [(names[0] if len(names) == 1 else f"{len(names)} runs", "bold")]
+    parts: list[tuple[str, str | Style]] = [
+        (names[0] if len(names) == 1 else f"{len(names)} runs", Style(bold=True, meta={"press": "runs"}))
+    ]
     parts.append(
         (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
     )

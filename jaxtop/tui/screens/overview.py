@@ -130,7 +130,8 @@ class OverviewView(TableView):
         self._verdict = Line(id="verdict")
         self._panels = Detail(id="panels")
         self._explained = Detail(id="explained")
-        self._muted: set[tuple[str, str, str]] = set()
+        # The findings that the user muted while this view is open.
+        self.muted: set[tuple[str, str, str]] = set()
         # What this screen selected by itself.
         self._proposed = NOTHING
 
@@ -146,7 +147,7 @@ class OverviewView(TableView):
 
     def show(self, moment: Moment) -> None:
         super().show(moment)
-        shown = [each for each in moment.findings if each.key not in self._muted]
+        shown = [each for each in moment.findings if each.key not in self.muted]
         self.set_class(not shown, "healthy")
         self.table.styles.height = len(shown) + 1
         self.table.update_rows(shown, "no findings")
@@ -205,7 +206,7 @@ class OverviewView(TableView):
         """Hide the finding under the cursor for the rest of this view."""
         row = self.table.row
         if row is not None:
-            self._muted.add(row.key)
+            self.muted.add(row.key)
             self.notify(f"{RULES_BY_NAME[row.rule].title} is muted while this view is open", timeout=3)
             self.show(self.moment)
 
