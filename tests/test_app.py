@@ -142,7 +142,7 @@ class TestWhatTheFrameSays:
             assert "eval process 0 on node00 not reachable" in stage.line("facts")
             await stage.press("8")
             (event,) = [line.split() for line in stage.text.splitlines() if "is not reachable" in line]
-            assert event[-8:-5] == ["eval", "0", "node00"]
+            assert event[-9:-5] == ["eval", "0", "node00", "(ongoing)"]
 
         play(act_later, *told, lost)
 

@@ -442,7 +442,7 @@ class TestPane:
             assert styles["state.params['Dense_0']['kernel']"].bold
             assert styles["data 2 ↓  model 4 →"].color.name == DARK.muted
             backs = [styles[f" {letter} "].bgcolor.name for letter in "abcdefgh"]
-            assert backs == list(DARK.ramp)
+            assert backs == list(DARK.categories)
 
         look(act)
 
@@ -495,7 +495,7 @@ class TestOnTheMesh:
             await go_to(stage, *KERNEL)
             await stage.press("enter")
             assert stage.screen_shown == "screen-mesh"
-            assert "slice of state.params['Dense_0']['kernel']  a " in stage.text
+            assert "slice of state.params['Dense_0']['kernel']  abcdefgh " in stage.text
             mesh = stage.app.query_one(MeshScreenView)
             assert mesh._read().values == tuple(map(float, range(8)))
             await stage.press("m")

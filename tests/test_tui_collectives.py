@@ -113,11 +113,14 @@ class TestOnTheMesh:
         async def act(stage: Stage) -> None:
             await stage.press("6", key)
             assert stage.screen_shown == "screen-mesh"
-            assert "groups of all-reduce.3  a " in stage.text and "! last: process 3, 100%" in stage.text
+            assert (
+                "wait by group of all-reduce.3  0us " in stage.text
+                and "! last: process 3, 100%" in stage.text
+            )
             assert "a! 0us" in stage.text and "b 60." in stage.text
             assert stage.app._selection.device_key == (agent_id(3), 12)
             reading = stage.app.query_one(MeshScreenView)._read()
-            assert reading.values == tuple(float(i % 4) for i in range(16))
+            assert reading.values[12:] == (0,) * 4 and min(reading.values[:12]) > 60_000
 
         play(act, *staged.late())
 
@@ -141,7 +144,7 @@ class TestOnTheMesh:
                 "launches",
                 "host CPU",
                 "collective wait",
-                "groups of all-reduce.3",
+                "wait by group of all-reduce.3",
             ]
 
         play(act, *staged.late())

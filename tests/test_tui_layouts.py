@@ -357,7 +357,9 @@ class TestTheLegend:
         return legend(read(known, metric), known, PLAIN, width)
 
     def test_it_says_metric_scale_ramp_and_who_holds_most(self):
-        assert self.line().plain == (" m memory used  0B ░░▒▒▓▓██ 8.0M   most: device 7 on process 1, 8.0M")
+        assert self.line().plain == (
+            " m memory used  0B ░░▒▒▓▓██ 8.0M  no limit known   most: device 7 on process 1, 8.0M"
+        )
 
     def test_it_says_so_where_several_hold_as_much(self):
         assert "most: device 0 on process 0, 1.0M (and 7 more)" in self.line(used=lambda _: MIB).plain
@@ -427,12 +429,17 @@ class TestSmallDrawings:
         assert sparkline([1, 2, 3, 4, 5, 6, 7, 8], 8) == "▁▂▃▄▅▆▇█"
 
     def test_a_sparkline_leaves_a_gap_where_nobody_knew_and_shows_the_newest(self):
-        assert sparkline([1, 5, None, 9], 3) == "▁ █"
+        assert sparkline([1, 5, None, 9], 3) == "▄ █"
         assert sparkline([None, None], 4) == "    "
-        assert sparkline([3, 3], 4) == "  ▅▅"
+        assert sparkline([3, 3], 4) == "  ██"
+
+    def test_a_sparkline_stands_on_0_and_ends_at_the_limit(self):
+        assert sparkline([4, 4, 8, 16], 4, 16) == "▂▂▄█"
+        assert sparkline([0, 3, 24], 3, 16) == "▁▂█"
 
     def test_a_figure_that_hardly_moves_is_drawn_as_calm_as_it_is(self):
-        assert set(sparkline([1000, 1001, 999, 1000], 4)) <= {"▄", "▅"}
+        assert set(sparkline([1000, 1001, 999, 1000], 4)) == {"█"}
+        assert set(sparkline([1000, 1001, 999, 1000], 4, 2000)) == {"▄"}
         assert sparkline([0, 0], 2) == "▁▁"
 
     def test_a_bar_is_as_wide_as_its_track(self):

@@ -144,7 +144,7 @@ class TestDetail:
     def test_unknown_is_said_to_be_unknown(self):
         async def act(app, _):
             assert "used 1.0M  peak n/a" in app.text("#detail")
-            assert "limit n/a  share n/a" in app.text("#detail")
+            assert "no limit known" in app.text("#detail") and "share" not in app.text("#detail")
             assert "step n/a" in app.text("#detail")
 
         drive(act, a_run())
@@ -568,13 +568,17 @@ class TestMetrics:
 
         drive(act, a_run(limit=16 * MIB))
 
-    def test_cells_have_the_colour_of_their_value(self):
+    @pytest.mark.parametrize(
+        ("limit", "colour"), [(8 * MIB, DARK.ramp[-1]), (16 * MIB, DARK.ramp[4]), (None, DARK.greys[-1])]
+    )
+    def test_cells_have_the_colour_of_their_share_of_the_limit_and_grey_without_one(self, limit, colour):
         async def act(app, _):
             top = app.grid.render_line(app.grid.plan.by_device[7].y)
             colours = {segment.style.color for segment in top if segment.style and "─" in segment.text}
-            assert Color.parse(DARK.ramp[-1]).rich_color in colours
+            assert Color.parse(colour).rich_color in colours
+            assert ("no limit" in app.text("#legend")) == (limit is None)
 
-        drive(act, a_run())
+        drive(act, a_run(limit=limit))
 
 
 class TestRepaints:

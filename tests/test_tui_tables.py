@@ -130,7 +130,7 @@ def test_a_host_is_one_line_of_figures():
             " LOAD AGENT PID STARTS JAX"
         )
         assert " ".join(first.split()) == (
-            "▌ ● live 0 node01 2 3.0G 12.0 3.00 0s 12 123% – ▅▅▅▅ 3.0G 42% 8.12 0.18% 4000 1 0.10.2"
+            "▌ ● live 0 node01 2 3.0G 12.0 3.00 0s 12 123% – ▇▇▇▇ 3.0G 42% 8.12 0.18% 4000 1 0.10.2"
         )
         assert second.split()[:6] == ["●", "live", "1", "node02", "2", "7.0G"]
 
@@ -412,7 +412,7 @@ def eventful() -> Cluster:
 def test_events_stand_newest_first_with_local_time_severity_and_host():
     async def steps(app, _pilot):
         clock = [time.strftime("%H:%M:%S", time.localtime(START + second)) for second in (3, 2, 1)]
-        assert app.lines[0].split() == ["TIME▼", "SEVERITY", "KIND", "HOST", "WHAT", "HAPPENED"]
+        assert app.lines[0].split() == ["TIME▼", "SEVERITY", "KIND", "CULPRIT", "WHAT", "HAPPENED"]
         assert app.cells("time") == clock
         assert app.cells("severity") == ["!! critical", "! warning", "· info"]
         assert app.cells("kind") == ["died", "recompile", "compile"]

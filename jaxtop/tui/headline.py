@@ -147,7 +147,7 @@ def facts(
     refused = (*rejected.items(), *moment.cluster.rejected.items())
     skipped = [("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused]
     found = [
-        *(("?", words, palette.theme.accent or palette.warning) for words in asking),
+        *(("?", words, palette.accent) for words in asking),
         *_troubles(moment, palette),
         *_stalls(moment, palette),
         *_programs(moment, palette),
@@ -284,5 +284,6 @@ def _all_well(moment: Moment, palette: Palette) -> tuple[str, str, str]:
         least = bisect_left(range(largest), True, key=lambda size: text.size(size) == most)
         alike = [device for device in holders if (device.used_bytes or 0) >= least]
         more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
-        words.append(f"most memory on {moment.label_of(alike[0])}: {most}{more}")
+        limit = "" if any(device.limit_bytes for device in holders) else ", no limit known"
+        words.append(f"most memory on {moment.label_of(alike[0])}: {most}{more}{limit}")
     return "●", ", ".join(words), palette.good

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model import DEVICE_FIGURES, FIGURES, ArrayView, DeviceView, Figure, Unit
+from jaxtop.model import DEVICE_FIGURES, FIGURES, ArrayView, DeviceView, Figure, step_of_run
 from jaxtop.model.arrays.tree import form
+from jaxtop.model.collectives import latecomers
 from jaxtop.tui import text
 from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.slices import sign_of, slices_of
@@ -30,8 +31,8 @@ class Metric:
     name: str
     read: Callable[[DeviceView], float | None]
     write: Callable[[float | None], str]
-    # None: the scale ends at the largest current value.
-    full: float | None = None
+    # Where the scale ends. Without a limit it ends at the largest current value, and is grey.
+    limit: Callable[[DeviceView], float | None] | None = None
     # False: the value identifies a group or slice; it is not a quantity.
     is_amount: bool = True
     # The text of a cell of a given width, if it is more than the value; a note for the legend; whether a
@@ -43,26 +44,38 @@ class Metric:
     figure: str | None = None
 
     def cell_text(self, device: DeviceView, value: float | None, room: int = 1000) -> str:
-        return (
-            self.write(value) if self.write_cell is None or value is None else self.write_cell(device, room)
-        )
+        return self.write(value) if self.write_cell is None else self.write_cell(device, room)
+
+    def limit_of(self, devices: Iterable[DeviceView]) -> float | None:
+        """Return the largest limit of these devices; None if none is known."""
+        read = self.limit
+        return None if read is None else max(filter(None, map(read, devices)), default=None)
 
     def is_reported(self, devices: Iterable[DeviceView]) -> bool:
         return any(self.read(device) is not None for device in devices)
 
 
-def _metric(figure: Figure) -> Metric:
-    full = 1.0 if figure.unit is Unit.SHARE else None
-    return Metric(figure.title, lambda device: device.read(figure), writer(figure), full, figure=figure.name)
+def _metric(figure: Figure, name: str = "") -> Metric:
+    def limit(device: DeviceView) -> float | None:
+        return figure.full(device.pulse, device.position)
+
+    title = name or figure.title
+    return Metric(title, lambda device: device.read(figure), writer(figure), limit, figure=figure.name)
 
 
 _MEMORY, *_OTHERS = DEVICE_FIGURES
 _CPU = FIGURES["process_cpu_cores"]
 METRICS = (
-    Metric("memory used", lambda device: device.used_bytes, writer(_MEMORY), figure=_MEMORY.name),
-    Metric("memory share", lambda device: device.used_share, text.share, full=1.0, figure=_MEMORY.name),
+    Metric(
+        "memory used",
+        lambda device: device.used_bytes,
+        writer(_MEMORY),
+        lambda device: device.limit_bytes,
+        figure=_MEMORY.name,
+    ),
+    Metric("memory share", lambda device: device.used_share, text.share, lambda _: 1.0, figure=_MEMORY.name),
     Metric("launches", lambda device: device.launches_per_second, text.rate),
-    Metric("host CPU", lambda device: device.read(_CPU), text.share),
+    replace(_metric(_CPU, "host CPU"), figure=None),
     *map(_metric, _OTHERS),
 )
 
@@ -83,23 +96,43 @@ def slice_metric(view: ArrayView) -> Metric | None:
 
 
 def wait_metric(moment: Moment) -> Metric:
-    """Return the metric of each device's median wait in a launch. It is computed only when read."""
+    """Return the metric of each device's median wait in a launch. It is computed only when read.
+
+    Its scale ends at the time of a step; devices of stragglers are highlighted.
+    """
+    late = {each.agent for each in latecomers(moment.cluster)}
 
     def read(device: DeviceView) -> float | None:
         return moment.waits.get((device.run, device.id))
 
-    return Metric("collective wait", read, text.micros)
+    def is_late(device: DeviceView) -> bool:
+        return device.agent in late
+
+    return Metric("collective wait", read, text.micros, _step_limit(moment), is_marked=is_late)
 
 
-def groups_metric(view: CollectiveView) -> Metric | None:
-    """Return the metric of a device's group in a collective, with its wait; None if groups are unknown."""
+def _step_limit(moment: Moment) -> Callable[[DeviceView], float | None]:
+    """Return the limit of waits: the time of a step in microseconds, if it is known."""
+    step = step_of_run(view.now for view in moment.hosts)
+    micros = None if step is None else step.p50_s * 1e6
+    return lambda _: micros
+
+
+def groups_metric(view: CollectiveView, moment: Moment) -> Metric | None:
+    """Return the metric of a device's wait in a collective, with the letter of its group.
+
+    Until waits were measured it shows the group alone. None if the groups are unknown.
+    """
     if not view.groups:
         return None
     late = view.straggler
     ordinals = {device_id: i for i, group in enumerate(view.groups) for device_id in group}
 
-    def read(device: DeviceView) -> float | None:
+    def group_of(device: DeviceView) -> int | None:
         return ordinals.get(device.id) if device.run == view.run else None
+
+    def wait_of(device: DeviceView) -> float | None:
+        return view.waits_us.get(device.id) if device.run == view.run else None
 
     def write(group: float | None) -> str:
         return text.NA if group is None else sign_of(int(group), len(view.groups))
@@ -108,13 +141,21 @@ def groups_metric(view: CollectiveView) -> Metric | None:
         return late is not None and device.run == view.run and device.id == late.device_id
 
     def cell(device: DeviceView, room: int) -> str:
-        wait = view.waits_us.get(device.id)
-        group = write(ordinals.get(device.id)) + (LATE if is_late(device) else "")
+        wait = wait_of(device)
+        group = write(group_of(device)) + (LATE if is_late(device) else "")
         return group if wait is None or room < ROOM_FOR_WAIT else f"{group} {text.micros(wait)}"
 
     note = "" if late is None else f"{LATE} last: {who(late)}, {text.share(late.share)}"
+    if not view.waits_us:
+        return Metric(f"groups of {view.op}", group_of, write, is_amount=False, write_cell=cell)
     return Metric(
-        f"groups of {view.op}", read, write, is_amount=False, write_cell=cell, note=note, is_marked=is_late
+        f"wait by group of {view.op}",
+        wait_of,
+        text.micros,
+        _step_limit(moment),
+        write_cell=cell,
+        note=note,
+        is_marked=is_late,
     )
 
 
@@ -186,4 +227,4 @@ class MetricChoice:
         if view is None or shown == before:
             return None
         self._collective = key, shown
-        return groups_metric(view)
+        return groups_metric(view, self._moment)

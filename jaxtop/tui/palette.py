@@ -1,10 +1,17 @@
-"""The colours that carry meaning, for each theme. On screen each of them also has a sign."""
+"""The only place that names colours: one role for each meaning, for each theme.
+
+There are four roles, and no colour has two of them: state (good, warning, bad), magnitude (one ramp, or
+greys where no limit is known), category (parts of memory, slices, lines of a plot) and interaction (the
+accent: keys, the cursor, what is selected). On screen each meaning also has a sign.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from textual.color import Color
 from textual.theme import Theme
 
 from jaxtop.model import State
@@ -16,18 +23,28 @@ if TYPE_CHECKING:
 
 # The sign before a figure past its threshold, so that it can be recognised without colour.
 SIGN = "!"
+# The steps of a ramp, and the number of categories.
+STEPS = 8
+# The step of a ramp that a curve or a bar of one colour has.
+_TREND = 4
 
 
 @dataclass(frozen=True)
 class Palette:
-    """The colours of one theme: a ramp from low to high, and one colour for each kind of state."""
+    """The colours of one theme by role; `theme` hands them to Textual's own widgets."""
 
     theme: Theme
-    ramp: tuple[str, ...]
+    accent: str
+    foreground: str
+    background: str
+    panel: str
     good: str
     warning: str
     bad: str
     muted: str
+    ramp: tuple[str, ...]
+    greys: tuple[str, ...]
+    categories: tuple[str, ...]
 
     def of_state(self, state: State) -> str:
         return getattr(self, _KIND.get(state, "bad"))  # type: ignore[no-any-return]
@@ -36,35 +53,75 @@ class Palette:
         """Return the colour of a figure at this level; None if it needs no colour."""
         return (None, self.warning, self.bad)[level]
 
-    def of_share(self, share: float) -> str:
-        return self.ramp[min(len(self.ramp) - 1, max(0, int(share * len(self.ramp))))]
+    def of_category(self, number: int) -> str:
+        return self.categories[number % STEPS]
+
+    def trend(self, *, has_limit: bool = True) -> str:
+        """Return the colour of bars and curves: grey if their scale ends at no known limit."""
+        return (self.ramp if has_limit else self.greys)[_TREND]
+
+    def cursor(self, *, focused: bool) -> str:
+        """Return the background of the row under the cursor."""
+        return _blend(self.background, self.accent, 0.28 if focused else 0.12)
 
 
 # States without an entry are bad.
 _KIND = {State.CONNECTING: "muted", State.LIVE: "good", State.QUIET: "warning", State.ENDED: "muted"}
 _COLOURS = """\
-theme         primary secondary accent  foreground background surface panel   good    warning bad     muted
-dark          #5fa8d3 #8d99ae   #f2b84b #e6e6e6    #101418    #161b21 #1f262e #6cc070 #f2b84b #ff6b6b #8d99ae
-light         #1b6ca8 #5c677d   #b35c00 #1c1f23    #fafafa    #f0f2f4 #e2e6ea #2f7d32 #9a5b00 #c62828 #5c677d
-high-contrast #00ffff #ffffff   #ffff00 #ffffff    #000000    #000000 #1a1a1a #00ff00 #ffff00 #ff5555 #c0c0c0
-colour-blind  #56b4e9 #999999   #f0e442 #f0f0f0    #0e1116    #151a21 #1e252e #56b4e9 #f0e442 #e69f00 #a0a0a0
+theme         accent  foreground background surface panel   good    warning bad     muted
+dark          #c792ea #e6e6e6    #101418    #161b21 #1f262e #6cc070 #f2b84b #ff6b6b #8d99ae
+light         #7a2fbf #1c1f23    #fafafa    #f0f2f4 #e2e6ea #2f7d32 #9a5b00 #c62828 #5c677d
+high-contrast #ff66ff #ffffff    #000000    #000000 #1a1a1a #00ff00 #ffff00 #ff5555 #c0c0c0
+colour-blind  #ff8fc7 #f0f0f0    #0e1116    #151a21 #1e252e #56b4e9 #f0e442 #e69f00 #a0a0a0
 """
-# One ramp per theme. The last is similar to Cividis: readable with red-green colour blindness.
+# From low to high, one ramp per theme.
 _RAMPS = """\
-#1d3557 #24527a #2a6f97 #2c8ea6 #3fae9a #7cc576 #c6d65b #f2b84b
-#d7e8f4 #b3d4ea #86b9dc #5a9bc9 #3a7fb5 #27659b #1b4b7d #12335a
-#303030 #4a4a4a #6a6a6a #8a8a8a #a8a8a8 #c8c8c8 #e4e4e4 #ffffff
-#00224e #1f3b6d #434e6c #61636d #7d7c78 #a39774 #cbb964 #fee838
+#15245c #144a72 #1f5f96 #2069a3 #3f83b5 #5d9ecb #86bbdf #b9dbf2
+#cfe4ff #b3d4ea #86b9dc #5a9bc9 #3a7fb5 #1d68a8 #14497c #0c2460
+#0a2a6b #123f96 #1c56c2 #2f72e6 #4f90ff #7cafff #a9cdff #d8eaff
+#22125f #3d2a82 #503c9e #6a56a8 #8069b5 #9c88cb #bbabdf #d9ccff
+"""
+# The same without a known limit, for dark and for light backgrounds.
+_GREYS = """\
+#303030 #444444 #585858 #6c6c6c #808080 #9e9e9e #bcbcbc #dadada
+#e4e4e4 #d0d0d0 #bcbcbc #a8a8a8 #8a8a8a #6c6c6c #4e4e4e #303030
+"""
+_CATEGORIES = """\
+#3c9d93 #b08d6a #b5658f #8a9440 #6c6fc4 #46b8b8 #e0a3b8 #8a5a44
+#3aa79b #c2a07a #c47ba6 #98a24a #8a8dd8 #62c4c4 #e8a9c0 #a06d52
+#00b3a1 #c98f4e #c04a8f #8fa000 #7b6cff #00d7d7 #ffb3d1 #a8643c
+#009e73 #8c6d46 #a04070 #7d8a2e #0072b2 #2bb5a8 #e3b5c6 #7a4420
 """
 
 
 def _palettes() -> Iterator[Palette]:
     (_, *roles), *rows = map(str.split, _COLOURS.splitlines())
-    for (name, *colours), ramp in zip(rows, map(str.split, _RAMPS.splitlines()), strict=True):
-        of: dict[str, Any] = dict(zip(roles, colours, strict=True))
-        good, warning, bad, muted = (of.pop(role) for role in ("good", "warning", "bad", "muted"))
-        theme = Theme(f"jaxtop-{name}", success=good, warning=warning, error=bad, dark=name != "light", **of)
-        yield Palette(theme, tuple(ramp), good, warning, bad, muted)
+    dark_greys, light_greys = (tuple(line.split()) for line in _GREYS.splitlines())
+    scales = zip(map(str.split, _RAMPS.splitlines()), map(str.split, _CATEGORIES.splitlines()), strict=True)
+    for (name, *colours), (ramp, categories) in zip(rows, scales, strict=True):
+        of = dict(zip(roles, colours, strict=True))
+        is_dark = name != "light"
+        theme = Theme(
+            f"jaxtop-{name}",
+            primary=of["accent"],
+            secondary=of["muted"],
+            success=of["good"],
+            warning=of["warning"],
+            error=of["bad"],
+            surface=of.pop("surface"),
+            dark=is_dark,
+            accent=of["accent"],
+            foreground=of["foreground"],
+            background=of["background"],
+            panel=of["panel"],
+        )
+        greys = dark_greys if is_dark else light_greys
+        yield Palette(theme, **of, ramp=tuple(ramp), greys=greys, categories=tuple(categories))
+
+
+@lru_cache(maxsize=32)
+def _blend(ground: str, colour: str, share: float) -> str:
+    return Color.parse(ground).blend(Color.parse(colour), share).hex
 
 
 PALETTES = {each.theme.name: each for each in _palettes()}

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jaxtop.tui.arranger import Arrangement, Arranger
 from jaxtop.tui.draw.detail import axes_in_words
-from jaxtop.tui.draw.legend import key_style, printable
+from jaxtop.tui.draw.legend import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def _switch_line(groups: Sequence[Sequence[Switch]], ink: Ink, brevities: Sequen
             label = switch.texts[min(brevity, len(switch.texts) - 1)]
             press = Style(meta={"press": switch.action})
             if switch.key:
-                line.append(switch.key, key_style(ink) + press)
+                line.append(switch.key, ink.accent + press)
             if not label:
                 continue
             if switch.active:

@@ -48,26 +48,30 @@ def past(
     of: Figure,
     value: Callable[[AnyRow], float | None],
     where: Callable[[AnyRow], tuple[Cluster, str, int]],
-    style: Callable[[AnyRow, Palette], str | None],
+    limit: Callable[[AnyRow], float | None],
+    is_past: Callable[[AnyRow], bool],
 ) -> Column[AnyRow]:
-    """Return a column of the last samples of a figure.
+    """Return a column of the last samples of a figure, in grey where it has no known limit.
 
     It sorts by the current value, and keeps its place whichever figure it shows.
     """
 
     def write(row: AnyRow) -> str:
         cluster, agent, position = where(row)
-        return curve(recent(cluster, agent, of, position, HISTORY))
+        return curve(recent(cluster, agent, of, position, HISTORY), limit=limit(row))
+
+    def style(row: AnyRow, palette: Palette) -> str | None:
+        return None if is_past(row) else palette.trend(has_limit=limit(row) is not None)
 
     drawn = Column(HISTORY_KEY, f"{of.short}, recent", HISTORY, "left", value, write)
     return replace(drawn, style=style, largest_first=True, searched=False)
 
 
-def curve(values: Sequence[float | None], width: int = HISTORY) -> str:
+def curve(values: Sequence[float | None], width: int = HISTORY, limit: float | None = None) -> str:
     """Return values over time as a sparkline. It avoids the full block, which would touch the row above."""
     if all(value is None for value in values):
         return text.NA
-    return sparkline(values, width).replace("█", "▇")
+    return sparkline(values, width, limit).replace("█", "▇")
 
 
 class Reported:

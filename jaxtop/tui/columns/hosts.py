@@ -245,7 +245,8 @@ def _history(of: Figure) -> Column[HostRow]:
         of,
         lambda row: of.read(row.now.pulse, 0),
         lambda row: (row.moment.cluster, row.host.agent, 0),
-        lambda row, palette: None if row.state.is_silent else palette.ramp[2],
+        lambda row: of.full(row.now.pulse, 0),
+        lambda row: row.state.is_silent,
     )
 
 

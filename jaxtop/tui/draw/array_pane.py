@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual.color import Color
 
 from jaxtop.model.arrays.tree import MIXED, Node, form, parts
 from jaxtop.tui import text
@@ -168,7 +167,7 @@ def growth(value: int | None) -> str:
 def _growth(value: int | None, seconds: float | None, ink: Ink) -> Text:
     line = pairs([("growth", growth(value))], ink)
     if value is not None and value > 0:
-        line.stylize(ink.style(Color.parse(ink.palette.warning)), len("growth "))
+        line.stylize(ink.style(ink.palette.warning), len("growth "))
     if value is not None:
         line.append(f" in {text.age(seconds)}", ink.muted)
     return line

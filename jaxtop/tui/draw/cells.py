@@ -16,9 +16,10 @@ from jaxtop.model.liveness import worst
 from jaxtop.tui import text
 from jaxtop.tui.draw.ink import HALVES, PEER, SELECTED, Ink
 from jaxtop.tui.draw.layouts import TALL_BOX, Label, Level, Plan, Run
-from jaxtop.tui.draw.reading import ABSENT, EMPTY, STEPS, Reading, state_of_code
+from jaxtop.tui.draw.reading import ABSENT, EMPTY, Reading, state_of_code
 from jaxtop.tui.draw.sparkline import bar, sparkline
 from jaxtop.tui.draw.table import fit
+from jaxtop.tui.palette import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -67,10 +68,11 @@ def planned(scene: Scene, plan: Plan) -> Scene:
 def _trend(scene: Scene, device: int, room: int) -> str:
     """Return the history of the memory; beside another metric, the used memory precedes it as a label."""
     view = scene.devices[device]
+    limit = view.limit_bytes
     if scene.reading.metric.name.startswith("memory"):
-        return sparkline(scene.history(device), room)
+        return sparkline(scene.history(device), room, limit)
     used = text.size(view.used_bytes)
-    return f"{used:<5} {sparkline(scene.history(device), room - 6)}"
+    return f"{used:<5} {sparkline(scene.history(device), room - 6, limit)}"
 
 
 def paint(scene: Scene, y: int) -> Strip:

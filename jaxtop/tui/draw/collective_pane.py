@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual.color import Color
 
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import GAP, fitted, of_probed, pairs, side_by_side
@@ -122,7 +121,7 @@ def _verdict(view: CollectiveView, ink: Ink) -> Text:
     if late is not None:
         others = f", others wait {text.micros(late.late_us)}"
         words = f"{LATE} {who(late)} comes last in {text.share(late.share)}{others}"
-        return Text(words, ink.style(Color.parse(ink.palette.warning), bold=True), no_wrap=True, end="")
+        return Text(words, ink.style(ink.palette.warning, bold=True), no_wrap=True, end="")
     if not view.samples:
         return Text("not timed yet", ink.muted)
     if not view.is_judged:
@@ -190,5 +189,5 @@ def _members(view: CollectiveView, group: Sequence[int], ink: Ink, width: int) -
         line.append("  " if i else "")
         line.append(f"{name} ", ink.muted)
         is_late = late is not None and late.device_id == device_id
-        line.append(wait, ink.style(Color.parse(ink.palette.warning), bold=True) if is_late else ink.style())
+        line.append(wait, ink.style(ink.palette.warning, bold=True) if is_late else ink.style())
     return line

@@ -12,8 +12,8 @@ from jaxtop.model.steps import step_of
 from jaxtop.tui import text
 from jaxtop.tui.draw.facts import GAP, fitted, joined, pairs, probed_lines, side_by_side
 from jaxtop.tui.draw.hardware import device_lines, device_words
-from jaxtop.tui.draw.reading import STEPS
 from jaxtop.tui.draw.sparkline import bar, sparkline
+from jaxtop.tui.palette import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,13 +139,18 @@ def _memory(subject: Subject, ink: Ink, width: int) -> list[Text]:
     lines = [_title(title + (":" if source else ""), source, ink)]
     lines.append(pairs([("used", text.size(device.used_bytes)), ("peak", text.size(device.peak_bytes))], ink))
     share = device.used_share
-    lines.append(pairs([("limit", text.size(device.limit_bytes)), ("share", text.share(share))], ink))
+    if device.limit_bytes is None:
+        lines.append(Text("no limit known", ink.muted))
+    else:
+        limit = text.size(device.limit_bytes)
+        lines.append(pairs([("limit", limit), ("share", text.share(share))], ink))
     if share is not None:
-        colour = ink.colour(min(STEPS - 1, int(share * STEPS)))
+        colour = ink.ramp(min(STEPS - 1, int(share * STEPS)))
         lines.append(Text(bar(share, width), ink.style(colour, ink.panel)))
     values = [value for value in subject.history if value is not None]
     if values:
-        lines.append(Text(sparkline(subject.history, width), ink.style(ink.ramp(3))))
+        curve = sparkline(subject.history, width, device.limit_bytes)
+        lines.append(Text(curve, ink.trend(has_limit=device.limit_bytes is not None)))
         low, high = text.size(min(values[-width:])), text.size(max(values[-width:]))
         span = text.age(subject.seconds * min(1.0, width / max(1, len(subject.history))))
         ends = pairs([("min", low), ("max", high), ("in", span)], ink)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from jaxtop.tui import text
 from jaxtop.tui.draw.legend import printable
+from jaxtop.tui.draw.panel import cut
 from jaxtop.tui.text import operations
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def side_by_side(columns: Sequence[tuple[int, Sequence[Text]]], height: int) -> 
         line = Text(no_wrap=True, end="")
         for i, ((width, _), cell) in enumerate(zip(columns, row, strict=True)):
             piece = Text() if cell is None else printable(cell.copy())
-            piece.truncate(width, overflow="ellipsis", pad=i < len(columns) - 1)
+            cut(piece, width, pad=i < len(columns) - 1)
             if i:
                 line.append(" " * GAP)
             line.append_text(piece)
@@ -55,7 +56,7 @@ def joined(lines: Iterable[Text]) -> Text:
 def fitted(lines: Sequence[Text], width: int, height: int) -> list[Text]:
     fitting = list(lines[:height])
     for line in fitting:
-        printable(line).truncate(width, overflow="ellipsis")
+        cut(printable(line), width)
     return fitting
 
 

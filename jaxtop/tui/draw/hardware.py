@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual.color import Color
 
 from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, BusyThread, Figure, Pulse, Unit
 from jaxtop.model.thresholds import Level, errors, slowed
@@ -40,7 +39,7 @@ _OF_HOST = [
 
 def of_level(level: Level, ink: Ink) -> Style:
     colour = ink.palette.of_level(level)
-    return ink.style(None if colour is None else Color.parse(colour), bold=level is Level.BAD or None)
+    return ink.style(colour, bold=level is Level.BAD or None)
 
 
 def measured(
@@ -75,7 +74,8 @@ def device_lines(pulse: Pulse, position: int, ink: Ink, width: int, trend: Trend
         line.append_text(brief or words)
         if line.cell_len + 1 + drawn <= width:
             line.append(" " * (width - drawn - line.cell_len))
-            line.append(sparkline(trend(figure), drawn), ink.style(ink.ramp(3)))
+            full = figure.full(pulse, position)
+            line.append(sparkline(trend(figure), drawn, full), ink.trend(has_limit=full is not None))
         lines.append(line)
     return lines
 
@@ -197,5 +197,5 @@ def step_lines(step: StepView, ink: Ink, width: int, trend: Sequence[float | Non
         each for each in ([together] if fits else [pairs(pace, ink), pairs(costs, ink)]) if each.cell_len
     ]
     if any(value is not None for value in trend):
-        lines.append(Text(sparkline(trend, min(width, LONGEST_TREND)), ink.style(ink.ramp(3))))
+        lines.append(Text(sparkline(trend, min(width, LONGEST_TREND)), ink.trend(has_limit=False)))
     return lines

@@ -9,8 +9,9 @@ from rich.style import Style
 from textual.color import Color
 
 from jaxtop.tui import text
-from jaxtop.tui.draw.reading import ABSENT, EMPTY, MARKED, STEPS, UNKNOWN, state_of_code
-from jaxtop.tui.palette import PALETTES, Palette
+from jaxtop.tui.draw.reading import ABSENT, EMPTY, MARKED, UNKNOWN, Scale, state_of_code
+from jaxtop.tui.palette import PALETTES, STEPS, Palette
+from jaxtop.tui.slices import SIGNS
 
 if TYPE_CHECKING:
     from jaxtop.model import State
@@ -29,27 +30,29 @@ _UPPER_DOTS, _LOWER_DOTS = (0x02, 0x10, 0x01, 0x08), (0x40, 0x80, 0x04, 0x20)
 
 
 class Ink:
-    """The glyphs and styles of a palette; `plain` uses no colours."""
+    """The glyphs and styles of a palette on one kind of scale; `plain` uses no colours."""
 
-    def __init__(self, palette: Palette, *, plain: bool) -> None:
-        theme = palette.theme
+    def __init__(self, palette: Palette, scale: Scale = Scale.LIMITED, *, plain: bool) -> None:
         self.palette = palette
         self.plain = plain
-        self.background = Color.parse(theme.background or "black")
-        self.foreground = Color.parse(theme.foreground or "white")
-        self.panel = Color.parse(theme.panel or "black")
-        self._ramp = [Color.parse(colour) for colour in palette.ramp]
+        self.scale = scale
+        self.background = Color.parse(palette.background)
+        self.foreground = Color.parse(palette.foreground)
+        self.panel = Color.parse(palette.panel)
+        colours = {Scale.LIMITED: palette.ramp, Scale.OPEN: palette.greys, Scale.CATEGORY: palette.categories}
+        self._ramp = [Color.parse(colour) for colour in colours[scale]]
         self._whole: dict[int, tuple[str, Style]] = {}
         self._halves: dict[int, tuple[str, Style]] = {}
         self.blank = self.style()
         self.muted = self.style(Color.parse(palette.muted))
         self.faint = self.style(self.background.blend(Color.parse(palette.muted), 0.5))
         self.bold = self.style(self.foreground, bold=True)
+        self.accent = self.style(palette.accent, bold=True)
         self.chosen = self.style(self.background, self.foreground, bold=True, reverse=plain)
 
     def style(
         self,
-        colour: Color | None = None,
+        colour: Color | str | None = None,
         back: Color | None = None,
         *,
         bold: bool | None = None,
@@ -57,6 +60,8 @@ class Ink:
         reverse: bool | None = None,
     ) -> Style:
         """Return a style; a plain ink drops its colours."""
+        if isinstance(colour, str):
+            colour = Color.parse(colour)
         return Style(
             color=None if self.plain else (colour or self.foreground).rich_color,
             bgcolor=None if self.plain else (back or self.background).rich_color,
@@ -65,8 +70,16 @@ class Ink:
             reverse=reverse or None,
         )
 
+    def on(self, scale: Scale) -> Ink:
+        """Return the ink of the same palette for another kind of scale."""
+        return _ink(self.palette.theme.name, scale, self.plain)
+
+    def trend(self, *, has_limit: bool = True) -> Style:
+        """Return the style of bars and curves: grey if their scale ends at no known limit."""
+        return self.style(self.palette.trend(has_limit=has_limit))
+
     def ramp(self, code: int) -> Color:
-        return self._ramp[code * len(self._ramp) // STEPS]
+        return self._ramp[code]
 
     def colour(self, code: int) -> Color:
         if code < STEPS:
@@ -94,8 +107,10 @@ class Ink:
         if marks >= SELECTED // PEER:
             return "◆", self.chosen
         colour, peer = self.colour(code), marks == 1
+        if code < STEPS and self.scale is Scale.CATEGORY:
+            return SIGNS[code], self.style(colour.get_contrast_text(1.0), colour, underline=peer)
         if code < STEPS:
-            return glyph(code), self.style(
+            return GLYPHS[code * len(GLYPHS) // STEPS], self.style(
                 colour.blend(self.foreground, 0.6) if peer else colour,
                 self.background.blend(colour, 0.6),
                 underline=peer,
@@ -129,11 +144,6 @@ class Ink:
         return self.background if code in (EMPTY, ABSENT) else self.panel
 
 
-def glyph(step: int) -> str:
-    """Return the glyph of a step of the scale; two steps share one."""
-    return GLYPHS[step * len(GLYPHS) // STEPS]
-
-
 def sign(code: int) -> str:
     state = state_of_code(code)
     if state is not None:
@@ -150,10 +160,10 @@ def _dots(upper: int, lower: int) -> str:
     return chr(0x2800 + dots)
 
 
-@lru_cache(maxsize=16)
-def _ink(theme: str, plain: bool) -> Ink:
-    return Ink(PALETTES[theme], plain=plain)
+@lru_cache(maxsize=32)
+def _ink(theme: str, scale: Scale, plain: bool) -> Ink:
+    return Ink(PALETTES[theme], scale, plain=plain)
 
 
 def ink_of(palette: Palette, *, plain: bool) -> Ink:
-    return _ink(palette.theme.name, plain)
+    return _ink(palette.theme.name, Scale.LIMITED, plain)

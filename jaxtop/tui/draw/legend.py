@@ -10,22 +10,21 @@ from rich.text import Text
 from jaxtop.model import DeviceView, State
 from jaxtop.tui import text
 from jaxtop.tui.draw.ink import NO_VALUE, NOT_MET, Ink
-from jaxtop.tui.draw.reading import STEPS, UNKNOWN, Reading
+from jaxtop.tui.draw.reading import UNKNOWN, Reading, Scale
+from jaxtop.tui.palette import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+# What is said where a scale ends at the largest value, the longest first.
+NO_LIMIT = ("no limit known", "no limit")
 
 
 def printable(line: Text) -> Text:
     if not line.plain.isprintable():
         line.plain = text.printable(line.plain)
     return line
-
-
-def key_style(ink: Ink) -> Style:
-    from textual.color import Color  # used only here
-
-    return ink.style(Color.parse(ink.palette.theme.accent or "white"), bold=True)
 
 
 def legend(
@@ -42,18 +41,28 @@ def legend(
     metric = reading.metric
     press = Style(meta={"press": "metric"})
     line = Text(" ", no_wrap=True, end="")
-    line.append("m", key_style(ink) + press)
+    line.append("m", ink.accent + press)
     line.append(f" {metric.name}", ink.bold + press)
     if reading.end is None:
         line.append(f"  {text.NA}: no device reports {metric.name}", ink.muted)
+    elif reading.scale is Scale.CATEGORY:
+        line.append("  ")
+        for number in range(min(STEPS, int(reading.end) + 1)):
+            line.append(*ink.whole(number))
     else:
         line.append(f"  {metric.write(0)} ", ink.muted)
         for step in range(STEPS):
             line.append(*ink.whole(step))
         line.append(f" {metric.write(reading.end)}", ink.muted)
     device_text = _pointed(reading, devices, pointed) if pointed is not None else _most(reading, devices)
-    signs = _signs(reading, ink, set(states), absent=absent)
-    for part, style in ((device_text, ink.style(ink.foreground)), *signs):
+    parts = [
+        (device_text, ink.style(ink.foreground)),
+        *_signs(reading, ink, set(states), absent=absent),
+    ]
+    if reading.scale is Scale.OPEN and reading.end is not None:
+        left = width - line.cell_len - sum(3 + len(part) for part, _ in parts if part)
+        line.append(next((f"  {words}" for words in NO_LIMIT if len(words) + 2 <= left), ""), ink.muted)
+    for part, style in parts:
         if part and line.cell_len + 3 + len(part) <= width:
             line.append("   ")
             line.append(part, style)
@@ -68,7 +77,7 @@ def who(device: DeviceView) -> str:
 
 
 def _most(reading: Reading, devices: Sequence[DeviceView]) -> str:
-    if reading.most is None or not reading.metric.is_amount:
+    if reading.most is None or not reading.metric.is_amount or reading.metric.note:
         return reading.metric.note
     value = reading.metric.write(reading.values[reading.most])
     more = f" (and {reading.alike - 1:,} more)" if reading.alike > 1 else ""

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.names import shorten
 from jaxtop.tui import text
 from jaxtop.tui.draw import stacked
-from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, beside, panel, shorten_middle
+from jaxtop.tui.draw.mesh_panel import MeshMap, mesh_height, mesh_panel
+from jaxtop.tui.draw.panel import FRAME_HEIGHT, FRAME_WIDTH, beside, panel
 from jaxtop.tui.draw.sparkline import bar, columns
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 TWO_COLUMNS, MOST_RIGHT = 100, 90
 # The panel of the steps has at least and at most this height.
 LEAST_STEP, MOST_STEP = 8, 16
+# The least height of the panels that only large terminals have.
+LEAST_MORE = 6
 # In less than this width or height there are no frames.
 FRAMED = (58, 12)
 _LABEL = 6
@@ -51,14 +55,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class MeshMap:
-    """The devices as rows of codes, with the label of each row."""
-
-    title: str
-    rows: Sequence[tuple[str, Sequence[int]]]
-
-
-@dataclass(frozen=True)
 class Overview:
     """Everything that the panels show; None where unknown."""
 
@@ -77,8 +73,11 @@ class Overview:
     host_count: int = 0
     live: int = 0
     devices: int = 0
-    # The times and texts of the last events, the newest first.
-    events: Sequence[tuple[str, str]] = ()
+    # The times, texts and colours of the last events, the newest first.
+    events: Sequence[tuple[str, str, str | None]] = ()
+    # Rows of cells; the first row has the titles. Large terminals show them.
+    collectives: Sequence[Sequence[str]] = ()
+    programs: Sequence[Sequence[str]] = ()
 
 
 def draw(shown: Overview, ink: Ink, width: int, height: int) -> Text:
@@ -93,31 +92,56 @@ def draw(shown: Overview, ink: Ink, width: int, height: int) -> Text:
 
 
 def _wide(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
-    """Return two columns: steps, memory and hosts; where a step goes, the mesh and the last events."""
+    """Return two columns: steps, memory and hosts; where a step goes, the mesh and the last events.
+
+    Where these leave room, collectives and programs follow.
+    """
     right = min(MOST_RIGHT, width * 2 // 5)
     rest = width - right
     memory = min(FRAME_HEIGHT + max(1, len(_parts_of_memory(shown, ink, rest - FRAME_WIDTH))), height // 3)
     hosts = min(shown.host_count + FRAME_HEIGHT, max(4, height - memory - LEAST_STEP))
     step = min(height - memory - hosts, MOST_STEP)
-    hosts = height - memory - step
+    more = height - memory - hosts - step
+    if more < LEAST_MORE or not shown.collectives:
+        step, more = step + more, 0
     first = [
         *_step(shown, ink, rest, step),
         *_memory(shown, ink, rest, memory),
         *_hosts(shown, ink, rest, hosts),
     ]
+    if more:
+        first += panel("Collectives", _grid(shown.collectives, ink), (rest, more), ink, "6 lists all")
     where = min(max(len(shown.parts), 1) + FRAME_HEIGHT, height // 2)
-    mesh = min(max(1, len(shown.mesh.rows) if shown.mesh else 1) + FRAME_HEIGHT, height - where)
+    mesh = min(mesh_height(shown.mesh, right, height - where), height - where)
     events = height - where - mesh
+    programs = events - max(LEAST_MORE, len(shown.events) + FRAME_HEIGHT)
+    if programs < LEAST_MORE or not shown.programs:
+        programs = 0
     if events <= FRAME_HEIGHT:
         mesh, events = mesh + events, 0
-    second = [*_where(shown, ink, right, where), *_mesh(shown, ink, right, mesh)]
+    second = [*_where(shown, ink, right, where), *mesh_panel(shown.mesh, ink, right, mesh)]
+    if programs:
+        second += panel("Programs", _grid(shown.programs, ink), (right, programs), ink, "7 lists all")
     if events:
-        second += _events(shown, ink, right, events)
+        second += _events(shown, ink, right, events - programs)
     return beside([first, second])
 
 
+def _grid(rows: Sequence[Sequence[str]], ink: Ink) -> list[Text]:
+    """Return rows of cells as lines: the first column is left-aligned, and the first row has the titles."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for i, row in enumerate(rows):
+        cells = [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)]
+        lines.append(Text("  ".join([f"{row[0]:<{widths[0]}}", *cells]), ink.muted if not i else ""))
+    return lines
+
+
 def _events(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
-    lines = [Text.assemble((f"{clock} ", ink.muted), words) for clock, words in shown.events]
+    lines = [
+        Text.assemble((f"{clock} ", ink.muted), (words, ink.style(colour)))
+        for clock, words, colour in shown.events
+    ]
     return panel("Events", lines or [Text("none yet", ink.muted)], (width, height), ink)
 
 
@@ -223,26 +247,6 @@ def _parts_of_memory(shown: Overview, ink: Ink, room: int) -> list[Text]:
     return lines
 
 
-def _mesh(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
-    if shown.mesh is None:
-        return panel("Mesh", [Text("no mesh is known yet", ink.muted)], (width, height), ink)
-    room, rows = width - FRAME_WIDTH, shown.mesh.rows
-    label = min(max((len(name) for name, _ in rows), default=0), room // 3)
-    size = 2 if (room - label - 1) >= 3 * max((len(codes) for _, codes in rows), default=0) else 1
-    lines = []
-    for name, codes in rows[: height - FRAME_HEIGHT]:
-        line = Text(shorten_middle(name, label).ljust(label + 1), ink.muted)
-        for code in codes:
-            glyph, style = ink.whole(code)
-            line.append(glyph * size, style)
-            if size > 1:
-                line.append(" ", ink.blank)
-        lines.append(line)
-    if len(rows) > len(lines):
-        lines[-1] = Text(f"{len(rows) - len(lines) + 1} more rows: press 2", ink.muted)
-    return panel(f"Mesh  {shown.mesh.title}", lines, (width, height), ink)
-
-
 def _hosts(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     room, rows = width - FRAME_WIDTH, height - FRAME_HEIGHT
     hosts = shown.hosts[: rows if len(shown.hosts) <= rows and shown.host_count <= rows else max(0, rows - 1)]
@@ -256,9 +260,7 @@ def _hosts(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
 
 def _host(host: HostLine, ink: Ink, room: int, name: int) -> Text:
     colour: Style = ink.style(ink.colour_of(host.state))
-    line = Text.assemble(
-        (text.STATE_SIGNS[host.state], colour), " ", shorten_middle(host.label, name).ljust(name)
-    )
+    line = Text.assemble((text.STATE_SIGNS[host.state], colour), " ", shorten(host.label, name).ljust(name))
     line.append(f" {text.seconds(host.step_s):>6}")
     trend = 8 if room >= 56 else 0
     if trend:
@@ -274,4 +276,4 @@ def _host(host: HostLine, ink: Ink, room: int, name: int) -> Text:
 
 
 def _bars(ink: Ink) -> Style:
-    return ink.style(ink.ramp(3))
+    return ink.trend()

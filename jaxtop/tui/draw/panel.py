@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.names import shorten
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,14 +24,14 @@ def panel(title: str, lines: Sequence[Text], size: tuple[int, int], ink: Ink, no
     if note and len(title) + len(note) + 4 > room:
         note = ""
     top = Text("╭ ", ink.faint, no_wrap=True)
-    top.append(_cut(title, room - 1), ink.bold)
+    top.append(shorten(title, room - 1), ink.bold)
     top.append(" ")
     end = f" {note} ╮" if note else "╮"
     top.append("─" * (width - top.cell_len - len(end)) + end, ink.faint)
     framed = [top]
     for i in range(height - FRAME_HEIGHT):
         line = lines[i].copy() if i < len(lines) else Text()
-        line.truncate(room, overflow="ellipsis", pad=True)
+        cut(line, room, pad=True)
         framed.append(Text.assemble(("│ ", ink.faint), line, (" │", ink.faint), no_wrap=True))
     framed.append(Text("╰" + "─" * (width - 2) + "╯", ink.faint, no_wrap=True))
     return framed
@@ -48,15 +50,8 @@ def beside(columns: Sequence[Sequence[Text]]) -> list[Text]:
     return lines
 
 
-def shorten_middle(words: str, width: int) -> str:
-    """Return the words, shortened in the middle if they are longer: the end of a name tells it apart."""
-    if len(words) <= width:
-        return words
-    if width < 3:
-        return words[: max(0, width)]
-    first = (width - 1) // 2
-    return f"{words[:first]}…{words[len(words) - (width - 1 - first) :]}"
-
-
-def _cut(words: str, width: int) -> str:
-    return words if len(words) <= width else words[: max(0, width - 1)] + "…"
+def cut(line: Text, width: int, *, pad: bool = False) -> None:
+    """Cut a line to this width: a plain name in its middle, a line of several facts at its end."""
+    if line.cell_len > width and line.plain.isascii() and not line.spans:
+        line.plain = shorten(line.plain, width)
+    line.truncate(width, overflow="ellipsis", pad=pad)

@@ -11,7 +11,6 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
-from textual.color import Color
 
 from jaxtop.model import Unit
 
@@ -142,7 +141,7 @@ def plot(
     limit_row = frame.row(limit) if limit is not None and frame.low <= limit <= frame.high else None
     ends = _ends(lines, frame)
     styles = [style_of(number, ink, chosen=line.is_chosen) for number, line in enumerate(lines)]
-    dotted = ink.style(Color.parse(ink.palette.bad))
+    dotted = ink.style(ink.palette.bad)
     at_row = {frame.row(value): label for value, label in labels.items()}
     drawn = []
     for row in range(rows):
@@ -173,12 +172,7 @@ def summary(line: Line) -> tuple[float | None, ...]:
 
 def style_of(number: int, ink: Ink, *, chosen: bool) -> Style:
     """Return the style of a line; colours only repeat what the letters show."""
-    theme = ink.palette.theme
-    if chosen:
-        return ink.style(Color.parse(theme.accent or ink.palette.warning), bold=True)
-    ramp = ink.palette.ramp
-    colours = (theme.primary, ramp[5], ramp[3], ink.palette.muted, ramp[6], ramp[4], theme.secondary, ramp[7])
-    return ink.style(Color.parse(colours[number % len(colours)] or ink.palette.muted))
+    return ink.accent if chosen else ink.style(ink.palette.of_category(number))
 
 
 def _ends(lines: Sequence[Line], frame: Frame) -> dict[int, str]:

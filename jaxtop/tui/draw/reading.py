@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from jaxtop.model import DeviceView, State
 from jaxtop.tui.draw.layouts import MISSING, NOTHING
+from jaxtop.tui.palette import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,10 +16,17 @@ if TYPE_CHECKING:
     from jaxtop.tui.metrics import Metric
 
 # A code is what a cell shows: a step of the ramp (from 0), one of these, or a state.
-STEPS = 8
 UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103
 _STATES = tuple(State)
 _OF_STATE = {state: 110 + i for i, state in enumerate(_STATES)}
+
+
+class Scale(Enum):
+    """What the steps of a reading mean: a share of a limit, of the largest value, or categories."""
+
+    LIMITED = "limited"
+    OPEN = "open"
+    CATEGORY = "category"
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class Reading:
     end: float | None
     most: int | None
     alike: int
+    scale: Scale
 
     def share(self, device: int) -> float | None:
         value = self.values[device]
@@ -55,12 +65,16 @@ def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
     )
     known = [value for value in values if value is not None]
     largest = max(known, default=None)
-    end = None if largest is None else (metric.full if metric.full is not None else largest)
-    scale = STEPS / end if end else 0.0
+    limit = metric.limit_of(devices) if known else None
+    end = None if largest is None else (limit or largest)
+    per_step = STEPS / end if end else 0.0
+    scale = Scale.CATEGORY if not metric.is_amount else Scale.OPEN if limit is None else Scale.LIMITED
     codes = [
         _OF_STATE[device.state]
         if device.state is not live
-        else (UNKNOWN if value is None else min(last, int(value * scale)))
+        else UNKNOWN
+        if value is None
+        else (min(last, int(value * per_step)) if metric.is_amount else int(value) % STEPS)
         for device, value in zip(devices, values, strict=True)
     ]
     if metric.is_marked is not None:
@@ -70,7 +84,7 @@ def read(devices: Sequence[DeviceView], metric: Metric) -> Reading:
     codes.extend(_OF_STATE[state] for state in reversed(_STATES))
     codes.extend((EMPTY, ABSENT))
     most = None if largest is None else values.index(largest)
-    return Reading(metric, values, tuple(codes), end, most, values.count(largest) if known else 0)
+    return Reading(metric, values, tuple(codes), end, most, values.count(largest) if known else 0, scale)
 
 
 def placeholder(state: State) -> int:

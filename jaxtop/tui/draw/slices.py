@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual.color import Color
 
 from jaxtop.tui.draw.detail import axes_in_words, ids_in_words
+from jaxtop.tui.draw.reading import Scale
+from jaxtop.tui.palette import STEPS
 from jaxtop.tui.slices import SIGNS, Slices, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from rich.style import Style
 
     from jaxtop.tui.draw.ink import Ink
 
@@ -43,6 +41,7 @@ class Picture:
 
 def draw(slices: Slices, ink: Ink, width: int, height: int, *, brief: bool = False) -> Picture:
     """Draw the devices along the axes of their mesh, or in plain rows if needed; `brief` omits the sizes."""
+    ink = ink.on(Scale.CATEGORY)
     widest = max(len(slices.label(0)), len(slices.label(len(slices.pieces) - 1)))
     caption, rows, cell = _arrange(slices, max(1, width), max(1, height), widest, _names if brief else _sized)
     shown = tuple(row[: max(1, width) // cell] for row in rows[:height])
@@ -53,10 +52,12 @@ def draw(slices: Slices, ink: Ink, width: int, height: int, *, brief: bool = Fal
             piece = slices.ordinals.get(device_id)
             if piece is None:
                 line.append("·".ljust(cell), ink.muted)
-            elif cell == 1:
-                line.append(slices.sign(piece), _style(ink, piece, len(slices.pieces)))
+                continue
+            _, style = ink.whole(piece % STEPS)
+            if cell == 1:
+                line.append(slices.sign(piece), style)
             else:
-                line.append(slices.label(piece).center(cell - 1), _style(ink, piece, len(slices.pieces)))
+                line.append(slices.label(piece).center(cell - 1), style)
                 line.append(" ")
         if cell > 1:
             line.right_crop(1)  # the last cell needs no gap
@@ -65,16 +66,6 @@ def draw(slices: Slices, ink: Ink, width: int, height: int, *, brief: bool = Fal
     if count < total:
         caption += f", {count:,} of {total:,}"
     return Picture(caption, tuple(lines), shown, cell)
-
-
-def _style(ink: Ink, piece: int, pieces: int) -> Style:
-    return _on(ink, ink.palette.of_share(piece / max(1, pieces - 1)))
-
-
-@lru_cache(maxsize=64)
-def _on(ink: Ink, colour: str) -> Style:
-    back = Color.parse(colour)
-    return ink.style(back.get_contrast_text(1.0), back)
 
 
 def _arrange(

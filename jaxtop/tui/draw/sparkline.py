@@ -9,34 +9,20 @@ if TYPE_CHECKING:
 
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-# The least span of a sparkline, as a share of the largest value: small changes must look small.
-SMALLEST_SPAN = 0.1
 
 
-def sparkline(values: Sequence[float | None], width: int) -> str:
-    """Return the newest values, scaled from their minimum to their maximum; unknown values are blank."""
+def sparkline(values: Sequence[float | None], width: int, limit: float | None = None) -> str:
+    """Return the newest values on a scale from 0 to the limit, or else to the largest of them."""
+    return columns(values, width, 1, limit)[0]
+
+
+def columns(values: Sequence[float | None], width: int, height: int, limit: float | None = None) -> list[str]:
+    """Return the newest values as columns that stand on 0, in this many lines; unknown values are blank.
+
+    They end at the limit; if none is known, at the largest value.
+    """
     shown = list(values)[-width:]
-    known = [value for value in shown if value is not None]
-    if not known:
-        return " " * width
-    low, high = min(known), max(known)
-    margin = max(0.0, SMALLEST_SPAN * abs(high) - (high - low)) / 2
-    low, high = low - margin, high + margin
-    return "".join(_height(value, low, high) for value in shown).rjust(width)
-
-
-def _height(value: float | None, low: float, high: float) -> str:
-    if value is None:
-        return " "
-    if high <= low:
-        return _HEIGHTS[0]
-    return _HEIGHTS[min(7, int((value - low) / (high - low) * 8))]
-
-
-def columns(values: Sequence[float | None], width: int, height: int) -> list[str]:
-    """Return the newest values as columns that stand on 0, in this many lines; unknown values are blank."""
-    shown = list(values)[-width:]
-    high = max((value for value in shown if value is not None), default=0.0)
+    high = limit or max((value for value in shown if value is not None), default=0.0)
     eighths = [
         None if value is None else max(1, round(value / high * height * 8)) if high > 0 else 1
         for value in shown

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 LETTERS = dict(zip(PARTS, "POGBNUT?/·", strict=True))
 # Names in the legend that differ from the part's own; estimates are marked as such.
 NAMES = {Part.TEMPORARIES: "temporaries (estimate)", Part.RESERVED: "reserved or fragmented"}
+# The parts that are categories, and the one without a colour: free memory.
+_BLANK = PARTS[-1:]
+_COLOURED: list[Part] = [part for part in PARTS[:-1] if part not in (Part.UNNAMED, Part.RESERVED)]
 # A text, its foreground and its background.
 Segment = tuple[str, str | None, str | None]
 
@@ -74,21 +77,10 @@ def legend(sizes: Sequence[int], width: int, palette: Palette) -> list[Text]:
 @lru_cache(maxsize=128)
 def _colours(part: Part, theme_name: str) -> tuple[str, str, str | None]:
     palette = PALETTES[theme_name]
-    theme, ramp = palette.theme, palette.ramp
-    backs = {
-        Part.PARAMETERS: theme.primary,
-        Part.OPTIMIZER: ramp[4],
-        Part.GRADIENTS: theme.accent,
-        Part.BATCH: ramp[5],
-        Part.OTHER: ramp[2],
-        Part.UNNAMED: palette.muted,
-        Part.TEMPORARIES: ramp[6],
-        Part.UNEXPLAINED: ramp[0],
-        Part.RESERVED: theme.panel,
-    }
-    back = backs.get(part)
-    if back is None:
+    if part in _BLANK:
         return palette.muted, palette.muted, None
+    of_other = {Part.UNNAMED: palette.muted, Part.RESERVED: palette.panel}
+    back = of_other.get(part) or palette.of_category(_COLOURED.index(part))
     ground = Color.parse(back)
     first = ground.get_contrast_text(1.0)
     return first.hex, ground.blend(first, 0.35).hex, back

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual.color import Color
 
+from jaxtop.names import shorten
 from jaxtop.tui import text
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def strips(
     more = int(hidden > 0)
     shown = timeline.strips[: max(1, height - 1 - more)]
     for who, strip in zip(names, shown, strict=False):
-        line = Text(f"{who[:label]:<{label}} ", ink.muted, no_wrap=True, end="")
+        line = Text(f"{shorten(who, label):<{label}} ", ink.muted, no_wrap=True, end="")
         line.append_text(_strip(strip, timeline, op, ink, room))
         if with_shares:
             line.append(f"{text.share(strip.collective_share):>6}{text.share(strip.exposed_share):>6}")
@@ -104,8 +104,8 @@ def picture(strip: Strip, timeline: Timeline, op: str, width: int) -> Sequence[i
 
 
 def _style(kind: int, ink: Ink) -> Style:
-    if kind == WAIT:
-        return ink.style(Color.parse(ink.palette.warning))
     if kind == CHOSEN:
-        return ink.style(Color.parse(ink.palette.theme.primary), bold=True)
-    return ink.muted if kind in (NOTHING, LAUNCH) else ink.style(ink.ramp(3))
+        return ink.accent
+    if kind in (NOTHING, LAUNCH):
+        return ink.muted
+    return ink.style(ink.palette.of_category(0 if kind == WAIT else 1))

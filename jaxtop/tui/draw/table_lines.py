@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Generic
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.color import Color
 from textual.strip import Strip
 
 from jaxtop.tui.draw.table import NOTHING, Column, Row, fit
@@ -97,8 +96,8 @@ def _fitting(columns: Sequence[Column[Row]], width: int) -> int:
 
 def draw_header(layout: Layout[Row], sort: str | None, *, descending: bool, palette: Palette) -> Strip:
     """Draw the titles, with a mark on the sorted column and hints for columns that do not fit."""
-    plain = _style(palette.muted, palette.theme.background, bold=True)
-    marked = _style(palette.theme.accent or palette.warning, palette.theme.background, bold=True)
+    plain = _style(palette.muted, palette.background, bold=True)
+    marked = _style(palette.accent, palette.background, bold=True)
     line = _Line()
     for slot in layout.slots:
         column = slot.column
@@ -119,12 +118,12 @@ def draw_header(layout: Layout[Row], sort: str | None, *, descending: bool, pale
 def draw_row(
     layout: Layout[Row], row: Row, palette: Palette, *, cursor: bool, focused: bool, tone: str | None = None
 ) -> Strip:
-    background = _cursor_background(palette, focused=focused) if cursor else palette.theme.background
-    plain = tone or palette.theme.foreground or palette.muted
+    background = palette.cursor(focused=focused) if cursor else palette.background
+    plain = tone or palette.foreground
     base = _style(plain, background)
     line = _Line()
     if cursor:
-        line.put(0, CURSOR, _style(palette.theme.primary if focused else palette.muted, background), base)
+        line.put(0, CURSOR, _style(palette.accent if focused else palette.muted, background), base)
     for slot in layout.slots:
         column, x = slot.column, slot.x
         if column.draw is not None:
@@ -141,7 +140,7 @@ def draw_row(
 
 
 def draw_note(text: str, width: int, palette: Palette) -> Strip:
-    base = _style(palette.muted, palette.theme.background)
+    base = _style(palette.muted, palette.background)
     shown = fit(text, min(width, cell_len(text)))
     line = _Line()
     line.put(max(0, (width - cell_len(shown)) // 2), shown, base, base)
@@ -149,7 +148,7 @@ def draw_note(text: str, width: int, palette: Palette) -> Strip:
 
 
 def draw_nothing(width: int, palette: Palette) -> Strip:
-    return Strip.blank(width, _style(palette.muted, palette.theme.background))
+    return Strip.blank(width, _style(palette.muted, palette.background))
 
 
 class _Line:
@@ -181,12 +180,3 @@ class _Line:
 @lru_cache(maxsize=512)
 def _style(colour: str | None, background: str | None, bold: bool | None = None) -> Style:
     return Style(color=colour, bgcolor=background, bold=bold)
-
-
-@lru_cache(maxsize=32)
-def _blend(ground: str, colour: str, share: float) -> str:
-    return Color.parse(ground).blend(Color.parse(colour), share).hex
-
-
-def _cursor_background(palette: Palette, *, focused: bool) -> str:
-    return _blend(palette.theme.background or "#000000", palette.theme.primary, 0.28 if focused else 0.12)

@@ -144,7 +144,7 @@ def _status(state: TimeBarState, palette: Palette, detail: int) -> Text:
     if detail > 1:
         at = clock(state.position if state.marked is None else state.marked, state.span)
         mark = f" {MARK} {at}"
-        line.append(mark if state.marked is not None else " " * len(mark), palette.theme.accent)
+        line.append(mark if state.marked is not None else " " * len(mark), palette.accent)
     return line
 
 
@@ -154,7 +154,7 @@ def _buttons(shown: Sequence[Button], labels: int, apart: int, palette: Palette)
         press = Style(meta={"press": button.action})
         chosen = Style(reverse=button.is_on)
         line.append(" " * (apart // 2), press)
-        line.append(button.sign, Style(bold=True, color=palette.theme.primary) + chosen + press)
+        line.append(button.sign, Style(bold=True, color=palette.accent) + chosen + press)
         words = button.labels[labels] if labels < len(button.labels) else ""
         if words:
             line.append(f" {words}", chosen + press)
@@ -201,7 +201,7 @@ def track(state: TimeBarState, found: Glance, rows: int, palette: Palette) -> Te
     marked = None if state.marked is None else state.column(state.marked, width)
     curve = _curve(found, palette)
     marks = _marks(found, palette)
-    accent = Style(bold=True, color=palette.theme.accent or palette.warning)
+    accent = Style(bold=True, color=palette.accent)
     line = marks if rows > 1 else [mark or memory for mark, memory in zip(marks, curve, strict=True)]
     if marked is not None:
         line[marked] = MARK, accent
@@ -219,7 +219,7 @@ _Cell = tuple[str, Style]
 
 def _curve(found: Glance, palette: Palette) -> list[_Cell | None]:
     heights = sparkline(found.used, len(found.used))
-    full, short, none = (Style(color=each) for each in (palette.theme.primary, palette.bad, palette.muted))
+    full, short, none = (Style(color=each) for each in (palette.trend(), palette.bad, palette.muted))
     return [
         (UNKNOWN, none) if used is None else (height, short if missing else full)
         for height, used, missing in zip(heights, found.used, found.missing, strict=True)

@@ -98,11 +98,9 @@ def _gauge_colour(row: Row, palette: Palette) -> str | None:
     if row.fill is None or row.device.state.is_silent:
         return None
     reached = _MEMORY.reached(row.device.pulse, row.device.position)
-    return palette.theme.primary if reached is None else palette.of_level(reached.level)
-
-
-def _history_colour(row: Row, palette: Palette) -> str | None:
-    return None if row.device.state.is_silent else palette.ramp[2]
+    if reached is None:
+        return palette.trend(has_limit=row.scene.has_limits)
+    return palette.of_level(reached.level)
 
 
 def _axis(name: str, size: int) -> Column[Row]:
@@ -122,7 +120,8 @@ def _history(of: Figure) -> Column[Row]:
         of,
         lambda row: row.device.read(of),
         lambda row: (row.scene.moment.cluster, row.device.agent, row.device.position),
-        _history_colour,
+        lambda row: of.full(row.device.pulse, row.device.position),
+        lambda row: row.device.state.is_silent,
     )
 
 

@@ -173,7 +173,7 @@ class DifferenceScreen(ModalScreen[Outcome]):
         line.append("  ")
         for then, is_marked in ((self._before, self._marked_first), (self._after, not self._marked_first)):
             line.append(clock(then.at, span), "bold")
-            line.append(" (v)" if is_marked else "", palette.theme.accent or palette.warning)
+            line.append(" (v)" if is_marked else "", palette.accent)
             line.append(" → " if then is self._before else "")
         line.append(f"  {length(span[1] - span[0])} later", palette.muted)
         return line

@@ -88,7 +88,8 @@ def _history() -> Column[Row]:
     def write(row: Row) -> str:
         values = row.history
         known = [value for value in values if value is not None]
-        return f"{curve(values, HISTORY)} {text.size(max(known)):>6}" if known else text.NA
+        drawn = curve(values, HISTORY, row.device.limit_bytes)
+        return f"{drawn} {text.size(max(known)):>6}" if known else text.NA
 
     drawn = Column("history", "recent and peak", HISTORY + 7, "left", used, write)
     return replace(drawn, largest_first=True, searched=False)
@@ -153,7 +154,7 @@ def summary(scene: Scene, width: int, palette: Palette) -> Text:
         summary = f"{held} of {text.size(end)} ({share}), {most}; source allocator"
     else:
         end = sum(total)
-        summary = f"{held}, {most}; source arrays"
+        summary = f"{held}, {most}, no limit known; source arrays"
     if (ago := scene.moment.counted_ago) is not None:
         summary += f"; arrays counted {text.age(ago)} ago"
     head = Text(text.printable(summary), no_wrap=True, overflow="ellipsis", end="")
@@ -166,7 +167,7 @@ def growing(found: list[Grower], height: int, palette: Palette) -> Text:
     for each in found[: max(0, height - 1)]:
         line = Text(f"+{text.size(each.bytes_per_minute)}/min", palette.warning, no_wrap=True, end="")
         name = f"  {each.name or 'unnamed'}  {text.size(each.bytes_per_device)}"
-        line.append(text.printable(name), palette.theme.foreground)
+        line.append(text.printable(name), palette.foreground)
         line.append(text.printable(f"  {each.created or ''}"), palette.muted)
         lines.append(line)
     if not found:

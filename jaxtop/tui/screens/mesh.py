@@ -213,7 +213,7 @@ class MeshScreenView(View):
             EMPTY_PLAN,
             arranger.devices,
             self._read(),
-            ink,
+            ink.on(self._read().scale),
             arranger.states,
             selected,
             arranger.peers(selected),
@@ -235,8 +235,10 @@ class MeshScreenView(View):
             states = self.moment.states.values()
             absent = grid is not None and MISSING in grid.members
             self.query_one("#switches", Line).read(switches(switches_of(self._arranger), ink, width))
+            reading = self._read()
+            scaled = ink.on(reading.scale)
             legend_line.read(
-                legend(self._read(), devices, ink, width, states=states, pointed=pointed, absent=absent)
+                legend(reading, devices, scaled, width, states=states, pointed=pointed, absent=absent)
             )
 
     def _history(self, device: DeviceView) -> list[int | None]:

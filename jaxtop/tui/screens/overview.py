@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from jaxtop.model import (
-    FIGURES,
+    RULES,
     RULES_BY_NAME,
-    STEP_TIME,
     Finding,
     Severity,
-    State,
-    growers,
-    memory,
-    pace_of,
-    recent,
     step_of_run,
 )
 from jaxtop.model.findings.coverage import coverage
 from jaxtop.model.hosts import named
-from jaxtop.model.parts import NAMES, parts
 from jaxtop.model.stalls.diagnosis import LOST
 from jaxtop.tui import text
 from jaxtop.tui.draw import overview as draw
 from jaxtop.tui.draw.finding_pane import finding_pane
-from jaxtop.tui.draw.reading import EMPTY as NO_CODE
-from jaxtop.tui.draw.reading import read
 from jaxtop.tui.draw.table import Column, words
-from jaxtop.tui.metrics import METRICS, wait_metric
 from jaxtop.tui.moment import NOTHING, Moment, Selection
 from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.overview_panels import overview
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.table import Table
@@ -45,17 +34,15 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.model import DeviceView, HostView, LoggedEvent
     from jaxtop.tui.palette import Palette
 
 SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "▲", Severity.INFO: "·"}
-# The hosts that the panel can list, and the points of their past.
-MOST_HOSTS, PAST, STEPS = 40, 8, 200
 # With fewer lines than this the findings have no table: the first one is shown in the verdict.
 TABLE_FROM = 14
+# The width of the titles of the rules, with their sign.
+WIDEST_TITLE = max(len(rule.title) for rule in RULES) + 2
 # The verdict on a live run is provisional for so many seconds.
 SETTLES_IN = 10.0
-_CPU, _MEMORY, _MACHINE = FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"], "memory_total_bytes"
 
 
 def colour(finding: Finding, palette: Palette) -> str:
@@ -69,7 +56,7 @@ def colour(finding: Finding, palette: Palette) -> str:
 def columns() -> tuple[Column[Finding], ...]:
     """Return the columns of the findings."""
     first: tuple[Column[Finding], ...] = (
-        Column("rule", "finding", 20, "left", lambda each: each.order, _titled, colour),
+        Column("rule", "finding", WIDEST_TITLE, "left", lambda each: each.order, _titled, colour),
         words("text", "what it costs", 40, lambda each: each.text, flexible=True),
         Column(
             "since", "since", 8, "left", lambda each: each.since, lambda each: text.time_of_day(each.since)
@@ -185,7 +172,7 @@ class OverviewView(TableView):
         self._verdict.read(
             Text(text.printable(f"{sign} {sentence}"), style, no_wrap=True, overflow="ellipsis")
         )
-        shown, ink = overview(self.moment), self.ink
+        shown, ink = overview(self.moment, self.palette), self.ink
         self._panels.show(lambda width, height: draw.draw(shown, ink, width, height))
         row, now = self.table.row, self.moment.now
         if row is None:
@@ -220,109 +207,3 @@ def proof_of(finding: Finding, moment: Moment) -> View.Drilled:
     agent = finding.subject.agent or next(members, None)
     selection = Selection(agent, finding.subject.device_id)
     return View.Drilled(selection, finding.proof.screen, finding.proof.filter)
-
-
-def overview(moment: Moment) -> draw.Overview:
-    """Return what the panels show of a moment."""
-    now = [view.now for view in moment.hosts]
-    step = step_of_run(now)
-    paces = [pace for host in now if (pace := pace_of(host)) is not None]
-    first = next((view.host.agent for view in moment.hosts if view.now.pulse.rhythm), None)
-    past = recent(moment.cluster, first, STEP_TIME, 0, STEPS) if first else []
-    found = list(parts(moment.cluster, moment.now).values())
-    shares = (
-        [draw.Part(name.replace("_", " "), fmean(getattr(each, name) for each in found)) for name in NAMES]
-        if found
-        else []
-    )
-    fullest = max(
-        (each for each in moment.devices if each.used_bytes is not None), key=_fullness, default=None
-    )
-    held = memory(moment.cluster, [fullest]) if fullest else []
-    grows = next(iter(growers(moment.cluster)), None)
-    return draw.Overview(
-        step_s=step.p50_s if step else None,
-        per_second=min(paces, default=None),
-        steps=past,
-        parts=shares,
-        accounted=fmean(each.accounted for each in found) if found else None,
-        why_no_parts="press c to measure where a step goes",
-        memory=held[0] if held else None,
-        memory_label=moment.label_of(fullest) if fullest else "",
-        grows=f"{grows.name or grows.created or 'unnamed arrays'} +{text.size(grows.bytes_per_minute)}/min"
-        if grows
-        else "",
-        mesh=_mesh(moment),
-        hosts=_hosts(moment),
-        host_count=len(moment.hosts),
-        live=sum(view.state is State.LIVE for view in moment.hosts),
-        devices=len(moment.devices),
-        events=[
-            (text.time_of_day(each.at), text.printable(each.text))
-            for each in islice(filter(_is_news, reversed(moment.cluster.events)), MOST_HOSTS)
-        ],
-    )
-
-
-def _is_news(event: LoggedEvent) -> bool:
-    """Whether an event is more than a compilation: at the start of a run these would bury all others."""
-    return event.kind != "compile"
-
-
-def _fullness(device: DeviceView) -> tuple[float, int]:
-    return device.used_share or 0.0, device.used_bytes or 0
-
-
-def _hosts(moment: Moment) -> list[draw.HostLine]:
-    """Return the hosts, those with findings and in the worst states first."""
-    about = {each.subject.agent: each for each in reversed(moment.findings) if each.subject.agent}
-    order = sorted(
-        moment.hosts,
-        key=lambda view: (-view.state.severity, -_rank(about.get(view.host.agent))),
-        reverse=False,
-    )
-    return [_host(view, about.get(view.host.agent), moment) for view in order[:MOST_HOSTS]]
-
-
-def _rank(finding: Finding | None) -> int:
-    return -1 if finding is None else finding.severity.rank
-
-
-def _host(view: HostView, finding: Finding | None, moment: Moment) -> draw.HostLine:
-    pulse, rhythm = view.now.pulse, view.now.pulse.rhythm
-    used, full = _MEMORY.read(pulse, 0), _MEMORY.full(pulse, 0)
-    note = ""
-    if finding is not None:
-        note = RULES_BY_NAME[finding.rule].title.lower()
-        note += f" · {finding.subject.source}" if finding.subject.source else ""
-    index = view.host.process_index
-    return draw.HostLine(
-        view.state,
-        f"{'' if index is None else f'{index} '}{view.host.hostname or view.host.agent}",
-        None if rhythm is None or rhythm.p50_us is None else rhythm.p50_us / 1e6,
-        recent(moment.cluster, view.host.agent, STEP_TIME, 0, PAST),
-        _CPU.read(pulse, 0),
-        used / full if used is not None and full else None,
-        note,
-    )
-
-
-def _mesh(moment: Moment) -> draw.MeshMap | None:
-    """Return the first mesh by its first axis, coloured by waits, or by memory where nothing waits."""
-    metric = wait_metric(moment) if moment.waits else METRICS[0]
-    reading = read(moment.devices, metric)
-    codes = {(device.run, device.id): reading.codes[i] for i, device in enumerate(moment.devices)}
-    if not moment.meshes:
-        return None
-    mesh = moment.meshes[0]
-    names = " × ".join(f"{name} {size}" for name, size in mesh.axes)
-    (axis, rows) = mesh.axes[0]
-    each = max(1, len(mesh.device_ids) // max(1, rows))
-
-    def row(i: int) -> Sequence[int]:
-        return [
-            codes.get((mesh.run, device_id), NO_CODE)
-            for device_id in mesh.device_ids[i * each : (i + 1) * each]
-        ]
-
-    return draw.MeshMap(f"{names}  colour: {metric.name}", [(f"{axis} {i}", row(i)) for i in range(rows)])

@@ -135,7 +135,7 @@ def empty(moment: Moment) -> str:
 def about(row: ProgramRow, palette: Palette) -> Text:
     """Return the details of a program: its processes, differing processes, and notes on its figures."""
     view, program = row.view, row.view.program
-    lines = [Text(text.printable(f"{program.name}  fingerprint {program.fingerprint or text.NA}"), "bold")]
+    lines = [Text(text.printable(f"{program.name}  fingerprint {row.fingerprint or text.NA}"), "bold")]
     if view.differs:
         lines.append(Text(f"{DIFFERS} compiled differently by {row.who(view.differs)}", palette.bad))
     if view.is_recompiling:

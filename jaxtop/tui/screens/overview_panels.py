@@ -1,0 +1,190 @@
+"""What the panels of the overview show of a moment: its step, memory, hosts, mesh, events and programs."""
+
+from __future__ import annotations
+
+from itertools import islice
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from jaxtop.model import (
+    FIGURES,
+    RULES_BY_NAME,
+    STEP_TIME,
+    Finding,
+    State,
+    growers,
+    memory,
+    pace_of,
+    recent,
+    step_of_run,
+)
+from jaxtop.model.parts import NAMES, parts
+from jaxtop.model.thresholds import Level
+from jaxtop.names import shorten
+from jaxtop.tui import text
+from jaxtop.tui.columns.events import COMPILE, ONGOING, ongoing_events
+from jaxtop.tui.draw import overview as draw
+from jaxtop.tui.draw.collective_pane import axes_in_words, straggler_in_words
+from jaxtop.tui.draw.mesh_panel import MeshMap
+from jaxtop.tui.draw.reading import EMPTY as NO_CODE
+from jaxtop.tui.draw.reading import Scale, read
+from jaxtop.tui.metrics import METRICS, wait_metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtop.model import DeviceView, HostView, LoggedEvent, ProgramView
+    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.palette import Palette
+
+# The hosts that the panel can list, and the points of their past.
+MOST_HOSTS, PAST, STEPS = 40, 8, 200
+# The collectives and programs that the panels list at most.
+MOST_LISTED = 12
+_CPU, _MEMORY = FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"]
+
+
+def overview(moment: Moment, palette: Palette) -> draw.Overview:
+    """Return what the panels show of a moment."""
+    now = [view.now for view in moment.hosts]
+    step = step_of_run(now)
+    paces = [pace for host in now if (pace := pace_of(host)) is not None]
+    first = next((view.host.agent for view in moment.hosts if view.now.pulse.rhythm), None)
+    past = recent(moment.cluster, first, STEP_TIME, 0, STEPS) if first else []
+    found = list(parts(moment.cluster, moment.now).values())
+    shares = (
+        [draw.Part(name.replace("_", " "), fmean(getattr(each, name) for each in found)) for name in NAMES]
+        if found
+        else []
+    )
+    fullest = max(
+        (each for each in moment.devices if each.used_bytes is not None), key=_fullness, default=None
+    )
+    held = memory(moment.cluster, [fullest]) if fullest else []
+    grows = next(iter(growers(moment.cluster)), None)
+    return draw.Overview(
+        step_s=step.p50_s if step else None,
+        per_second=min(paces, default=None),
+        steps=past,
+        parts=shares,
+        accounted=fmean(each.accounted for each in found) if found else None,
+        why_no_parts="press c to measure where a step goes",
+        memory=held[0] if held else None,
+        memory_label=moment.label_of(fullest) if fullest else "",
+        grows=f"{grows.name or grows.created or 'unnamed arrays'} +{text.size(grows.bytes_per_minute)}/min"
+        if grows
+        else "",
+        mesh=_mesh(moment),
+        collectives=_collectives(moment),
+        programs=_programs(moment),
+        hosts=_hosts(moment),
+        host_count=len(moment.hosts),
+        live=sum(view.state is State.LIVE for view in moment.hosts),
+        devices=len(moment.devices),
+        events=[
+            (text.time_of_day(event.at), text.printable(words), palette.of_level(Level(event.rank)))
+            for event, words in islice(_news(moment), MOST_HOSTS)
+        ],
+    )
+
+
+def _news(moment: Moment) -> Iterator[tuple[LoggedEvent, str]]:
+    """Yield the events with their texts, the newest first; compilations would bury all others."""
+    ongoing = ongoing_events(moment)
+    for event in reversed(moment.cluster.events):
+        if event.kind != COMPILE:
+            yield event, (ONGOING if event in ongoing else "") + event.text
+
+
+def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
+    """Return the collectives that devices wait in longest, as cells with their titles."""
+    views = sorted(moment.collectives, key=lambda view: -(view.wait_us or 0))[:MOST_LISTED]
+    return [("", "axes", "p50", "wait", "straggler")] * bool(views) + [
+        (
+            view.kind,
+            axes_in_words(view),
+            text.micros(view.p50_us),
+            text.micros(view.wait_us),
+            straggler_in_words(view),
+        )
+        for view in views
+    ]
+
+
+def _programs(moment: Moment) -> Sequence[Sequence[str]]:
+    """Return the programs that are launched most often, as cells with their titles."""
+    views = sorted(moment.programs, key=lambda view: -_rate(view))[:MOST_LISTED]
+    return [("", "launch/s", "needs", "headroom")] * bool(views) + [
+        (
+            shorten(view.function, 24),
+            text.number(_rate(view), 1),
+            text.size(view.needs_bytes),
+            text.size(view.headroom_bytes),
+        )
+        for view in views
+    ]
+
+
+def _fullness(device: DeviceView) -> tuple[float, int]:
+    return device.used_share or 0.0, device.used_bytes or 0
+
+
+def _hosts(moment: Moment) -> list[draw.HostLine]:
+    """Return the hosts, those with findings and in the worst states first."""
+    about = {each.subject.agent: each for each in reversed(moment.findings) if each.subject.agent}
+    order = sorted(
+        moment.hosts,
+        key=lambda view: (-view.state.severity, -_rank(about.get(view.host.agent))),
+        reverse=False,
+    )
+    return [_host(view, about.get(view.host.agent), moment) for view in order[:MOST_HOSTS]]
+
+
+def _rank(finding: Finding | None) -> int:
+    return -1 if finding is None else finding.severity.rank
+
+
+def _host(view: HostView, finding: Finding | None, moment: Moment) -> draw.HostLine:
+    pulse, rhythm = view.now.pulse, view.now.pulse.rhythm
+    used, full = _MEMORY.read(pulse, 0), _MEMORY.full(pulse, 0)
+    note = ""
+    if finding is not None:
+        note = RULES_BY_NAME[finding.rule].title.lower()
+        note += f" · {finding.subject.source}" if finding.subject.source else ""
+    index = view.host.process_index
+    return draw.HostLine(
+        view.state,
+        f"{'' if index is None else f'{index} '}{view.host.hostname or view.host.agent}",
+        None if rhythm is None or rhythm.p50_us is None else rhythm.p50_us / 1e6,
+        recent(moment.cluster, view.host.agent, STEP_TIME, 0, PAST),
+        _CPU.read(pulse, 0),
+        used / full if used is not None and full else None,
+        note,
+    )
+
+
+def _mesh(moment: Moment) -> MeshMap | None:
+    """Return the first mesh by its first axis, coloured by waits, or by memory where nothing waits."""
+    metric = wait_metric(moment) if moment.waits else METRICS[0]
+    reading = read(moment.devices, metric)
+    codes = {(device.run, device.id): reading.codes[i] for i, device in enumerate(moment.devices)}
+    if not moment.meshes:
+        return None
+    mesh = moment.meshes[0]
+    names = " × ".join(f"{name} {size}" for name, size in mesh.axes)
+    (axis, rows) = mesh.axes[0]
+    each = max(1, len(mesh.device_ids) // max(1, rows))
+
+    def row(i: int) -> Sequence[int]:
+        return [
+            codes.get((mesh.run, device_id), NO_CODE)
+            for device_id in mesh.device_ids[i * each : (i + 1) * each]
+        ]
+
+    limit = ", no limit" if reading.scale is Scale.OPEN else ""
+    title = f"{metric.name}{limit}  {names}"
+    return MeshMap(title, [(f"{axis} {i}", row(i)) for i in range(rows)], reading.scale)
+
+
+def _rate(view: ProgramView) -> float:
+    return view.launches_per_second or view.function_per_second or 0.0
