@@ -12,7 +12,7 @@ from jaxtop.model.findings.rule import RunFacts, Unmeasured
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame, hello
 from tests.made_windows import Made
-from tests.test_parts import EVEN, activity, rhythm, run, window
+from tests.test_parts import EVEN, LINE, activity, rhythm, run, window
 
 SAVES = wire.ActiveLine(wire.Place("train.py", 90, "save_checkpoint"), wire.SCRIPT, 50)
 READS = wire.ActiveLine(wire.Place("train.py", 61, "train"), wire.WAIT, 70)
@@ -127,6 +127,27 @@ class TestGapsOfTheHost:
         one = only("launch_bound", cluster)
         assert one.severity is Severity.INFO and "5,000 a second" in one.text
 
+    def test_launches_are_counted_where_they_are_too_many_for_a_window(self):
+        seen = activity(launch=70, script=20, wait=10)
+        one = only("launch_bound", run(seen, launches={"train_step": 50, "add_one": 50_000}))
+        assert one.text.endswith("1,001 programs a step, and Python launches for 70% of the time")
+        assert one.cost.ms_per_step == pytest.approx(140)
+        assert found("launch_bound", run(seen, launches={"train_step": 50, "add_one": 500})) == []
+
+    def test_who_reads_each_result_prepares_the_next_step_only_afterwards(self):
+        cluster = run(window(*((200 * i, 120) for i in range(20))), activity(
+            wait=60, script=40, lines=(wire.ActiveLine(LINE, wire.SCRIPT, 40), READS)))  # fmt: skip
+        assert only("blocking_reads", cluster).cost.ms_per_step == pytest.approx(80, rel=0.05)
+        assert found("input_bound", cluster) == []
+
+    def test_a_main_thread_that_waits_for_a_core_is_not_the_scripts_fault(self):
+        for kind, launches in (("input_bound", EVEN), ("pauses", FULL)):
+            steps = rhythm(p50_ms=100 if kind == "pauses" else 200)
+            slow = run(window(*launches), activity(script=50, wait=50, delayed_ms=2_000), rhythms=steps)
+            assert only(kind, slow).cost.ms_per_step == pytest.approx(80, rel=0.05)
+            busy = run(window(*launches), activity(script=50, wait=50, delayed_ms=9_000), rhythms=steps)
+            assert found(kind, busy) == []
+
     def test_a_late_host_with_slow_input_explains_who_is_late(self):
         cluster = of_late_host()
         one = only("input_bound", cluster, NOW + 11)
@@ -202,7 +223,7 @@ class TestCompilations:
         assert one.cost.ms_per_step == pytest.approx(80)
 
     @pytest.mark.parametrize(
-        ("variants", "every_s", "compiling"), [(4, 15, 60), (3, 20, 60), (4, 15, 5), (4, 1, 60)]
+        ("variants", "every_s", "compiling"), [(4, 15, 60), (3, 9, 60), (4, 15, 5), (4, 1, 60)]
     )
     def test_long_compilations_are_found_if_they_go_on(self, variants, every_s, compiling):
         listed = tuple(
@@ -212,6 +233,22 @@ class TestCompilations:
         said = wire.Programs(int(NOW * 1000), listed, seen_ms=seen)
         cluster = run(said, activity(compiling=compiling, wait=100 - compiling))
         assert len(found("recompilation", cluster)) == ((variants, every_s, compiling) == (4, 15, 60))
+
+    @pytest.mark.parametrize(
+        ("ages_s", "is_found"),
+        [((40, 5), True), ((40, 39, 5), True), ((40,), False), ((14, 5), False), ((200, 180), False)],
+        ids=["again", "twice at first", "once more", "at the start", "long ago"],
+    )
+    def test_a_step_that_ran_for_a_while_and_is_being_compiled_again_is_found_early(self, ages_s, is_found):
+        listed = tuple(wire.Program("jit_train_step", f"f{i}", 4, 4, created="t.py:9") for i in ages_s)
+        seen = tuple(int((NOW - age) * 1000) for age in ages_s)
+        said = wire.Programs(int(NOW * 1000), listed, seen_ms=seen)
+        compiles = wire.Pulse(int(NOW * 1000), rhythm=rhythm(),
+                              compiling=(wire.Compiling("train_step", int(NOW * 1000) - 900),))  # fmt: skip
+        if ages_s == (200, 180):
+            compiles = wire.Pulse(int(NOW * 1000), rhythm=rhythm())
+        cluster = run(said, activity(compiling=40, wait=60), compiles)
+        assert bool(found("recompilation", cluster)) is is_found
 
     def test_each_function_once_is_not(self):
         said = wire.Programs(int(NOW * 1000), compiles={f"jit_{i}": 1 for i in range(50)})
@@ -307,6 +344,31 @@ class TestMachines:
         assert one.severity is Severity.INFO and one.text.startswith("other processes use the CPU of host 0")
         assert found("cpu_contention", self.cluster(**busy, process_cpu_permille=1900)) == []
 
+    def test_processes_of_one_machine_are_one_finding_with_one_subject(self):
+        cluster = Cluster()
+        for index in range(2):
+            cluster.feed(frame(agent_id(index), wire.Link("up", f"10.0.0.1:741{index}"), NOW - 5, 0))
+            own = (wire.Device(index, "cpu", "cpu", 0),)
+            cluster.feed(frame(agent_id(index), hello(index, 2, own, platform="cpu", boot="b"), NOW - 5))
+        for own, pressures in ((300, (700, 800)), (300, (800, 700)), (300, (450, 800))):
+            for index, pressure in enumerate(pressures):
+                sample = wire.HostSample(
+                    cpu_pressure_permille=pressure, machine_cpu_permille=1000, cores_milli=2000,
+                    process_cpu_permille=own,
+                )  # fmt: skip
+                seen = wire.Pulse(int(NOW * 1000), host=sample, rhythm=rhythm())
+                cluster.feed(frame(agent_id(index), seen, NOW))
+            one = only("cpu_contention", cluster)
+            assert one.text.startswith("other processes use the CPU of hosts 0–1: ")
+            assert one.subject.process_index == 0 and one.cost.share_of_step == pytest.approx(0.7)
+        for index in range(2):
+            sample = wire.HostSample(
+                cpu_pressure_permille=900, machine_cpu_permille=1000, cores_milli=2000,
+                process_cpu_permille=900,
+            )  # fmt: skip
+            cluster.feed(frame(agent_id(index), wire.Pulse(int(NOW * 1000), host=sample), NOW))
+        assert found("cpu_contention", cluster) == []  # they are busy with each other
+
     def test_memory_and_disks(self):
         assert (
             only("memory_pressure", self.cluster(memory_pressure_permille=150)).severity is Severity.WARNING
@@ -401,6 +463,10 @@ class TestCollectives:
         one = only("small_collectives", of_collectives(many, 500))
         assert "40 all-reduces of at most 64 bytes from psum" in one.text
         assert one.cost.ms_per_step == pytest.approx(20, rel=0.05)
+        turns = of_collectives(
+            many, lambda index, op: (500, 1500) * 2 if (index + op) % 2 else (1500, 500) * 2
+        )
+        assert only("small_collectives", turns).cost.ms_per_step == pytest.approx(40, rel=0.05)
         loop = [collective("all-reduce.1", "all-reduce", 64, 1, 100, "psum")]
         assert "100 all-reduces" in only("small_collectives", of_collectives(loop, 500)).text
 

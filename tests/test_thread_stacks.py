@@ -110,12 +110,14 @@ def test_very_many_threads_fit_into_a_message():
 
 def inside(body):
     """What a thread is found to be in, while it runs this line of code."""
+    compiled = type("PjitFunction", (), {"__call__": staticmethod(time.sleep), "__name__": "train_step"})
     module = {
         "step": time.sleep,
-        "model": type("Model", (), {"step": staticmethod(time.sleep)}),
+        "model": type("Model", (), {"step": staticmethod(time.sleep), "update": compiled()}),
         "time": time,
     }
     module["fun"] = time.sleep
+    module["trainer"] = type("Trainer", (), {"__init__": lambda self: setattr(self, "step_of", compiled())})()
     code = compile(f"def stand():\n    {body}\n", "script.py", "exec")
     exec(code, module)
     thread = threading.Thread(target=module["stand"])
@@ -136,6 +138,7 @@ def inside(body):
 def test_a_compiled_function_that_has_no_frame_is_known_by_its_name():
     assert inside("step(0.5)") == "step"
     assert inside("x = model.step(0.5)") == "step"
+    assert inside("x = trainer.step_of(0.5)") == inside("model.update(0.5)") == "train_step"
     assert inside("time.sleep(0.5)") is None
     assert inside("fun(step(0) or 0.5)") is None
     assert inside("step(fun(0.5) or 0)") is None

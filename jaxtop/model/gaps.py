@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.parts import not_launching
+from jaxtop.model.rates import rates
 from jaxtop.model.steps import pace_of
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 
@@ -29,13 +30,15 @@ PAUSES_S, SHORTEST_PAUSE_S = 60.0, 1.2
 class Gap:
     """The gap of a host as a share of wall time, its milliseconds per step, and its main thread's samples.
 
-    `uncovered` is the share of wall time in which no program is known to run; the gap is the part of it that
-    something confirms. `script`, `launch`, `wait` and `compiling` are shares of the samples.
+    `uncovered` is the share of wall time in which no program is known to run, None where no window shows how
+    long the programs take; the gap is the part of it that something confirms. `script`, `launch`, `wait` and
+    `compiling` are shares of the samples. The gap and `script` do not contain `delayed`, in which the main
+    thread waited for a core: the machine caused that.
     """
 
     host: Host
     share: float
-    uncovered: float
+    uncovered: float | None
     step_ms: float
     p50_s: float
     is_in_each_step: bool
@@ -43,6 +46,7 @@ class Gap:
     launch: float
     wait: float
     compiling: float
+    delayed: float
 
     @property
     def ms(self) -> float:
@@ -59,7 +63,7 @@ class Gap:
 
 
 def gap_of(host: Host, parts: Parts | None) -> Gap | None:
-    """Return the gap of a host; None if its time, its steps or its main thread are not measured.
+    """Return the gap of a host; None if its steps or its main thread are not measured.
 
     Without windows of the profiler, the utilization of its devices shows how much of the time they are idle.
     """
@@ -70,27 +74,38 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
     pace = pace_of(host)
     if not pace or host.pulse.at_ms - activity.at_ms > OLDEST_MS:
         return None
+    share, uncovered = 0.0, None
     if parts is not None:
         share, uncovered = parts.host_gap, parts.host_gap + parts.unknown
-    else:
-        busy = [each for each in host.pulse.devices.utilization_permille or () if each is not None]
-        if not busy:
-            return None
+    elif busy := [each for each in host.pulse.devices.utilization_permille or () if each is not None]:
         uncovered = max(0.0, 1 - sum(busy) / len(busy) / 1000)
         share = min(uncovered, not_launching(activity) or 0.0)
     shares = [each / total for each in activity.samples]
+    delayed = min(1.0, (activity.delayed_ms or 0) / max(1, activity.span_ms))
     return Gap(
         host,
-        share,
+        max(0.0, share - delayed),
         uncovered,
         1000 / pace,
         rhythm.p50_us / 1e6,
         rhythm.p50_us * pace / 1e6 >= IN_EACH_STEP,
-        shares[SCRIPT],
+        max(0.0, shares[SCRIPT] - delayed),
         shares[LAUNCH],
         shares[WAIT],
         shares[COMPILE],
+        delayed,
     )
+
+
+def measured_busy(host: Host) -> float:
+    """Return the share of wall time in which those programs run whose durations windows have shown."""
+    found, busy = rates(host).of_function, 0.0
+    for name, launched in host.launched.items():
+        launches = sum(each.launches for each in launched.times.values())
+        if launches:
+            took = sum(each.duration_us for each in launched.times.values()) / launches / 1e6
+            busy += found.get(name, 0.0) * took
+    return min(1.0, busy)
 
 
 class Pauses(NamedTuple):

@@ -76,6 +76,19 @@ def rates(host: Host) -> Rates:
     return Rates(of_function, of_program, unsplit)
 
 
+def least_rate(host: Host, name: str) -> float:
+    """Return the launches a second of a program that had not been launched when the rates began."""
+    before = host.past_launches[0] if host.past_launches else None
+    if before is None or not before.launches or host.pulse.at_ms - before.at_ms < SHORTEST_RATE_MS:
+        return 0.0
+    new = (
+        count
+        for each, count in host.launches.items()
+        if each not in before.launches and program_of(each) == name
+    )
+    return sum(new) * 1000 / (host.pulse.at_ms - before.at_ms)
+
+
 def _variants(host: Host) -> dict[str, dict[str | None, int]]:
     """Return the fingerprints of the loaded programs by name, and when each was first seen.
 

@@ -129,9 +129,18 @@ class Follower:
         for each in findings(self.cluster):
             self.first.setdefault(each.key, (time.time(), each))
             self.last[each.key] = each
-            before, now = self.first[each.key][1].cost.bytes_per_device, each.cost.bytes_per_device
-            if before and now and now > GROWN * before:
+            before, now = self.first[each.key][1].cost, each.cost
+            grown = (
+                (before.bytes_per_device, now.bytes_per_device),
+                (before.ms_per_step, now.ms_per_step),
+            )
+            if any(one and other and other > GROWN * one for one, other in grown):
                 self.grew.setdefault(each.key, time.time())
+
+    def begin(self) -> None:
+        """Take the findings of now as those of the healthy run."""
+        self.first = {key: (at, self.last[key]) for key, (at, _) in self.first.items()}
+        self.grew.clear()
 
     def close(self) -> None:
         if self._source is not None:
@@ -166,10 +175,13 @@ def _follow(
     hosts: list[_Process],
     limit: float,
 ) -> None:
-    started, found_at = time.time(), None
+    started, found_at, has_begun = time.time(), None, False
     while True:
         follower.look(0.25)
         now = time.time()
+        if output.began is not None and not has_begun:
+            has_begun = True
+            follower.begin()
         begin = (output.steps[0][0] if output.steps else None) if fault is None else output.began
         if begin is None:
             if now - started > STARTS_WITHIN or hosts[0].poll() is not None:
@@ -220,7 +232,8 @@ def _judge(fault: type[Fault] | None, follower: Follower, output: Output, outcom
             outcome.rule, outcome.text = finding.rule, finding.text
             outcome.after_begin = round(max(0.0, at - output.began), 1)
             outcome.after_cost = round(max(0.0, at - output.costs), 1)
-            _compare_costs(fault, finding, output, outcome)
+            before = follower.first[finding.key][1] if finding.key in follower.grew else None
+            _compare_costs(fault, (before, finding), output, outcome)
         else:
             unchecked = follower.cluster.findings.unchecked.items()
             outcome.unchecked = {rule: why for (_, rule), why in unchecked if rule in fault.rules}
@@ -231,15 +244,21 @@ def _judge(fault: type[Fault] | None, follower: Follower, output: Output, outcom
     ]
 
 
-def _compare_costs(fault: type[Fault], finding: Finding, output: Output, outcome: Outcome) -> None:
+def _compare_costs(
+    fault: type[Fault], found: tuple[Finding | None, Finding], output: Output, outcome: Outcome
+) -> None:
+    """Compare what a finding costs, or how much more than before the fault, with what the run lost."""
+    before, finding = found
     if output.bytes_per_device is not None:
         outcome.unit = "bytes"
         outcome.true, outcome.estimated = output.bytes_per_device, finding.cost.bytes_per_device
     elif fault.costs_time:
-        before, since = output.step_ms(faulty=False), output.step_ms(faulty=True)
+        healthy, since = output.step_ms(faulty=False), output.step_ms(faulty=True)
         outcome.unit = "ms"
-        outcome.true = None if before is None or since is None else round(since - before, 1)
+        outcome.true = None if healthy is None or since is None else round(since - healthy, 1)
         outcome.estimated = finding.cost.ms_per_step
+        if outcome.estimated is not None and before is not None:
+            outcome.estimated -= before.cost.ms_per_step or 0.0
 
 
 class _Process(subprocess.Popen[bytes]):

@@ -81,6 +81,16 @@ def container(kind: type) -> Container | None:
     return next((each for base, each in _BUILT_IN.items() if issubclass(kind, base)), None) or _object(kind)
 
 
+def attribute(value: Any, name: str) -> Any:
+    """Return an attribute that an object or its class stores; None if there is none of this name."""
+    classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
+    attributes = None if isinstance(value, type) else _Attributes.of(type(value))
+    found = None if attributes is None else attributes.child(value, name)
+    if found is not None:
+        return found
+    return next((vars(base)[name] for base in classes if name in vars(base)), None)
+
+
 def _one(_value: Any) -> int:
     return 1
 

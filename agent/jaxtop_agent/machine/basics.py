@@ -99,6 +99,13 @@ def process(root: str = "") -> Process:
     return Process(None if pages is None else pages * PAGE, files.number(words[17]))
 
 
+def delayed_ns(root: str = "") -> int | None:
+    """Return for how long the main thread has been ready to run while it waited for a core."""
+    words = (files.text(f"{root}/proc/self/schedstat") or "").split()
+    # The first number is the time on a core. It is 0 where the kernel does not count.
+    return files.number(words[1]) if len(words) > 1 and words[0] != "0" else None
+
+
 def waits(places: Sequence[str], root: str = "") -> Waits:
     """Return the waits of the first of these groups with pressure files, else of the machine."""
     for place in places:

@@ -9,6 +9,7 @@ import random
 import sys
 import time
 from collections import Counter, deque
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import debuglog, wire
@@ -19,20 +20,22 @@ from jaxtop_agent.arrays import origins, running
 from jaxtop_agent.core import threads
 from jaxtop_agent.core.board import reason
 from jaxtop_agent.core.waiting import wait
+from jaxtop_agent.machine import basics
 from jaxtop_agent.stalls import calls, stacks
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.hooks.garbage import GarbageRuns
     from jaxtop_agent.hooks.jax import Hooks
 
 NAME = "activity"
 # The mean time between two samples. Each comes at a random time, or a loop of the same period would show only
 # one of its lines.
 EVERY_S = 0.2
-SPAN_S = 20.0
-SEND_EVERY_S = 5.0
+SPAN_S = 12.0
+SEND_EVERY_S = 3.0
 FEWEST_SAMPLES = 10
 MOST_LINES, DEEPEST = 6, 40
 IDLE_S = 2.0
@@ -51,6 +54,14 @@ class _Sample(NamedTuple):
     activity: int
 
 
+class _Counters(NamedTuple):
+    """What had passed by a time: garbage collections, and waits of the main thread for a core."""
+
+    at: float
+    garbage: GarbageRuns
+    delayed_ns: int | None
+
+
 class MainThread:
     """Takes the samples on its own thread while somebody watches, and sends their sums."""
 
@@ -58,7 +69,7 @@ class MainThread:
         self._board = board
         self._hooks = hooks
         self._samples: deque[_Sample] = deque()
-        self._garbage: deque[tuple[float, int, int, int]] = deque()
+        self._counters: deque[_Counters] = deque()
         self._random = random.Random()  # noqa: S311 - it only spreads samples over time
         self._sent_at = 0.0
         board.sources[NAME] = "on"
@@ -80,7 +91,7 @@ class MainThread:
 
     def _forget(self) -> None:
         self._samples.clear()
-        self._garbage.clear()
+        self._counters.clear()
         self._sent_at = 0.0
 
     def _look(self, now: float) -> None:
@@ -89,33 +100,40 @@ class MainThread:
             return
         if not self._samples:
             self._sent_at = now
-            self._note_garbage(now)
+            self._count(now)
         self._samples.append(_Sample(now, *sample))
         while self._samples[0].at < now - SPAN_S:
             self._samples.popleft()
         if now - self._sent_at >= SEND_EVERY_S and len(self._samples) >= FEWEST_SAMPLES:
             self._sent_at = now
-            self._note_garbage(now)
+            self._count(now)
             self._board.send(self._message(now))
 
-    def _note_garbage(self, now: float) -> None:
-        self._garbage.append((now, *self._hooks.garbage()))
-        while len(self._garbage) > 1 and self._garbage[1][0] <= now - SPAN_S:
-            self._garbage.popleft()
+    def _count(self, now: float) -> None:
+        self._counters.append(_Counters(now, self._hooks.garbage(), basics.delayed_ns()))
+        while len(self._counters) > 1 and self._counters[1].at <= now - SPAN_S:
+            self._counters.popleft()
 
     def _message(self, now: float) -> wire.Activity:
         by_activity = Counter(each.activity for each in self._samples)
         lines = Counter((each.place, each.activity) for each in self._samples).most_common(MOST_LINES)
-        first, *later = self._garbage
+        first, last = self._counters[0], self._counters[-1]
         return wire.Activity(
             now_ms(),
             round((now - self._samples[0].at) * 1000),
             (by_activity[SCRIPT], by_activity[LAUNCH], by_activity[WAIT], by_activity[COMPILE]),
             tuple(wire.ActiveLine(wire.Place(*place), activity, count) for (place, activity), count in lines),
-            later[-1][1] - first[1] if later else 0,
-            (later[-1][2] - first[2]) // 1000 if later else 0,
-            max((longest for _, _, _, longest in later), default=0) // 1000,
+            last.garbage.runs - first.garbage.runs,
+            (last.garbage.total_ns - first.garbage.total_ns) // 1000,
+            max((each.garbage.longest_ns for each in islice(self._counters, 1, None)), default=0) // 1000,
+            _delay_ms(first, last),
         )
+
+
+def _delay_ms(first: _Counters, last: _Counters) -> int | None:
+    if first.delayed_ns is None or last.delayed_ns is None:
+        return None
+    return max(0, last.delayed_ns - first.delayed_ns) // 1_000_000
 
 
 def _read(hooks: Hooks) -> tuple[tuple[str, int, str], int] | None:

@@ -47,9 +47,10 @@ class SlowInputEverywhere(SlowInput):
 
 class CpuHog(Fault):
     name = "cpu_hog"
-    text = "busy processes, two per core, compete with the last host"
+    text = "busy processes, two per core, compete with the run"
     rules = ("straggler", "cpu_contention", "held_back")
     costs_time = True
+    is_of_one_process = False  # the others run on the same machine
     NICENESS = 5
 
     def begin(self, state: Any) -> Any:
@@ -120,10 +121,14 @@ class GcPauses(Fault):
 
 class BlockingReads(Fault):
     name = "blocking_reads"
-    text = "every host reads the loss in each step"
+    text = "every host reads the loss in each step, and prepares the next one for 60 ms only then"
     rules = ("blocking_reads",)
     everywhere = True
     costs_time = True
+    PREPARES = 0.06
+
+    def load_batch(self, i: int) -> None:  # noqa: ARG002
+        time.sleep(self.PREPARES)  # which devices would not notice: they have steps ahead
 
     def after_launch(self, i: int, loss: Any, kept: dict[str, Any]) -> None:  # noqa: ARG002
         float(loss)
@@ -131,7 +136,7 @@ class BlockingReads(Fault):
 
 class LaunchBound(Fault):
     name = "launch_bound"
-    text = "every host launches 5,000 tiny programs in each step"
+    text = "every host launches 15,000 tiny programs in each step"
     rules = ("launch_bound",)
     everywhere = True
     costs_time = True
@@ -145,7 +150,7 @@ class LaunchBound(Fault):
         return state
 
     def before_launch(self, i: int) -> None:  # noqa: ARG002
-        for _ in range(5000):
+        for _ in range(15_000):
             self.count = self.add_one(self.count)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from statistics import median
+from dataclasses import replace
+from functools import partial
+from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.sums import axis_traffic
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.parts import mean_of
+from jaxtop.model.rates import least_rate
 from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
 
@@ -39,6 +42,23 @@ def _us_per_second(view: CollectiveView) -> float:
     """Return the time of a collective in each second, without the wait for the last member."""
     took = view.transfer_us if view.transfer_us is not None else view.p50_us
     return 0.0 if took is None or view.per_second is None else took * view.per_second
+
+
+def _with_least_rate(facts: RunFacts, view: CollectiveView) -> CollectiveView:
+    """Return a collective with a lower bound of its rate, where its program is too new for a measured one."""
+    if view.per_second is not None or not view.times or not view.samples:
+        return view
+    least = max((least_rate(each.now, view.program) for each in facts.reporting), default=0.0)
+    return replace(view, per_second=least * view.times) if least else view
+
+
+def _small_us_per_second(view: CollectiveView) -> float:
+    """Return the time of a small collective in each second, on the mean of its devices.
+
+    To wait for the others is what it costs, unless a straggler makes them wait.
+    """
+    waits = 0.0 if view.straggler is not None or not view.waits_us else fmean(view.waits_us.values())
+    return _us_per_second(view) + waits * (view.per_second or 0.0)
 
 
 def _axes(view: CollectiveView | AxisTraffic) -> str:
@@ -88,14 +108,14 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("no collectives were found")
     most, many, least = (facts.number("small_collectives", each) for each in (SMALL_BYTES, MANY, SMALL_SHARE))
     groups: dict[tuple[str, str | None, str], list[CollectiveView]] = defaultdict(list)
-    for view in facts.collectives:
+    for view in map(partial(_with_least_rate, facts), facts.collectives):
         if view.bytes is not None and view.bytes <= most and view.times:
             groups[view.program, view.fingerprint, view.source or view.kind].append(view)
     found = []
     for views in groups.values():
         times = sum(each.times or 0 for each in views)
         if times >= many:
-            found.append(_Small(views, times, sum(map(_us_per_second, views)) / 1e6))
+            found.append(_Small(views, times, sum(map(_small_us_per_second, views)) / 1e6))
     found = [each for each in found if each.share >= least]
     if not found:
         return

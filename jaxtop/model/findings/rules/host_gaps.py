@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import pauses
+from jaxtop.model.gaps import measured_busy, pauses
 from jaxtop.model.hosts import named
 from jaxtop.model.rates import rates
 from jaxtop.model.tuning import Number
-from jaxtop.wire import SCRIPT, WAIT
+from jaxtop.wire import LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,9 +48,10 @@ _WINDOWS, _SAMPLES = "launch counters and profiler windows", "samples of the mai
 
 
 def _gaps(facts: RunFacts) -> list[Gap]:
-    if not facts.gaps:
+    found = [each for each in facts.gaps if each.uncovered is not None]
+    if not found:
         raise Unmeasured("the main threads, or launches of the step, were not measured for long enough")
-    return [each for each in facts.gaps if each.compiling < MOST_COMPILING]
+    return [each for each in found if each.compiling < MOST_COMPILING]
 
 
 def _is_of_script(gap: Gap) -> bool:
@@ -62,8 +63,9 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
     found = [
         each for each in _gaps(facts) if each.is_in_each_step and each.share >= least and _is_of_script(each)
     ]
-    # A process that launches thousands of programs a step is in the script between them.
-    found = [each for each in found if not _launches_of(each)]
+    # A process that launches thousands of programs a step is in the script between them. One that waits for
+    # each result prepares the next step only afterwards.
+    found = [each for each in found if not _launches_of(each) and not _is_read(each)]
     if found:
         worst, (line, _) = _worst(found, SCRIPT)
         text = (
@@ -77,29 +79,36 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _launch_bound(facts: RunFacts) -> Iterator[Finding]:
+    if not facts.gaps:
+        raise Unmeasured("the main threads, or steps, were not measured for long enough")
     least, many = facts.number("launch_bound", IDLE_SHARE), facts.number("launch_bound", MANY_LAUNCHES)
-    found = [each for each in _gaps(facts) if each.uncovered >= least and _launches_of(each, many)]
+    found = [each for each in facts.gaps if _lost_to_launches(each) >= least and _launches_of(each, many)]
     if found:
-        worst = max(found, key=lambda each: each.uncovered)
-        top = max(worst.host.activity.lines, key=lambda each: each.samples, default=None)
+        worst = max(found, key=_lost_to_launches)
+        lost = _lost_to_launches(worst)
+        top = worst.line(LAUNCH)
         a_second = _launches_of(worst, many) or 0.0
         a_step = a_second * worst.step_ms / 1000
         # Where each short launch is a step of its own, that may be all that there is to compute.
         severity = Severity.WARNING if a_step >= many else Severity.INFO
         often = f"{a_step:,.0f} programs a step" if a_step >= many else f"{a_second:,.0f} a second"
-        idle = f"devices idle {worst.uncovered:.0%} of the time"
-        text = f"{_who(facts, found)} launch{_s(found)} {often}, and {idle}"
-        ms = worst.uncovered * worst.step_ms
+        where = "devices idle" if worst.uncovered is not None else "Python launches for"
+        text = f"{_who(facts, found)} launch{_s(found)} {often}, and {where} {lost:.0%} of the time"
         yield _finding(
             facts,
             found,
-            top,
+            None if top is None else top[0],
             rule="launch_bound",
             severity=severity,
             text=text,
-            cost=Cost(ms, worst.uncovered),
+            cost=Cost(lost * worst.step_ms, lost),
             explains=_OF_LAUNCHES,
         )
+
+
+def _lost_to_launches(gap: Gap) -> float:
+    """Return the share of the time that launches cost: what the programs in windows leave over of it."""
+    return min(gap.launch, 1 - measured_busy(gap.host)) if gap.uncovered is None else gap.uncovered
 
 
 def _launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> float | None:
@@ -109,16 +118,14 @@ def _launches_of(gap: Gap, many: float = MANY_LAUNCHES.default) -> float | None:
     launches = sum(rates(gap.host).of_function.values())
     if launches < MANY_A_SECOND and launches * gap.step_ms < many * 1000:
         return None
-    return launches if (1 - gap.uncovered) * 1000 / launches <= SHORT_MS else None
+    # Without windows, a launch is at most as long as the main thread takes for it.
+    busy = gap.launch if gap.uncovered is None else 1 - gap.uncovered
+    return launches if busy * 1000 / launches <= SHORT_MS else None
 
 
 def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
-    found, least = [], facts.number("blocking_reads", READ_SHARE)
-    for each in _gaps(facts):
-        line = each.line(WAIT)
-        is_read = each.share >= least and line is not None and line[1] >= READ_WAITS
-        if is_read and each.is_in_each_step and not _is_of_script(each) and not _launches_of(each):
-            found.append(each)
+    least = facts.number("blocking_reads", READ_SHARE)
+    found = [each for each in _gaps(facts) if _is_read(each, least) and not _launches_of(each)]
     if found:
         worst, (read, _) = _worst(found, WAIT)
         text = (
@@ -131,6 +138,13 @@ def _blocking_reads(facts: RunFacts) -> Iterator[Finding]:
         yield _finding(facts, found, read, rule="blocking_reads", severity=severity, text=text)
 
 
+def _is_read(gap: Gap, least: float = READ_SHARE.default) -> bool:
+    """Return whether a script waits for results longer than it works, and devices wait for it meanwhile."""
+    line = gap.line(WAIT)
+    is_waiting = line is not None and line[1] >= max(READ_WAITS, gap.script)
+    return is_waiting and gap.is_in_each_step and gap.share >= least
+
+
 def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
     """Return the gaps of hosts that pause repeatedly at a line, with the share of the time in pauses."""
     found = []
@@ -140,11 +154,12 @@ def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
         if each.is_in_each_step or line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves:
             continue
         seen = pauses(facts.cluster.history.get(each.host.agent, ()), facts.at, 3 * each.p50_s)
-        share = 0.0
         if seen.number >= REPEATED:
             share = seen.share
-        elif seen.longest < LONG_S:  # shorter ones than the interval of the pulses
+        elif seen.number != 1 and seen.longest < LONG_S:  # most are shorter than the interval of the pulses
             share = each.share
+        else:
+            continue
         if share >= least and each.script >= share / 2:
             found.append(replace(each, share=share))
     return found
@@ -264,26 +279,24 @@ RULES = (
     Rule(
         name="launch_bound",
         title="Launch bound",
-        threshold="50 launches a step of less than 0.5 ms, and 20 % of the time no program runs; a note for "
-        "1,000 a second, if each is a step",
+        threshold="50 launches a step of less than 0.5 ms, and 20 % of the time no program runs or, if "
+        "that is not known, Python launches; a note for 1,000 a second, if each is a step",
         rationale="Each launch takes Python some microseconds, which is more than such a program takes.",
         source=_SOURCE,
         advice="Put the whole step, or several steps with jax.lax.scan, into one jitted function.",
         check=_launch_bound,
-        holds_for=8.0,
         explains=_OF_LAUNCHES,
         numbers=(IDLE_SHARE, MANY_LAUNCHES),
     ),
     Rule(
         name="blocking_reads",
         title="Blocking reads",
-        threshold="the main thread waits for a result in each step, and the devices are idle for 10 % of "
-        "it; a warning from 20 % on",
+        threshold="the main thread waits for a result in each step, for longer than it works, and the "
+        "devices are idle for 10 % of it; a warning from 20 % on",
         rationale="A script that waits for a result launches the next step only afterwards.",
         source=_SOURCE,
         advice="Read results some steps later, or only every 50 steps, so that JAX can launch ahead.",
         check=_blocking_reads,
-        holds_for=10.0,
         explains=_EXPLAINS,
         numbers=(READ_SHARE, READ_WARNING),
     ),

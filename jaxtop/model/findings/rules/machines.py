@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.figures import FIGURES
-from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
@@ -38,7 +39,7 @@ class _Kind(NamedTuple):
     severity: Callable[[float], Severity]
 
 
-def _found(facts: RunFacts, kind: _Kind) -> list[tuple[float, Host]]:
+def _measured(facts: RunFacts, kind: _Kind) -> list[tuple[float, Host]]:
     values = [
         (value / 1000, view.now)
         for view in facts.reporting
@@ -46,22 +47,32 @@ def _found(facts: RunFacts, kind: _Kind) -> list[tuple[float, Host]]:
     ]
     if not values:
         raise Unmeasured(f"the kernel of no host reports {FIGURES[kind.name].title}")
+    return values
+
+
+def _found(facts: RunFacts, kind: _Kind) -> list[tuple[float, Host]]:
     least = facts.number(kind.rule, kind.at_least)
-    return [each for each in values if each[0] >= least]
+    return [each for each in _measured(facts, kind) if each[0] >= least]
 
 
-def _findings(facts: RunFacts, kind: _Kind, found: Iterable[tuple[float, Host]]) -> Iterator[Finding]:
+def _findings(
+    facts: RunFacts, kind: _Kind, found: Iterable[tuple[float, Host]], share: float | None = None
+) -> Iterator[Finding]:
+    """Yield one finding for these hosts, with the largest of their values; `share` is its part of a step."""
     listed = list(found)
     if not listed:
         return
-    value, host = max(listed, key=lambda each: each[0])
+    value = max(each for each, _ in listed)
     hosts = [each for _, each in listed]
+    # Hosts of one machine have about the same value: the subject is one that is late, or else the first.
+    host = next((each for each in hosts if each.agent in facts.late), hosts[0])
     # Where all hosts have it, it makes none of them late.
     is_cause = facts.late <= {each.agent for each in hosts} and bool(facts.late)
     is_cause &= len(hosts) < len(facts.present)
     severity = kind.severity(value)
     if is_cause and severity is Severity.INFO:
         severity = Severity.WARNING
+    step_ms = facts.step_ms
     yield Finding(
         kind.rule,
         severity,
@@ -69,6 +80,7 @@ def _findings(facts: RunFacts, kind: _Kind, found: Iterable[tuple[float, Host]])
         facts.run.id,
         kind.what.format(who=named(hosts), share=f"{value:.0%}"),
         Subject(agent=host.agent, process_index=host.process_index),
+        cost=Cost(None if share is None or step_ms is None else share * step_ms, share),
         evidence=(
             Evidence(FIGURES[kind.name].title, value, "ratio", _KERNEL, host.pulse_at),
             Evidence("hosts", len(hosts), source=_KERNEL, at=host.pulse_at),
@@ -100,16 +112,40 @@ def _cpu_contention(facts: RunFacts) -> Iterator[Finding]:
     kind = _Kind(
         "cpu_contention", "cpu_pressure", "cpu_pressure_permille", CPU_WAITS, text, _always(Severity.INFO)
     )
-    found = (each for each in _found(facts, kind) if _others_use(each[1].pulse.host))
-    yield from _findings(facts, kind, found)
+    machines: dict[tuple[str, ...], list[tuple[float, Host]]] = {}
+    for each in _measured(facts, kind):
+        machines.setdefault(_machine(each[1]), []).append(each)
+    found, shares, least = [], [], facts.number("cpu_contention", CPU_WAITS)
+    for hosts in machines.values():
+        others = _share_of_others([host.pulse.host for _, host in hosts])
+        if others is not None and fmean(value for value, _ in hosts) >= least:
+            found += hosts
+            shares.append(others)
+    # Devices that are CPUs compute while they have a core. Other devices wait only for the script.
+    delays = [] if facts.is_on_cpu else [gap.delayed for gap in facts.gaps]
+    yield from _findings(facts, kind, found, max(shares if facts.is_on_cpu else delays, default=None))
 
 
-def _others_use(sample: HostSample) -> bool:
-    """Return whether the cores of a machine are busy, and mostly with other processes."""
-    machine, own, cores = sample.machine_cpu_permille, sample.process_cpu_permille, sample.cores_milli
-    if machine is None or own is None or not cores or machine < MACHINE_BUSY * 1000:
-        return False
-    return own / cores < OWN_SHARE
+def _machine(host: Host) -> tuple[str, ...]:
+    """Return what tells machines apart: the boot, and the container if that has limits of its own."""
+    hello = host.hello
+    if hello is None or not hello.boot:
+        return (host.agent,)
+    return hello.boot, hello.pid_namespace if host.pulse.host.is_container else ""
+
+
+def _share_of_others(samples: Sequence[HostSample]) -> float | None:
+    """Return the share of a machine's cores that others than these processes use; None if that is little.
+
+    It is little unless all cores are busy, and mostly with others.
+    """
+    machine = [each.machine_cpu_permille for each in samples if each.machine_cpu_permille is not None]
+    own = [each.process_cpu_permille for each in samples if each.process_cpu_permille is not None]
+    cores = max(each.cores_milli or 0 for each in samples)
+    if not machine or len(own) < len(samples) or not cores or fmean(machine) < MACHINE_BUSY * 1000:
+        return None
+    share = sum(own) / cores
+    return max(0.0, fmean(machine) / 1000 - share) if share < OWN_SHARE else None
 
 
 def _swapping(facts: RunFacts) -> Iterator[Finding]:
@@ -155,12 +191,11 @@ RULES = (
         name="cpu_contention",
         title="CPU in use by others",
         threshold="half of the time something waits for a core, all cores are busy, and less than 60 % is "
-        "this process's; a warning if the host is also late",
+        "the run's; a warning if the host is also late",
         rationale="The script launches late, and input is prepared late.",
         source="CPU pressure and usage, from the kernel",
         advice="Find the other processes on that host (top), and move or stop them.",
         check=_cpu_contention,
-        holds_for=10.0,
         stays_for=20.0,
         explains=_EXPLAINS,
         numbers=(CPU_WAITS,),

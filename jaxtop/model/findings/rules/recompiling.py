@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from jaxtop import names
@@ -9,6 +11,7 @@ from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subje
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.host import figure
 from jaxtop.model.hosts import named
+from jaxtop.model.rates import program_of
 from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
 from jaxtop.wire import COMPILE
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 FEWEST_SAMPLES = 10
 # So many new programs of a function within this time, over at least the shorter one.
 FEWEST_VARIANTS, LATELY_MS, SHORTEST_MS = 4, 120_000, 12_000
+# Once a function had no new program for this time, so few new ones within the longer time are enough.
+SETTLED_MS, FEWEST_LATER, LATER_MS = 15_000, 2, 60_000
 COMPILING = Number("share", 0.2, "fewer compilations are reported from this share of the time on")
 
 
@@ -47,18 +52,25 @@ def _many_lately(host: Host, least: float) -> list[str]:
     """
     if (_share(host) or 0.0) < least:
         return []
-    took: dict[str, int] = {}
-    seen: dict[str, list[int]] = {}
+    now, took, seen = host.pulse.at_ms, Counter[str](), defaultdict[str, list[int]](list)
     for i, (program, at_ms) in enumerate(zip(host.programs.programs, host.programs.seen_ms, strict=False)):
-        if program.created is not None and host.pulse.at_ms - at_ms <= LATELY_MS:
-            seen.setdefault(program.name, []).append(at_ms)
-            took[program.name] = took.get(program.name, 0) + (figure(host.programs.compile_ms, i) or 0)
-    found = [
-        name
-        for name, times in seen.items()
-        if len(times) >= FEWEST_VARIANTS and max(times) - min(times) >= SHORTEST_MS
-    ]
+        if program.created is not None:
+            seen[program.name].append(at_ms)
+            took[program.name] += figure(host.programs.compile_ms, i) or 0
+    for each in host.pulse.compiling:
+        if (name := program_of(each.function)) in seen:
+            seen[name].append(now)
+    found = [name for name, times in seen.items() if _is_repeated(sorted(times), now)]
     return sorted(found, key=took.__getitem__)[-1:]
+
+
+def _is_repeated(times: Sequence[int], now: int) -> bool:
+    """Return whether a function is compiled repeatedly, by the times at which its programs appeared."""
+    lately = [each for each in times if now - each <= LATELY_MS]
+    if len(lately) >= FEWEST_VARIANTS and lately[-1] - lately[0] >= SHORTEST_MS:
+        return True
+    settled = [i for i, (one, next_one) in enumerate(pairwise(times), 1) if next_one - one >= SETTLED_MS]
+    return bool(settled) and sum(now - each <= LATER_MS for each in times[settled[0] :]) >= FEWEST_LATER
 
 
 def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
@@ -114,7 +126,8 @@ RULES = (
         name="recompilation",
         title="Recompilation",
         threshold="a function of the script is compiled five times within a minute, over more than eight "
-        "seconds; or four times in two minutes, while 20 % of the time goes into it",
+        "seconds; or four times in two minutes, or twice in a minute after 15 s without, while 20 % of the "
+        "time goes into it",
         rationale="While JAX compiles a step, nothing is launched; and each program takes memory.",
         source="JAX's compilation events and the loaded programs",
         advice="Pad arguments to a few shapes; make a function that is passed to jit once, outside the "
