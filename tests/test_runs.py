@@ -1,0 +1,105 @@
+"""Several live runs: the list of them in the app, and the switch from one to another."""
+
+from __future__ import annotations
+
+from jaxtop.tui.picker import LiveRuns, RunPicker
+from jaxtop.tui.runs import Followed
+from tests import builders
+from tests.builders import NOW
+from tests.stage import Feed, Stage, play
+
+
+class TwoRuns:
+    """Two live runs, of which the app shows r1."""
+
+    def __init__(self) -> None:
+        self.followed: list[str] = []
+        self.left = 0
+        self.cells = {"r1": ("train", "r1"), "r2": ("evaluate", "r2")}
+
+    def live(self) -> LiveRuns:
+        return LiveRuns(("NAME", "ID"), self.cells)
+
+    def follow(self, run_id: str) -> Followed | str:
+        if run_id not in self.cells:
+            return f"{run_id} has ended"
+        self.followed.append(run_id)
+        hellos = (builders.hello(index, run=run_id) for index in range(builders.PROCESSES))
+        return Followed(Feed(*(builders.frame(each.agent, each) for each in hellos)))
+
+    def leave(self) -> None:
+        self.left += 1
+
+
+def lines(stage: Stage) -> list[str]:
+    return [line.rstrip() for line in stage.text.splitlines()]
+
+
+def test_the_list_marks_the_run_that_is_shown_and_escape_changes_nothing():
+    runs = TwoRuns()
+
+    async def act(stage: Stage) -> None:
+        await stage.press("3", "R")
+        assert isinstance(stage.screen, RunPicker) and "2 live runs: choose one" in stage.text
+        (train,) = [line for line in lines(stage) if "train" in line]
+        assert "●" in train and not any("●" in line for line in lines(stage) if "evaluate" in line)
+        await stage.press("escape")
+        assert stage.screen_shown == "screen-hosts" and not runs.followed
+
+    play(act, *builders.well(), runs=runs)
+
+
+def test_another_run_is_shown_from_the_start():
+    runs = TwoRuns()
+
+    async def act(stage: Stage) -> None:
+        await stage.press("5", "R", "j", "enter")
+        await stage.until(lambda: runs.left == 1)
+        await stage.paint()
+        assert runs.followed == ["r2"] and [run.id for run in stage.app.moment.runs] == ["r2"]
+        assert stage.screen_shown == "screen-overview" and stage.app.moment.now == NOW
+        await stage.press("3")
+        assert "node00" in stage.text
+        await stage.press("R", "k", "enter")
+        await stage.until(lambda: runs.left == 2)
+        assert runs.followed == ["r2", "r1"]
+
+    play(act, *builders.well(), runs=runs)
+
+
+def test_the_run_that_is_shown_or_has_ended_is_not_opened_again():
+    runs = TwoRuns()
+
+    async def act(stage: Stage) -> None:
+        await stage.press("R", "enter")
+        assert not runs.followed and stage.screen_shown == "screen-overview"
+        await stage.press("R", "j")
+        del runs.cells["r2"]
+        await stage.press("enter")
+        await stage.until(lambda: bool(stage.app._notifications))
+        assert [run.id for run in stage.app.moment.runs] == ["r1"]
+        assert "r2 has ended" in [each.message for each in stage.app._notifications]
+
+    play(act, *builders.well(), runs=runs)
+
+
+def test_it_works_with_the_mouse():
+    runs = TwoRuns()
+
+    async def act(stage: Stage) -> None:
+        await stage.pilot.click("#header", offset=(9, 0))
+        assert isinstance(stage.screen, RunPicker)
+        await stage.pilot.click("RunPicker Table", offset=(5, 2))
+        await stage.pilot.click("RunPicker Table", offset=(5, 2))
+        await stage.until(lambda: runs.left == 1)
+        assert runs.followed == ["r2"]
+
+    play(act, *builders.well(), runs=runs)
+
+
+def test_in_a_replay_there_is_nothing_to_switch_to():
+    async def act(stage: Stage) -> None:
+        await stage.press("R")
+        assert not isinstance(stage.screen, RunPicker)
+
+    play(act, *builders.well())
