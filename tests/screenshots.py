@@ -3,7 +3,7 @@
 Pictures of a thousand hosts are of generated load, those of devices with allocators of a staged run, those of
 replay of a recording that is made of the demo meanwhile.
 
-python -m tests.screenshots [FOLDER]
+python -m tests.screenshots [FOLDER] [--tour]    # only the animated tour
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jaxtop.recording import RecordingWriter
 from jaxtop.sources import LiveSource, Seed, Session, SessionRecorder
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.playback import Start
-from tests import staged, staged_collectives, staged_hardware
+from tests import staged, staged_collectives, staged_hardware, tour
 from tests.stage import Stage, play
 
 if TYPE_CHECKING:
@@ -119,8 +119,13 @@ def _on_its_own(told: wire.Hello | wire.Peer) -> Any:
 
 def main() -> None:
     """Take all pictures."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    folder = next((Path(word) for word in sys.argv[1:] if not word.startswith("-")), FOLDER)
     folder.mkdir(exist_ok=True)
+    with demo_run(devices_each=4, fault="straggler", after=tour.HEALTHY) as hosts:
+        tour.take_tour(folder / "tour.svg", of(hosts))
+    print("tour.svg", flush=True)
+    if "--tour" in sys.argv:
+        return
     for frames, picture in STAGED:
         stage(folder, frames, picture)
     with demo_run(devices_each=8) as hosts:
@@ -150,11 +155,13 @@ def of(hosts: list[subprocess.Popen[bytes]]) -> Callable[[], LiveSource]:
 
 
 @contextmanager
-def demo_run(devices_each: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+def demo_run(
+    devices_each: int, fault: str | None = None, after: float = 0.0
+) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The demo's own processes, until they train."""
     with ExitStack() as stack:
         errors = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2)]
-        hosts = demo.start(2, devices_each, 600, errors)
+        hosts = demo.start(2, devices_each, 600, errors, more=demo.fault_words(fault, after))
         stack.callback(demo.stop, hosts)
         output = hosts[0].stdout
         assert output is not None
