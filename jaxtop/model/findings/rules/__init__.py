@@ -5,6 +5,7 @@ from jaxtop.model.findings.rules import (
     allocation,
     communication,
     correctness,
+    donation,
     garbage,
     hardware,
     host_gaps,
@@ -42,6 +43,7 @@ RULES = (
     *host_memory.RULES,
     *replication.RULES,
     *placement.RULES,
+    *donation.RULES,
     *allocation.RULES,
     *agents.RULES,
 )

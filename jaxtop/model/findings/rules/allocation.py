@@ -1,4 +1,4 @@
-"""What a launch needs beside what is there: missing donation, fragments, programs that do not fit."""
+"""What a launch needs beside what is there: fragments, programs that do not fit."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
-from jaxtop.model.findings.large_arrays import (
-    SAVES_AT_LEAST,
-    SAVES_SHARE,
-    of_each_mesh,
-    of_step,
-    on_device,
-    step_programs,
-)
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.words import in_bytes, line_of
 from jaxtop.model.host import figure
@@ -32,95 +24,11 @@ if TYPE_CHECKING:
     from jaxtop.model.hosts import HostView
     from jaxtop.model.loaded_programs import LoadedProgram
 
-UNDONATED_SHARE = Number("share", 0.25, "reported if this share of the new state is held twice")
 FRAGMENT_SHARE = Number("share", 0.25, "reported if the largest block is below this share of the free memory")
 FREE_SHARE = Number("free_share", 0.1, "share of the limit that must be free")
 WORK_SHARE = Number("work_share", 0.01, "a program that ran is reported from this share of the largest on")
 # The processes of a program of which we look at the launches.
 MOST_MEMBERS = 8
-
-# Missing donation
-
-
-class _Undonated(NamedTuple):
-    """A program whose results replace arrays of this size, of which so much is held twice."""
-
-    twice: int
-    state: int
-    program: wire.Program
-    host: Host
-
-
-def _undonated(facts: RunFacts) -> Iterator[Finding]:
-    """Yield a finding for each program of the step that returns a new state beside the old one."""
-    views = [view for view in of_each_mesh(facts) if of_step(view)]
-    if not views:
-        raise Unmeasured("no step was found yet, or no process has counted its arrays")
-    candidates = [(view, program) for view in views for program in step_programs(view)]
-    if not any(program.alias_bytes is not None for _, program in candidates):
-        raise Unmeasured("the compiler reports no memory figures of the step's programs")
-    found: dict[str, _Undonated] = {}
-    for view, program in candidates:
-        each = _held_twice(facts, view.host, program)
-        if each is not None and (program.name not in found or found[program.name].twice < each.twice):
-            found[program.name] = each
-    for each in found.values():
-        yield _of_undonated(facts, each)
-
-
-def _held_twice(facts: RunFacts, host: Host, program: wire.Program) -> _Undonated | None:
-    """Return what a program holds twice; None if it reuses the memory of its arguments, or returns no state.
-
-    Arrays of the state are its results if the line that calls it created them. Parameters and optimizer state
-    replace those that went in: the arguments must be at least as large.
-    """
-    output, alias, arguments = program.output_bytes, program.alias_bytes, program.argument_bytes
-    if program.created is None or not output or alias is None or arguments is None:
-        return None
-    least = facts.number("undonated", SAVES_AT_LEAST)
-    if output - alias < least:
-        return None
-    census = host.arrays
-    state = sum(
-        group.bytes_per_device
-        for group, count in zip(census.groups, census.counts, strict=True)
-        if count and group.created == program.created and group.role in ("parameters", "optimizer")
-    )
-    twice = min(state, output) - alias
-    share = facts.number("undonated", UNDONATED_SHARE)
-    least = max(least, share * state, SAVES_SHARE * on_device(census))
-    return None if twice < least or arguments < 0.9 * state else _Undonated(twice, state, program, host)
-
-
-def _of_undonated(facts: RunFacts, each: _Undonated) -> Finding:
-    program, line = each.program, line_of(each.program.created)
-    function = function_of(program.name)
-    return Finding(
-        "undonated",
-        Severity.WARNING if facts.is_memory_scarce else Severity.INFO,
-        0.8,
-        facts.run.id,
-        f"{function} returns a new state without donation of the old one: {in_bytes(each.twice)} held twice "
-        f"on each device",
-        Subject(
-            agent=each.host.agent,
-            process_index=each.host.process_index,
-            program=program.name,
-            source=line,
-        ),
-        about=program.name,
-        cost=Cost(bytes_per_device=each.twice),
-        evidence=(
-            Evidence("state that its line creates", each.state, "bytes", "arrays", facts.at),
-            Evidence("arguments", program.argument_bytes, "bytes", "compiler"),
-            Evidence("results", program.output_bytes, "bytes", "compiler"),
-            Evidence("results that reuse arguments", program.alias_bytes, "bytes", "compiler"),
-        ),
-        proof=Proof("programs", program.name, program.name),
-        advice=f"If nothing reads the old state after the call, pass donate_argnums for it to jax.jit of "
-        f"{function} (called at {line}).",
-    )
-
 
 # Fragments
 
@@ -310,21 +218,6 @@ def _of_program(
 
 
 RULES = (
-    Rule(
-        name="undonated",
-        title="State not donated",
-        threshold="a program of the step returns parameters or optimizer state, created by the line that "
-        "calls it, of which a quarter, 8 MiB and 5 % of the arrays do not reuse the memory of its arguments; "
-        "a warning where a device is 85 % full",
-        rationale="Without donation the old and the new state are both held during the step.",
-        source="the compiler's bytes of arguments, results and aliases, and the line that created each live "
-        "array. Whether something reads the old state later is not known",
-        advice="Pass donate_argnums for the state to jax.jit, if nothing reads the old state after the call.",
-        check=_undonated,
-        holds_for=4.0,
-        stays_for=20.0,
-        numbers=(UNDONATED_SHARE, SAVES_AT_LEAST),
-    ),
     Rule(
         name="fragmentation",
         title="Memory in pieces",
