@@ -377,6 +377,15 @@ class TestMachines:
         assert only("disk_waits", self.cluster(io_pressure_permille=400)).severity is Severity.INFO
         assert found("disk_waits", self.cluster(io_pressure_permille=100)) == []
 
+    @pytest.mark.parametrize(("written", "severity"), [(0, Severity.INFO), (10**6, Severity.WARNING)])
+    def test_disks_hold_up_only_a_process_that_uses_them(self, written, severity):
+        sample = wire.HostSample(
+            io_pressure_permille=400, process_read_bytes_per_s=0, process_written_bytes_per_s=written
+        )
+        cluster = run(window(*EVEN), activity(script=50, wait=50))
+        cluster.feed(frame(agent_id(0), wire.Pulse(int(NOW * 1000), host=sample, rhythm=rhythm()), NOW))
+        assert only("disk_waits", cluster).severity is severity
+
     def test_heat_is_a_warning_and_a_power_limit_a_note(self):
         hot = wire.DeviceSample(
             slowed=(0, 2, 0, 0), clock_mhz=(1980, 1200, 1980, 1980), clock_max_mhz=(1980,) * 4,

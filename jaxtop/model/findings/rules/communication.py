@@ -202,7 +202,6 @@ RULES = (
         advice="Overlap it (XLA's latency-hiding scheduler), use larger batches per device, lower "
         "precision, or another sharding; jaxtop plan compares them.",
         check=_communication_bound,
-        holds_for=10.0,
         numbers=(COMMUNICATION_SHARE,),
     ),
     Rule(

@@ -25,6 +25,8 @@ HELD_BACK_WARNING = Number("warning_share", 0.2, "a warning from this share of t
 MACHINE_BUSY, OWN_SHARE = 0.9, 0.6
 # From this share of a step on, devices are idle meanwhile.
 IDLE_SHARE = 0.1
+# A process that moves fewer bytes a second does not wait for disks.
+OWN_TRAFFIC = 64 << 10
 _KERNEL = "the kernel's pressure and control group files"
 
 
@@ -149,7 +151,7 @@ def _share_of_others(samples: Sequence[HostSample]) -> float | None:
 
 
 def _swapping(facts: RunFacts) -> Iterator[Finding]:
-    text = "{who} stands still for {share} of the time while the kernel looks for memory"
+    text = "something on {who} stands still for {share} of the time while the kernel looks for memory"
     kind = _Kind(
         "memory_pressure", "memory_pressure", "memory_pressure_permille", MEMORY_WAITS, text,
         _always(Severity.WARNING),
@@ -158,15 +160,22 @@ def _swapping(facts: RunFacts) -> Iterator[Finding]:
 
 
 def _disk_waits(facts: RunFacts) -> Iterator[Finding]:
-    text = "{who} waits for disks for {share} of the time"
+    text = "something on {who} waits for disks for {share} of the time"
 
     def severity(_value: float) -> Severity:
         # Reads ahead and asynchronous checkpoints may wait for disks without holding up a step.
-        gaps = {gap.host.agent for gap in facts.gaps if gap.share >= IDLE_SHARE}
+        # What another process of the machine waits for holds up none.
+        gaps = [gap for gap in facts.gaps if gap.share >= IDLE_SHARE and _uses_disks(gap.host.pulse.host)]
         return Severity.WARNING if gaps else Severity.INFO
 
     kind = _Kind("disk_waits", "io_pressure", "io_pressure_permille", DISK_WAITS, text, severity)
     yield from _findings(facts, kind, _found(facts, kind))
+
+
+def _uses_disks(sample: HostSample) -> bool:
+    """Return whether a process itself reads or writes; where that is not known, it may."""
+    traffic = sample.process_read_bytes_per_s, sample.process_written_bytes_per_s
+    return None in traffic or sum(each or 0 for each in traffic) >= OWN_TRAFFIC
 
 
 _EXPLAINS = ("slower_than_before",)
@@ -217,7 +226,8 @@ RULES = (
     Rule(
         name="disk_waits",
         title="Waits for disks",
-        threshold="30 % of the time something waits for disks; a warning if devices are idle meanwhile",
+        threshold="30 % of the time something waits for disks; a warning if devices are idle meanwhile, and "
+        "the process itself reads or writes",
         rationale="Input and checkpoints are late.",
         source="I/O pressure, from the kernel",
         advice="Read ahead, keep the data on a faster disk, or save less often.",
