@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop import wire
 from jaxtop.clock import steady
-from jaxtop.model import Cluster, findings
+from jaxtop.model import Cluster, Severity, findings
 from tests.stage import Stage, play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from jaxtop import wire
     from jaxtop.sources import LiveSource
 
 SIZE = (110, 32)
@@ -23,39 +23,42 @@ CAPTION_HEIGHT = 64
 
 
 class Scene(NamedTuple):
-    """What the tour shows for some seconds: the time after the finding appeared, the keys, a caption."""
+    """What the tour shows for some seconds: a time since the finding, or since the start, keys, a caption."""
 
-    after: float
+    at: float
     keys: tuple[str, ...]
     seconds: float
     caption: str
+    is_since_start: bool = False
 
 
 SCENES = (
-    Scene(-30.0, (), 2.5, "A training run of two hosts: the overview"),
-    Scene(-28.0, (), 1.0, "A training run of two hosts: the overview"),
-    Scene(0.5, (), 1.2, "A finding appears: one host is late"),
-    Scene(4.0, (), 3.0, "A finding appears: one host is late, and what that costs"),
-    Scene(5.0, ("enter",), 4.0, "Enter opens the proof"),
+    Scene(HEALTHY - 10.0, (), 2.5, "A training run of two hosts: the overview", is_since_start=True),
+    Scene(HEALTHY - 8.0, (), 1.0, "A training run of two hosts: the overview", is_since_start=True),
+    Scene(0.5, (), 1.2, "A finding appears: one host holds up the others"),
+    Scene(4.0, (), 3.0, "A finding appears: one host holds up the others"),
+    Scene(5.0, ("enter",), 4.0, "Enter opens the proof: the line in which its main thread is"),
     Scene(6.0, ("escape", "i"), 4.5, "i explains: evidence, and what to do"),
-    Scene(8.0, ("i", "5"), 3.5, "5 shows the memory of each device by part"),
+    Scene(8.0, ("i", "5"), 3.5, "5: the memory of each device, by part"),
     Scene(9.0, ("escape",), 2.5, "Esc goes back"),
 )
 
 
 def follow(source: LiveSource) -> tuple[list[wire.Frame], float]:
-    """Return the frames of a run until some seconds after it has a straggler, and when it was found."""
+    """Return the frames of a run until some seconds after something critical was found, and when it was."""
     frames: list[wire.Frame] = []
     cluster, found_at = Cluster(), None
     begun = steady()
-    while found_at is None or steady() - found_at < SCENES[-1].after + 1:
+    while found_at is None or steady() - found_at < SCENES[-1].at + 1:
         if steady() - begun > FOUND_WITHIN:
-            raise TimeoutError("the straggler was not found")
+            raise TimeoutError("the fault was not found")
         for frame in source.poll(0.25):
             cluster.feed(frame)
             frames.append(frame)
-        if found_at is None and any(each.rule == "straggler" for each in findings(cluster)):
+        if found_at is None and any(each.severity is Severity.CRITICAL for each in findings(cluster)):
             found_at = steady()
+            for agent in cluster.hosts:
+                source.request(agent, wire.Request("stacks"), lambda _: None)
     return frames, found_at
 
 
@@ -71,7 +74,7 @@ def take_tour(path: Path, source: Callable[[], LiveSource]) -> None:
     async def act(stage: Stage) -> None:
         last = 0.0
         for scene in SCENES:
-            at = found_at + scene.after
+            at = scene.at + (frames[0].at if scene.is_since_start else found_at)
             stage.feed.frames += [each for each in frames if last < each.at <= at]
             stage.clock.now = last = at
             await stage.paint()
