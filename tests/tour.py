@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, Severity, findings
-from tests.stage import Stage, play
+from jaxtop.tui.app import JaxtopApp
+from tests.stage import Clock, Feed, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 SIZE = (110, 32)
 # Seconds of the run before the fault, and at most until it is found.
-HEALTHY, FOUND_WITHIN = 35.0, 150.0
+HEALTHY, FOUND_WITHIN = 28.0, 150.0
 CAPTION_HEIGHT = 64
 
 
@@ -69,21 +71,25 @@ def take_tour(path: Path, source: Callable[[], LiveSource]) -> None:
         frames, found_at = follow(followed)
     finally:
         followed.close()
-    pictures: list[str] = []
+    path.write_text(animated(asyncio.run(_pictures(frames, found_at)), SCENES))
 
-    async def act(stage: Stage) -> None:
-        last = 0.0
+
+async def _pictures(frames: Sequence[wire.Frame], found_at: float) -> list[str]:
+    """Show the frames in the app as if they came now, and return a picture of each scene."""
+    feed, clock = Feed(), Clock()
+    clock.now = last = frames[0].at - 1
+    app, pictures = JaxtopApp(feed, clock), []
+    async with app.run_test(size=SIZE) as pilot:
+        stage = Stage(app, feed, clock, pilot)
         for scene in SCENES:
             at = scene.at + (frames[0].at if scene.is_since_start else found_at)
-            stage.feed.frames += [each for each in frames if last < each.at <= at]
-            stage.clock.now = last = at
+            feed.frames += [each for each in frames if last < each.at <= at]
+            clock.now = last = at
             await stage.paint()
             await stage.press(*scene.keys)
-            await stage.pilot.pause(0.5)
-            pictures.append(stage.app.export_screenshot(title="jaxtop"))
-
-    play(act, size=SIZE)
-    path.write_text(animated(pictures, SCENES))
+            await pilot.pause(0.5)
+            pictures.append(app.export_screenshot(title="jaxtop"))
+    return pictures
 
 
 def animated(pictures: Sequence[str], scenes: Sequence[Scene]) -> str:
