@@ -310,7 +310,7 @@ def test_a_process_that_has_exited_has_no_current_figure_at_all():
         for view in run.hosts:
             if view.state.has_exited:
                 assert all(of(cluster, view.now) is None for of in FIGURES.values())
-                assert all(of(cluster, view.last) is not None for of in FIGURES.values())
+                assert all(of(cluster, view.host) is not None for of in FIGURES.values())
 
 
 def test_a_step_that_no_longer_ends_is_not_exported_as_current():
@@ -328,8 +328,8 @@ def test_programs_of_exited_processes_are_not_recompiled():
     assert to_document(cluster, AT)["programs"][0]["recompiling"] is False
 
 
-def test_consumers_read_figures_from_now_or_last_only():
-    """`view.host` is for the identity of a host, its programs and its arrays."""
+def test_consumers_read_figures_from_now_or_by_the_name_last():
+    """`view.host` is for identity, programs and arrays; a figure that is read from it is called `last`."""
     rooms = (Path(jaxtop.__file__).parent / name for name in ("cli", "export", "tui"))
     figures = re.compile(r"(view|each|row)\.host\.(pulse|steps|launches|launches_since|past_launches)\b")
     found = [

@@ -50,7 +50,7 @@ def to_csv(cluster: Cluster, now: float) -> str:
 
 
 def _host(each: HostReading) -> dict[str, object]:
-    host, last = each.view.now, each.view.last
+    host, last = each.view.now, each.view.host
     figures, machine = of_host(host), host.pulse.host
     return {
         "run": each.run,
@@ -67,7 +67,7 @@ def _host(each: HostReading) -> dict[str, object]:
 
 
 def _device(each: HostReading, view: MemoryView) -> dict[str, object]:
-    device, hello = view.device, each.view.last.hello
+    device, hello = view.device, each.view.host.hello
     return {
         **of_device(device),
         "device_id": device.id,

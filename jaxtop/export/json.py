@@ -45,7 +45,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         "runs": [_fields(run, ("id", "name", "process_count")) for run in runs(cluster, now)],
         "findings": [of_findings.as_value(each, now) for each in findings(cluster)],
         "hosts": [
-            {**_host(each, now, of_agents), "late": late.get(each.view.last.agent)}
+            {**_host(each, now, of_agents), "late": late.get(each.view.host.agent)}
             for each in readings(cluster, now)
         ],
         "unmet": [
@@ -84,7 +84,7 @@ def _process_of(cluster: Cluster, agent: str) -> int | None:
 def _host(each: HostReading, now: float, of_agents: Mapping[str, Parts]) -> dict[str, Any]:
     # An exited process keeps its counts and names.
     view = each.view
-    host, last = view.now, view.last
+    host, last = view.now, view.host
     hello, pulse, figures = host.hello, host.pulse, of_host(host)
     is_measured = figures["cores"] is not None
     running = running_of(host)
@@ -141,7 +141,8 @@ def _host(each: HostReading, now: float, of_agents: Mapping[str, Parts]) -> dict
 
 def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
     """Return what the script reported and the step that was found; None where there is neither."""
-    reported, rhythm = view.last.pulse.step, view.last.pulse.rhythm
+    last = view.host
+    reported, rhythm = last.pulse.step, last.pulse.rhythm
     step = step_of(view.now)
     if reported is None and rhythm is None:
         return None
@@ -149,7 +150,7 @@ def _step(view: HostView, its_parts: Parts | None) -> dict[str, Any] | None:
     found: dict[str, Any] = {
         "function": functions[-1] if functions else None,
         "index": None if reported is None else reported.index,
-        "count": steps_of(view.last),
+        "count": steps_of(last),
         "metrics": {} if reported is None else dict(reported.metrics),
         "functions": functions,
         "is_told": not functions,

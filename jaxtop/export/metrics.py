@@ -113,7 +113,7 @@ _Part = tuple[str, Labels, float | None]
 def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
     """Yield the samples of one moment, with programs; of an exited process only its state."""
     for each in readings(cluster, now):
-        host, state = each.view.last, each.view.state
+        host, state = each.view.host, each.view.state
         where: Labels = {"run": each.run, "process_index": host.process_index, "hostname": host.hostname}
         for one in State:
             yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
@@ -137,7 +137,7 @@ def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
     live = set()
     for each in readings(cluster, now):
         is_live = each.view.state is State.LIVE
-        where: Labels = {"run": each.run, "process_index": each.view.last.process_index}
+        where: Labels = {"run": each.run, "process_index": each.view.host.process_index}
         yield Sample("host_live", where, _NO_LABELS, int(is_live))
         if is_live:
             live.add(each.run)
@@ -160,7 +160,7 @@ def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[Sample]:
 
 
 def _of_host(each: HostReading) -> Iterator[_Part]:
-    host, last = each.view.now, each.view.last
+    host, last = each.view.now, each.view.host
     values = of_host(host)
     yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_HOSTS)
     yield "agent_cpu_ratio", _NO_LABELS, scaled(host.pulse.cost.cpu_ppm, 10**6)

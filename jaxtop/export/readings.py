@@ -40,7 +40,7 @@ def readings(cluster: Cluster, now: float) -> list[HostReading]:
     found = []
     for run in all_runs:
         for host in run.hosts:
-            own = held.get(host.last.agent, [])
+            own = held.get(host.host.agent, [])
             ids = (each.device.id for each in own)
             its = {each: waited[run.id, each] for each in ids if (run.id, each) in waited}
             found.append(HostReading(run.id, host, own, its))

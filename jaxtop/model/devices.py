@@ -122,7 +122,7 @@ def scaled(value: int | None, unit: int) -> float | None:
 
 def _device_views(cluster: ClusterState, view: HostView) -> list[DeviceView]:
     host, state = view.now, view.state
-    pulse, last = host.pulse, view.last.pulse
+    pulse, last = host.pulse, view.host.pulse
     sample = pulse.devices
     run, index, hostname = run_of(host), host.process_index, host.hostname
     rate = launch_rate(cluster, host)

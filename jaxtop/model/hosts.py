@@ -44,18 +44,13 @@ class Run:
 class HostView:
     """The newest agent of a process, its state at a time, and how many times the process was started.
 
-    Code that shows figures as current reads `now`; code that shows the last ones on purpose reads `last`.
-    `host` is for the identity of the host, its programs and its arrays.
+    `host` has all that it last reported. Code that shows figures as current reads `now`; code that shows the
+    last ones on purpose calls them `last`.
     """
 
     host: Host
     incarnation: int
     state: State
-
-    @property
-    def last(self) -> Host:
-        """The host with all that it last reported."""
-        return self.host
 
     @cached_property
     def now(self) -> Host:

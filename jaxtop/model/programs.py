@@ -143,7 +143,7 @@ def _figures(members: list[HostView]) -> _Figures:
     recompiling: set[str] = set()
     free: list[int] = []
     for view in members:
-        for function, count in view.last.launches.items():
+        for function, count in view.host.launches.items():
             name = program_of(function)
             launches[name] = max(count, launches.get(name, 0))
         measured = rates(view.now)
@@ -151,7 +151,7 @@ def _figures(members: list[HostView]) -> _Figures:
             of_names[name] = max(rate, of_names.get(name, 0.0))
         for key, rate in measured.of_program.items():
             of_programs[key] = max(rate, of_programs.get(key, 0.0))
-        for name, count in view.last.programs.compiles.items():
+        for name, count in view.host.programs.compiles.items():
             compiles[name] = max(count, compiles.get(name, 0))
         recompiling.update(view.now.programs.recompiling)
         free += free_bytes(view.now)

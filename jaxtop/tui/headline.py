@@ -78,7 +78,7 @@ def header(moment: Moment, status: TimeStatus, width: int, palette: Palette) -> 
 
 def _without_host(moment: Moment) -> str:
     """Return what the view does instead of showing a live run; empty once a host has reported."""
-    if any(view.last.hello for view in moment.hosts):
+    if any(view.host.hello for view in moment.hosts):
         return ""
     links = [each.link.state for each in moment.cluster.unmet.values()]
     is_trying = "connecting" in links or State.CONNECTING in moment.states.values()

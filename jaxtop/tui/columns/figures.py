@@ -92,7 +92,8 @@ class Reported:
         seen = self._seen
         news = {}
         for view in moment.hosts:
-            agent, pulse = view.host.agent, view.last.pulse
+            last = view.host
+            agent, pulse = last.agent, last.pulse
             if seen.get(agent) is not pulse:
                 news[agent] = pulse
         if news:

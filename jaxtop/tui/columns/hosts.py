@@ -102,7 +102,8 @@ class HostRow:
     @property
     def step(self) -> int | None:
         """The last step that the script reported, also of a process that has exited."""
-        reported = self.view.last.pulse.step
+        last = self.view.host
+        reported = last.pulse.step
         return None if reported is None else reported.index
 
     @property
@@ -268,6 +269,7 @@ def columns_for(
     usual = STEP_TIME if STEP_TIME.name in reported else _CPU
     history = _history(FOLLOWED.get(followed, usual))
     times = [_step_column(of) for of in _TIMES if of.name in step_figures]
+    lasts = [view.host for view in moment.hosts[:HOSTS_CHECKED]]
     return (
         state_column(lambda row: row.state),
         Column("process", "proc", 4, "right", lambda row: row.place, lambda row: _index(row.place)),
@@ -287,7 +289,7 @@ def columns_for(
         *_machine_columns([*_ALWAYS, *(of for of in _LATER if of.name in reported)]),
         *(
             (figure("cores", "cores", 5, lambda row: row.cores, _cores), words("of", "of a", 9, _owner))
-            if any(view.last.pulse.host.cores_milli is not None for view in moment.hosts[:HOSTS_CHECKED])
+            if any(last.pulse.host.cores_milli is not None for last in lasts)
             else ()
         ),
         figure("agent", "agent", 6, lambda row: row.agent_cpu, _percent),

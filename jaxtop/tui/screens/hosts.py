@@ -91,7 +91,7 @@ class HostsView(TableView):
             return
         past = recent(self.moment.cluster, row.host.agent, STEP_TIME, 0, LONGEST_TREND)
         label = self.moment.label(row.host)
-        subject = HostSubject(label, row.state, row.now, row.view.last, row.age, row.rhythm, past, row.still)
+        subject = HostSubject(label, row.state, row.now, row.view.host, row.age, row.rhythm, past, row.still)
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 
     def select(self, selection: Selection) -> None:

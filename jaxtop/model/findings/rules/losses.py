@@ -70,7 +70,7 @@ def _bad_loss(facts: RunFacts) -> Iterator[Finding]:
 
 def _hosts(facts: RunFacts) -> Iterator[Host]:
     views = facts.run.hosts if facts.run.has_ended else facts.reporting
-    return (view.last for view in views)
+    return (view.host for view in views)
 
 
 def _not_finite(facts: RunFacts, bad: list[_Loss]) -> Finding:
