@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 
 from jaxtop.model import RULES_BY_NAME
 from jaxtop.model.finding import Finding, Severity, Subject
-from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS
+from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network
 from tests.faults import follow, table
 
 
@@ -65,6 +66,25 @@ def test_the_table_has_a_row_per_fault_and_says_what_was_missed(tmp_path):
         [" `straggler` ", " 1 of 1 ", " 0 of 1 ", " 8.0 ", " 0.95 ", "  "],
         [" not found (`undonated`) ", " 0 of 1 ", "  ", "  ", "  ", " `replicated` "],
     ]
+
+
+def test_a_slow_network_paces_what_is_sent_and_a_cut_link_loses_what_arrives(monkeypatch):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as viewer,
+        listening.accept()[0] as served,
+    ):
+        monkeypatch.setattr(network, "_ports_of_agent", lambda: {listening.getsockname()[1]})
+        slow, cut = network.SlowNetwork(0, 1, None), network.CutLink(0, 1, None)
+        slow.begin(None)
+        rate = served.getsockopt(socket.SOL_SOCKET, network.SO_MAX_PACING_RATE)
+        viewer.sendall(b"before")
+        assert (rate, served.recv(6)) == (slow.BYTES_PER_S, b"before")
+        cut.begin(None)
+        viewer.sendall(b"after")
+        served.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            served.recv(5)
 
 
 @pytest.mark.jax

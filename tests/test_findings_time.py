@@ -350,24 +350,24 @@ class TestMachines:
             cluster.feed(frame(agent_id(index), wire.Link("up", f"10.0.0.1:741{index}"), NOW - 5, 0))
             own = (wire.Device(index, "cpu", "cpu", 0),)
             cluster.feed(frame(agent_id(index), hello(index, 2, own, platform="cpu", boot="b"), NOW - 5))
-        for own, pressures in ((300, (700, 800)), (300, (800, 700)), (300, (450, 800))):
+
+        def report(at, own, *pressures):
             for index, pressure in enumerate(pressures):
                 sample = wire.HostSample(
                     cpu_pressure_permille=pressure, machine_cpu_permille=1000, cores_milli=2000,
                     process_cpu_permille=own,
                 )  # fmt: skip
-                seen = wire.Pulse(int(NOW * 1000), host=sample, rhythm=rhythm())
-                cluster.feed(frame(agent_id(index), seen, NOW))
-            one = only("cpu_contention", cluster)
+                seen = wire.Pulse(int(at * 1000), host=sample, rhythm=rhythm())
+                cluster.feed(frame(agent_id(index), seen, at))
+            return found("cpu_contention", cluster, at)
+
+        # At first they are busy with each other.
+        assert [report(NOW + i, 800, 900, 900) for i in range(30)] == [[]] * 30
+        for i in range(10):
+            (one,) = report(NOW + 30 + i, 400, *((700, 800), (450, 800), (800, 700))[i % 3])
             assert one.text.startswith("other processes use the CPU of hosts 0–1: ")
-            assert one.subject.process_index == 0 and one.cost.share_of_step == pytest.approx(0.7)
-        for index in range(2):
-            sample = wire.HostSample(
-                cpu_pressure_permille=900, machine_cpu_permille=1000, cores_milli=2000,
-                process_cpu_permille=900,
-            )  # fmt: skip
-            cluster.feed(frame(agent_id(index), wire.Pulse(int(NOW * 1000), host=sample), NOW))
-        assert found("cpu_contention", cluster) == []  # they are busy with each other
+            assert one.subject.process_index == 0
+        assert one.cost.share_of_step == pytest.approx(0.5)
 
     def test_memory_and_disks(self):
         assert (

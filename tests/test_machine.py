@@ -73,6 +73,17 @@ CPU_STAT = (
 # Limits
 
 
+@pytest.mark.parametrize(
+    ("content", "nanoseconds"),
+    [("350958158 18686559 86\n", 18686559), ("0 0 1\n", None), ("", None), ("no numbers here", None)],
+)
+def test_how_long_the_main_thread_waited_for_a_core(tmp_path, content, nanoseconds):
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "schedstat").write_text(content)
+    assert basics.delayed_ns(str(tmp_path)) == nanoseconds
+    assert basics.delayed_ns(str(tmp_path / "elsewhere")) is None
+
+
 def test_a_container_has_its_own_cores_and_memory(tmp_path):
     """As `docker run --cpus 2.5 --memory 4g` on a machine with unified groups."""
     made = {

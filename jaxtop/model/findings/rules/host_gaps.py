@@ -260,7 +260,9 @@ def _finding(
     )
 
 
-_SOURCE = "launch counters, windows of the profiler, and samples of the main thread"
+_SOURCE = (
+    "launch counters, windows of the profiler, and samples of the main thread, without its waits for a core"
+)
 
 RULES = (
     Rule(

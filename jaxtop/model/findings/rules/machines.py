@@ -9,6 +9,7 @@ from jaxtop.model.figures import FIGURES
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
+from jaxtop.model.series import thinned
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ HELD_BACK, CPU_WAITS, MEMORY_WAITS, DISK_WAITS = (
     Number("share", share, "reported from this share of the time on") for share in (0.05, 0.5, 0.1, 0.3)
 )
 HELD_BACK_WARNING = Number("warning_share", 0.2, "a warning from this share of the time on")
-MACHINE_BUSY, OWN_SHARE = 0.9, 0.6
+MACHINE_BUSY, OTHERS_SHARE = 0.9, 0.25
+# The CPU of a process is averaged over so many points of its past; of so many processes of a machine.
+AVERAGED, MOST_READ, LEAST_LOST = 6, 8, 0.05
 # From this share of a step on, devices are idle meanwhile.
 IDLE_SHARE = 0.1
 # A process that moves fewer bytes a second does not wait for disks.
@@ -117,15 +120,17 @@ def _cpu_contention(facts: RunFacts) -> Iterator[Finding]:
     machines: dict[tuple[str, ...], list[tuple[float, Host]]] = {}
     for each in _measured(facts, kind):
         machines.setdefault(_machine(each[1]), []).append(each)
-    found, shares, least = [], [], facts.number("cpu_contention", CPU_WAITS)
-    for hosts in machines.values():
-        others = _share_of_others([host.pulse.host for _, host in hosts])
-        if others is not None and fmean(value for value, _ in hosts) >= least:
-            found += hosts
-            shares.append(others)
-    # Devices that are CPUs compute while they have a core. Other devices wait only for the script.
-    delays = [] if facts.is_on_cpu else [gap.delayed for gap in facts.gaps]
-    yield from _findings(facts, kind, found, max(shares if facts.is_on_cpu else delays, default=None))
+    least = facts.number("cpu_contention", CPU_WAITS)
+    busy = [each for each in machines.values() if fmean(value for value, _ in each) >= least]
+    others = [(share, each) for each in busy if (share := _of_others([host for _, host in each])) is not None]
+    found = [host for _, hosts in others for host in hosts]
+    if found and facts.is_on_cpu:
+        share, worst = max(others, key=lambda each: each[0])
+        lost = _lost_cpu(facts, [host for _, host in worst])
+        cost = None if lost is None else min(lost, share)
+    else:  # other devices wait only for the script
+        cost = max((gap.delayed for gap in facts.gaps), default=None)
+    yield from _findings(facts, kind, found, cost)
 
 
 def _machine(host: Host) -> tuple[str, ...]:
@@ -136,18 +141,36 @@ def _machine(host: Host) -> tuple[str, ...]:
     return hello.boot, hello.pid_namespace if host.pulse.host.is_container else ""
 
 
-def _share_of_others(samples: Sequence[HostSample]) -> float | None:
-    """Return the share of a machine's cores that others than these processes use; None if that is little.
+def _of_others(hosts: Sequence[Host]) -> float | None:
+    """Return the share of a machine's cores that others than these processes use; None if it is no matter.
 
-    It is little unless all cores are busy, and mostly with others.
+    It is none unless all cores are busy, and others use many of them.
     """
+    samples = [host.pulse.host for host in hosts]
     machine = [each.machine_cpu_permille for each in samples if each.machine_cpu_permille is not None]
     own = [each.process_cpu_permille for each in samples if each.process_cpu_permille is not None]
     cores = max(each.cores_milli or 0 for each in samples)
     if not machine or len(own) < len(samples) or not cores or fmean(machine) < MACHINE_BUSY * 1000:
         return None
-    share = sum(own) / cores
-    return max(0.0, fmean(machine) / 1000 - share) if share < OWN_SHARE else None
+    share = fmean(machine) / 1000 - sum(own) / cores
+    return share if share >= OTHERS_SHARE else None
+
+
+def _lost_cpu(facts: RunFacts, hosts: Sequence[Host]) -> float | None:
+    """Return by which share these processes use less CPU than at their best of the last two minutes.
+
+    None if that is little: then they never had more, or they need no more.
+    """
+    now = best = 0.0
+    for host in hosts[:MOST_READ]:
+        past = thinned(facts.cluster, host.agent, FIGURES["process_cpu_cores"], 10 * AVERAGED)
+        values = [value for _, value in past if value is not None]
+        if len(values) < 2 * AVERAGED:
+            return None
+        means = [fmean(values[i : i + AVERAGED]) for i in range(len(values) - AVERAGED + 1)]
+        now, best = now + means[-1], best + max(means)
+    lost = 1 - now / best if best else 0.0
+    return lost if lost >= LEAST_LOST else None
 
 
 def _swapping(facts: RunFacts) -> Iterator[Finding]:
@@ -199,8 +222,8 @@ RULES = (
     Rule(
         name="cpu_contention",
         title="CPU in use by others",
-        threshold="half of the time something waits for a core, all cores are busy, and less than 60 % is "
-        "the run's; a warning if the host is also late",
+        threshold="half of the time something waits for a core, all cores are busy, and 25 % of them with "
+        "other processes than the run's; a warning if the host is also late",
         rationale="The script launches late, and input is prepared late.",
         source="CPU pressure and usage, from the kernel",
         advice="Find the other processes on that host (top), and move or stop them.",
