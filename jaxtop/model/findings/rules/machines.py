@@ -159,11 +159,15 @@ def _of_others(hosts: Sequence[Host]) -> float | None:
 def _lost_cpu(facts: RunFacts, hosts: Sequence[Host]) -> float | None:
     """Return by which share these processes use less CPU than at their best of the last two minutes.
 
-    None if that is little: then they never had more, or they need no more.
+    Only the time since they make steps counts: to compile takes more. None if that is little: then they never
+    had more, or they need no more.
     """
     now = best = 0.0
     for host in hosts[:MOST_READ]:
-        past = thinned(facts.cluster, host.agent, FIGURES["process_cpu_cores"], 10 * AVERAGED)
+        if host.best is None or host.pulse_at is None:
+            return None
+        since = host.pulse_at - (host.pulse.at_ms - host.best.since_ms) / 1000
+        past = thinned(facts.cluster, host.agent, FIGURES["process_cpu_cores"], 10 * AVERAGED, since)
         values = [value for _, value in past if value is not None]
         if len(values) < 2 * AVERAGED:
             return None
