@@ -22,6 +22,8 @@ SIZE = (110, 32)
 # Seconds of the run before the fault, and at most until it is found.
 HEALTHY, FOUND_WITHIN = 28.0, 150.0
 CAPTION_HEIGHT = 64
+# The scene that is shown where nothing moves.
+STILL = 3
 
 
 class Scene(NamedTuple):
@@ -103,7 +105,8 @@ def animated(pictures: Sequence[str], scenes: Sequence[Scene]) -> str:
         shown = f"{100 * begin / total:.2f}%,{100 * end / total - 0.01:.2f}%{{visibility:visible}}"
         hidden = f"{100 * end / total:.2f}%,100%{{visibility:hidden}}"
         before = "0%{visibility:hidden}" if begin else ""
-        styles.append(f"{style}#s{i}{{animation:s{i} {total:g}s step-end infinite}}")
+        still = "visible" if i == STILL else "hidden"
+        styles.append(f"{style}#s{i}{{visibility:{still};animation:s{i} {total:g}s step-end infinite}}")
         styles.append(f"@keyframes s{i}{{{before}{shown}{hidden}}}")
         caption = f'<text class="caption" x="{width / 2:g}" y="{height + 42:g}">{scene.caption}</text>'
         groups.append(f'<g id="s{i}">{body}{caption}</g>')
