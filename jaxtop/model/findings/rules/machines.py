@@ -164,11 +164,11 @@ def _lost_cpu(facts: RunFacts, hosts: Sequence[Host]) -> float | None:
     """
     now = best = 0.0
     for host in hosts[:MOST_READ]:
-        if host.best is None or host.pulse_at is None:
-            return None
-        since = host.pulse_at - (host.pulse.at_ms - host.best.since_ms) / 1000
-        past = thinned(facts.cluster, host.agent, FIGURES["process_cpu_cores"], 10 * AVERAGED, since)
-        values = [value for _, value in past if value is not None]
+        cpu, steps = (
+            [value for _, value in thinned(facts.cluster, host.agent, FIGURES[name], 10 * AVERAGED)]
+            for name in ("process_cpu_cores", "mean_ms")
+        )
+        values = [used for used, step in zip(cpu, steps, strict=True) if None not in (used, step)]
         if len(values) < 2 * AVERAGED:
             return None
         means = [fmean(values[i : i + AVERAGED]) for i in range(len(values) - AVERAGED + 1)]
