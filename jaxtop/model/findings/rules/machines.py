@@ -168,7 +168,9 @@ def _lost_cpu(facts: RunFacts, hosts: Sequence[Host]) -> float | None:
             [value for _, value in thinned(facts.cluster, host.agent, FIGURES[name], 10 * AVERAGED)]
             for name in ("process_cpu_cores", "mean_ms")
         )
-        values = [used for used, step in zip(cpu, steps, strict=True) if None not in (used, step)]
+        values = [
+            used for used, step in zip(cpu, steps, strict=True) if used is not None and step is not None
+        ]
         if len(values) < 2 * AVERAGED:
             return None
         means = [fmean(values[i : i + AVERAGED]) for i in range(len(values) - AVERAGED + 1)]
