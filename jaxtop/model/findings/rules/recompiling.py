@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 FEWEST_SAMPLES = 10
 # So many new programs of a function within this time, over at least the shorter one.
 FEWEST_VARIANTS, LATELY_MS, SHORTEST_MS = 4, 120_000, 12_000
-# Once a function had no new program for this time, so few new ones within the longer time are enough.
-SETTLED_MS, FEWEST_LATER, LATER_MS = 15_000, 2, 60_000
+# Once a function that was launched so often had no new program for this time, so few new ones within the
+# longer time are enough.
+OFTEN, SETTLED_MS, FEWEST_LATER, LATER_MS = 20, 15_000, 2, 60_000
 COMPILING = Number("share", 0.2, "fewer compilations are reported from this share of the time on")
 
 
@@ -60,15 +61,23 @@ def _many_lately(host: Host, least: float) -> list[str]:
     for each in host.pulse.compiling:
         if (name := program_of(each.function)) in seen:
             seen[name].append(now)
-    found = [name for name, times in seen.items() if _is_repeated(sorted(times), now)]
+    often = {program_of(function) for function, count in host.launches.items() if count >= OFTEN}
+    found = [
+        name
+        for name, times in seen.items()
+        if _are_many(sorted(times), now) or (name in often and _is_again(sorted(times), now))
+    ]
     return sorted(found, key=took.__getitem__)[-1:]
 
 
-def _is_repeated(times: Sequence[int], now: int) -> bool:
-    """Return whether a function is compiled repeatedly, by the times at which its programs appeared."""
+def _are_many(times: Sequence[int], now: int) -> bool:
+    """Return whether many programs of a function are new, by the times at which they appeared."""
     lately = [each for each in times if now - each <= LATELY_MS]
-    if len(lately) >= FEWEST_VARIANTS and lately[-1] - lately[0] >= SHORTEST_MS:
-        return True
+    return len(lately) >= FEWEST_VARIANTS and lately[-1] - lately[0] >= SHORTEST_MS
+
+
+def _is_again(times: Sequence[int], now: int) -> bool:
+    """Return whether a function is compiled again after a time in which it was not."""
     settled = [i for i, (one, next_one) in enumerate(pairwise(times), 1) if next_one - one >= SETTLED_MS]
     return bool(settled) and sum(now - each <= LATER_MS for each in times[settled[0] :]) >= FEWEST_LATER
 
@@ -126,8 +135,8 @@ RULES = (
         name="recompilation",
         title="Recompilation",
         threshold="a function of the script is compiled five times within a minute, over more than eight "
-        "seconds; or four times in two minutes, or twice in a minute after 15 s without, while 20 % of the "
-        "time goes into it",
+        "seconds; or four times in two minutes, or twice in a minute if it was launched 20 times "
+        "and not compiled for 15 s, while 20 % of the time goes into it",
         rationale="While JAX compiles a step, nothing is launched; and each program takes memory.",
         source="JAX's compilation events and the loaded programs",
         advice="Pad arguments to a few shapes; make a function that is passed to jit once, outside the "
