@@ -249,8 +249,9 @@ class TestCompilations:
             compiles = wire.Pulse(int(NOW * 1000), rhythm=rhythm())
         cluster = run(said, activity(compiling=40, wait=60), compiles)
         assert bool(found("recompilation", cluster)) is is_found
-        rarely = run(said, activity(compiling=40, wait=60), compiles, launches=12)
-        assert found("recompilation", rarely) == []
+        if len(ages_s) == 2:  # more than that are many, however often the function is launched
+            rarely = run(said, activity(compiling=40, wait=60), compiles, launches=12)
+            assert found("recompilation", rarely) == []
 
     def test_each_function_once_is_not(self):
         said = wire.Programs(int(NOW * 1000), compiles={f"jit_{i}": 1 for i in range(50)})
