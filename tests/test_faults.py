@@ -31,11 +31,12 @@ def test_each_fault_has_a_text_a_rule_and_a_form_that_exists(fault):
 @pytest.mark.parametrize(
     ("fault", "found", "is_right"),
     [
-        ("straggler", finding("straggler", process_index=1), True),
-        ("straggler", finding("straggler", process_index=0), False),
+        ("straggler", finding("straggler", process_index=1, source="slow.py:27"), True),
+        ("straggler", finding("straggler", process_index=0, source="slow.py:27"), False),
+        ("straggler", finding("straggler", process_index=1), False),
         ("straggler", finding("straggler"), False),
         ("straggler", finding("gc_pauses", process_index=1), False),
-        ("slow_input_all", finding("input_bound"), True),
+        ("slow_input_all", finding("input_bound", source="slow.py:38"), True),
         ("array_leak", finding("array_growth", array="kept['history'][*]"), True),
         ("array_leak", finding("array_growth", array="params['embed']"), False),
         ("mismatched_program", finding("program_mismatch", process_index=0), True),

@@ -376,3 +376,45 @@ def test_a_run_that_stands_still_gets_slower():
         script.launch(TRAIN, 10)
     script.wait(29_000)
     assert script.look().per_second < 1.1
+
+
+def paced(*steps, every=8):
+    """A script with steps of these milliseconds, looked at now and then; the last look is the result."""
+    script = Script()
+    for i, ms in enumerate(steps):
+        script.launch(TRAIN, ms)
+        if i % every == 0:
+            script.look()
+    return script, script.look()
+
+
+def test_figures_mix_no_two_rhythms():
+    _, found = paced(*[100] * 60, *[300] * 6)
+    assert (found.mean_ns, found.p50_ns, found.per_second) == (near(300 * MS), near(300 * MS), near(1 / 0.3))
+    assert found.before_ns == near(100 * MS) and found.samples == 6
+    script, found = paced(*[100] * 60, *[300] * 20, *[100] * 9)
+    assert (found.mean_ns, found.before_ns) == (near(100 * MS), near(300 * MS))
+    assert script.now - found.since == near(900 * MS)
+    assert script.steps.steps == 88
+
+
+@pytest.mark.parametrize(
+    "later",
+    [[300] * 4, [100] * 19 + [2000], [118] * 20],
+    ids=["few", "one", "a little"],
+)
+def test_a_few_slow_steps_are_no_other_rhythm(later):
+    _, found = paced(*[100] * 60, *later)
+    assert found.before_ns is None and found.samples > 60
+
+
+def test_pauses_cost_what_steps_take_longer_from_one_to_the_next():
+    _, found = paced(*([100] * 19 + [2100]) * 3, *[100] * 5)
+    assert (found.paused.number, found.paused.lost_ns) == (3, near(100 * MS))
+    assert found.paused.span_ns == near(2 * 4000 * MS)
+    assert paced(*[100] * 50, 340, *[100] * 9)[1].paused is None
+
+
+def test_launches_that_run_ahead_make_no_pauses():
+    _, found = paced(*([0.1] * 31 + [640]) * 6)
+    assert found.paused is None and found.before_ns is None

@@ -372,7 +372,7 @@ class TestSchedule:
             dear.learn(result(cpu=0.5))
         assert dear.level > cheap.level
         now = 1_000_000.3
-        slots = {cheap.next_slot(now + i * SLOT_S) for i in range(200)}
+        slots = {cheap.next_slot(now + i * SLOT_S) for i in range(400)}
         assert {dear.next_slot(now + i * SLOT_S) for i in range(100)} <= slots
 
     def test_first_windows_follow_each_other_and_then_keep_to_their_share(self):
@@ -398,6 +398,21 @@ class TestSchedule:
         assert schedule.level > 0
         schedule.begin(2000.0)
         assert schedule.level == 0
+
+    def test_a_changed_rhythm_repeats_the_first_windows_but_rarely(self):
+        schedule = Schedule()
+        for _ in range(FIRST_WINDOWS):
+            schedule.learn(result(cpu=0.03))
+        assert schedule.level > 0
+        schedule.renew(1000.0)
+        assert schedule.level == 0
+        for _ in range(FIRST_WINDOWS):
+            schedule.learn(result(cpu=0.03))
+        schedule.renew(1060.0)
+        assert schedule.level > 0
+        schedule.renew(2000.0)
+        schedule.learn(result(cpu=0.25))
+        assert schedule.level > 0
 
     def test_a_window_grows_until_it_holds_a_step(self):
         schedule = Schedule()

@@ -10,7 +10,7 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.model import keyframe
-from jaxtop.model.host import Host, Launches, Unmet
+from jaxtop.model.host import Host, Launches, Unmet, changed_ms
 from jaxtop.model.launched import launched_with
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.losses import followed
@@ -172,7 +172,10 @@ def _pulse(state: ClusterState, host: Host, pulse: wire.Pulse, at: float) -> Hos
         pulse_at=at,
         launches=launches,
         launches_since=at if host.launches_since is None and pulse.launches else host.launches_since,
-        past_launches=_past_launches(host.past_launches, Launches(pulse.at_ms, launches)),
+        past_launches=_past_launches(
+            () if changed_ms(pulse) != changed_ms(host.pulse) else host.past_launches,
+            Launches(pulse.at_ms, launches),
+        ),
         steps=_steps(host.steps, pulse),
         losses=followed(host.losses, host.pulse, pulse),
         best=_best(host.best, pulse),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from statistics import median
+from typing import TYPE_CHECKING
 
-from jaxtop.model.parts import not_launching
+from jaxtop.model.host import changed_ms
+from jaxtop.model.parts import is_sampled, not_launching
 from jaxtop.model.rates import rates
 from jaxtop.model.steps import pace_of
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
@@ -15,15 +17,26 @@ if TYPE_CHECKING:
 
     from jaxtop.model.host import Host
     from jaxtop.model.parts import Parts
-    from jaxtop.model.state import Sample
     from jaxtop.wire import ActiveLine
 
 # Samples of fewer than five seconds, or of an earlier time, say little of now.
 FEWEST_SAMPLES, OLDEST_MS = 25, 15_000
-# If the median step, times the steps a second, fills this share of the time, a gap is part of each step.
-IN_EACH_STEP = 0.7
-# Pauses of the last minute count, if they are at least this long: pulses come once a second.
-PAUSES_S, SHORTEST_PAUSE_S = 60.0, 1.2
+# A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
+# what it leaves is at most this part of the gap, or this share of the time.
+IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
+# A gap of which samples of the main thread confirm this part counts as a whole: they are few.
+CONFIRMED = 0.8
+# The hosts of a synchronous run make as many steps a second, up to this part.
+SAME_PACE = 0.15
+# A host is late by its script if its gap exceeds that of the others by this share of a step.
+LATER = 0.15
+# So large a part of the processes must be measured.
+MEASURED = 0.75
+# Processes notice a change of the rhythm within this time, so until then their paces may differ.
+SETTLED_MS = 15_000
+# The time by which steps have become longer counts if it is so close to what windows leave over: all steps
+# are timed, and only few launches.
+CLOSE = (0.5, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +82,25 @@ def gap_of(host: Host, parts: Parts | None) -> Gap | None:
     """
     activity, rhythm = host.activity, host.pulse.rhythm
     total = sum(activity.samples)
-    if rhythm is None or rhythm.p50_us is None or total < FEWEST_SAMPLES:
+    if rhythm is None or rhythm.p50_us is None or not is_sampled(host, FEWEST_SAMPLES):
         return None
     pace = pace_of(host)
     if not pace or host.pulse.at_ms - activity.at_ms > OLDEST_MS:
         return None
-    share, uncovered = 0.0, None
+    uncovered = _uncovered(host, parts, pace)
+    share = 0.0 if uncovered is None else confirmed(uncovered, not_launching(host) or 0.0)
     if parts is not None:
-        share, uncovered = parts.host_gap, parts.host_gap + parts.unknown
-    elif busy := [each for each in host.pulse.devices.utilization_permille or () if each is not None]:
-        uncovered = max(0.0, 1 - sum(busy) / len(busy) / 1000)
-        share = min(uncovered, not_launching(activity) or 0.0)
+        share = max(share, parts.host_gap)
     shares = [each / total for each in activity.samples]
     delayed = min(1.0, (activity.delayed_ms or 0) / max(1, activity.span_ms))
+    in_steps = rhythm.p50_us * pace / 1e6
     return Gap(
         host,
         max(0.0, share - delayed),
         uncovered,
         1000 / pace,
         rhythm.p50_us / 1e6,
-        rhythm.p50_us * pace / 1e6 >= IN_EACH_STEP,
+        in_steps >= IN_EACH_STEP and 1 - in_steps <= max(LEFT, OF_GAP_LEFT * share),
         max(0.0, shares[SCRIPT] - delayed),
         shares[LAUNCH],
         shares[WAIT],
@@ -108,27 +120,50 @@ def measured_busy(host: Host) -> float:
     return min(1.0, busy)
 
 
-class Pauses(NamedTuple):
-    """The stretches without a launch: their number, their share of the time, the longest in seconds."""
-
-    number: int
-    share: float
-    longest: float
+def confirmed(share: float, samples: float) -> float:
+    """Return the part of a share of the time that a share of samples confirms."""
+    return share if samples >= CONFIRMED * share else samples
 
 
-def pauses(history: Sequence[Sample], now: float, at_least: float) -> Pauses:
-    """Return the pauses of at least so many seconds in the last minute of a host's history."""
-    last = [each for each in history if each.at >= now - PAUSES_S]
-    if len(last) < 2:
-        return Pauses(0, 0.0, 0.0)
-    found = []
-    since = before = last[0]
-    for sample in last[1:]:
-        if sample.launches != before.launches:
-            # A pause began and ended within an interval of the pulses: half of each counts.
-            length = sample.at - since.at
-            if before is not since and length >= max(SHORTEST_PAUSE_S, at_least):
-                found.append(length)
-            since = sample
-        before = sample
-    return Pauses(len(found), sum(found) / (last[-1].at - last[0].at), max(found, default=0.0))
+def _uncovered(host: Host, parts: Parts | None, pace: float) -> float | None:
+    """Return the share of the time in which no program is known to run; None if nothing measures it.
+
+    After a change of the step's rhythm, until a new window comes, this is the time that a step takes longer.
+    """
+    rhythm, busy = host.pulse.rhythm, host.pulse.devices.utilization_permille or ()
+    longer = None
+    if rhythm is not None and rhythm.before_us is not None:
+        longer = max(0.0, 1 - rhythm.before_us * pace / 1e6)
+    if parts is not None:
+        left = parts.host_gap + parts.unknown
+        if longer is None:
+            return left
+        is_close = CLOSE[0] * left <= longer <= CLOSE[1] * left
+        return longer if is_close or host.window.at_ms < changed_ms(host.pulse) else left
+    known = [each for each in busy if each is not None]
+    return max(0.0, 1 - sum(known) / len(known) / 1000) if known else longer
+
+
+def late_of(gaps: Sequence[Gap], processes: int) -> list[Gap]:
+    """Return the gaps of the few processes for whose scripts all others wait, the longest first.
+
+    All make as many steps a second, so each step of all takes as long as these processes need.
+    """
+    if processes < 2 or len(gaps) < MEASURED * processes:
+        return []
+    if are_apart(gaps):
+        return []
+    usual = median(sorted(each.script for each in gaps)[: (processes + 1) // 2])
+    late = [
+        each for each in gaps if each.is_in_each_step and each.share >= LATER and each.script - usual >= LATER
+    ]
+    if 2 * len(late) > processes:
+        return []
+    return sorted(late, key=lambda each: -each.share)
+
+
+def are_apart(gaps: Sequence[Gap]) -> bool:
+    """Return whether processes make their steps independently of each other."""
+    steps = [each.step_ms for each in gaps]
+    has_settled = all(each.host.pulse.at_ms - changed_ms(each.host.pulse) > SETTLED_MS for each in gaps)
+    return has_settled and max(steps) > (1 + SAME_PACE) * min(steps)

@@ -177,6 +177,12 @@ def figure(column: Column, position: int) -> int | None:
     return column[position] if column is not None and position < len(column) else None
 
 
+def changed_ms(pulse: Pulse) -> int:
+    """Return when the rhythm of the steps last changed, by the agent's clock: what is older is outdated."""
+    rhythm = pulse.rhythm
+    return 0 if rhythm is None or rhythm.before_us is None else rhythm.since_ms
+
+
 def run_of(host: Host) -> str:
     """Return the id of a host's run; a host without one is a run by itself."""
     return host.run or host.agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from jaxtop.model.host import Launched, LaunchTimes
+from jaxtop.model.host import Launched, LaunchTimes, changed_ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,10 @@ def launched_with(host: Host, window: wire.Window) -> Mapping[str, Launched]:
         found[name] = Launched(
             window.at_ms,
             {each: count for each, count in counted.items() if count},
-            _averaged(before.times if before is not None else {}, times[name]),
+            _averaged(
+                before.times if before is not None and before.at_ms >= changed_ms(host.pulse) else {},
+                times[name],
+            ),
         )
     return MappingProxyType(dict(list(found.items())[-MOST_NAMES:]))
 

@@ -3,6 +3,9 @@
 The time in which programs run is how often each is launched, from counters, times how long a launch takes,
 from windows of the profiler. What that leaves over is a gap of the host as far as something confirms it: idle
 devices in windows, or samples of the main thread in the script. The rest is unknown.
+
+After a change of the step's rhythm only rates and samples of the new rhythm count. The times of launches are
+those of older windows until a new one comes: a step that waits longer has not more to compute.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.sums import program_waits
-from jaxtop.model.host import run_of
+from jaxtop.model.host import changed_ms, run_of
 from jaxtop.model.hosts import host_views
 from jaxtop.model.rates import program_of, rates
 from jaxtop.model.steps import idle_share, past_of
@@ -23,12 +26,13 @@ if TYPE_CHECKING:
     from jaxtop.model.host import Host
     from jaxtop.model.state import ClusterState
     from jaxtop.model.windows import ProgramKey
-    from jaxtop.wire import Activity
 
 # A window with as many launches may lack some, which would look like gaps.
 MOST_LAUNCHES = 256
 # Fewer samples of the main thread say nothing about shares.
 FEWEST_SAMPLES = 10
+# Samples may begin so much before a change of the step's rhythm.
+MIXED_MS = 500
 
 
 class Parts(NamedTuple):
@@ -119,7 +123,7 @@ def _parts_in(
         "launch times",
         host.agent,
         cluster.hosts,
-        (host.launched, host.window, host.hello, waited),
+        (host.launched, host.window, host.hello, waited, changed_ms(host.pulse)),
         lambda: _measured(host, waited),
     )
     return cluster.derived.of(
@@ -148,7 +152,9 @@ def _measured(host: Host, waited: Mapping[ProgramKey, Mapping[int, int]]) -> _Me
         launches,
         {name: tuple(each) for name, each in by_name.items()},
         _covered(spans) / total if total else 1.0,
-        idle_share(host.window.launches) if len(spans) < MOST_LAUNCHES else None,
+        idle_share(host.window.launches)
+        if len(spans) < MOST_LAUNCHES and host.window.at_ms >= changed_ms(host.pulse)
+        else None,
         max((each.at_ms for each in host.launched.values() if each.times), default=0),
     )
 
@@ -191,7 +197,7 @@ def _parts(host: Host, measured: _Measured) -> Parts | None:
     # Launches that overlap, and durations of steps that were slower than those now, make more than the whole.
     scale = min(measured.overlap, 1 / busy) if busy else 1.0
     left = max(0.0, 1 - busy * scale)
-    gap = min(left, max(measured.idle or 0.0 if is_whole else 0.0, not_launching(host.activity) or 0.0))
+    gap = min(left, max(measured.idle or 0.0 if is_whole else 0.0, not_launching(host) or 0.0))
     age = max(0, host.pulse.at_ms - measured.at_ms) / 1000
     return Parts(
         compute * scale,
@@ -255,9 +261,17 @@ def _launch_of(measured: _Measured, key: tuple[str, str | None]) -> _Launch | No
     )
 
 
-def not_launching(activity: Activity) -> float | None:
+def not_launching(host: Host) -> float | None:
     """Return the share of samples in which the main thread runs the script or compiles; None if unknown."""
-    total = sum(activity.samples)
-    if total < FEWEST_SAMPLES:
+    if not is_sampled(host, FEWEST_SAMPLES):
         return None
-    return (activity.samples[SCRIPT] + activity.samples[COMPILE]) / total
+    samples = host.activity.samples
+    return (samples[SCRIPT] + samples[COMPILE]) / sum(samples)
+
+
+def is_sampled(host: Host, fewest: int) -> bool:
+    """Return whether there are as many samples of the main thread, all in the present rhythm of the step."""
+    activity = host.activity
+    return sum(activity.samples) >= fewest and (
+        activity.at_ms - activity.span_ms >= changed_ms(host.pulse) - MIXED_MS
+    )

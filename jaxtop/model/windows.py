@@ -113,10 +113,13 @@ class ProgramWindows:
     """The windows of one program: pending launches, and by op what earlier launches showed.
 
     Windows are numbered. `reported` has the last window of each agent, `closed` the window of each launch
-    that was evaluated.
+    that was evaluated. `first` is the first window of the present rhythm of the step, which began at
+    `since_ms`, None before the first window.
     """
 
     window: int = 0
+    first: int = 0
+    since_ms: int | None = None
     reported: dict[str, int] = field(default_factory=dict)
     pending: dict[int, Pending] = field(default_factory=dict)
     closed: dict[int, int] = field(default_factory=dict)

@@ -165,6 +165,10 @@ class Rhythm(Struct, frozen=True, array_like=True):
     percentiles the last `samples` steps. They exclude work between steps, such as an evaluation, except for
     the pace, which includes it. `flops` is what a step computes on one device according to its compiled
     programs, averaged over the devices of the process; a lower bound if `flops_at_least`.
+
+    All of this is since the step times last changed for good, at `since_ms`; `before_us` is the mean step
+    before that. `pauses` counts the long gaps of the last minute, `pauses_ms` is the time from the first to
+    the last of them, and `lost_us` what each step loses by them.
     """
 
     serial: int
@@ -179,6 +183,11 @@ class Rhythm(Struct, frozen=True, array_like=True):
     p99_us: int | None = None
     flops: int | None = None
     flops_at_least: bool = False
+    since_ms: TimeMs = 0
+    before_us: int | None = None
+    pauses: int = 0
+    pauses_ms: int = 0
+    lost_us: int = 0
 
 
 class Compiling(Struct, frozen=True, array_like=True):

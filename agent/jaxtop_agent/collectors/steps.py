@@ -7,6 +7,7 @@ from collections import deque
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from jaxtop.clock import now_ms
 from jaxtop.names import program_of
 from jaxtop.wire import Programs, Rhythm, Window
 from jaxtop_agent import jaxprivate
@@ -31,7 +32,7 @@ class StepRhythm:
     """The step figures, computed only while there are viewers; launches are always counted."""
 
     name = "rhythm"
-    share = budget.COLLECTOR
+    share = budget.RHYTHM
     also_unwatched = False
 
     def __init__(self, launched: Launches | None, progress: Progress) -> None:
@@ -42,6 +43,8 @@ class StepRhythm:
         self._facts = Facts()
         self._learned_from: tuple[object, ...] = ()
         self._patience = PATIENCE
+        # Since when the steps have their rhythm, by both clocks: converted once, or it would waver.
+        self._since = self._since_ms = 0
 
     def collect(self, board: Board, client: Any) -> None:  # noqa: ARG002 - the hook notes the launches
         now = time.monotonic_ns()
@@ -67,7 +70,14 @@ class StepRhythm:
             self._patience = 0
         figures = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now, counts)
         devices = len(board.topology.devices) if board.topology is not None else 0
+        has_changed = False
+        if figures is not None and figures.since != self._since:
+            self._since, has_changed = figures.since, figures.before_ns is not None
+            self._since_ms = now_ms() - (time.monotonic_ns() - figures.since) // 1_000_000
         board.rhythm = None if figures is None else self._message(figures, names, devices)
+        if has_changed:
+            board.windows_bell.ring()
+            board.activity_bell.ring()
 
     def forget(self, board: Board) -> None:
         board.rhythm = None
@@ -106,6 +116,7 @@ class StepRhythm:
         )
 
     def _message(self, figures: StepFigures, names: dict[int, str], devices: int) -> Rhythm:
+        paused = figures.paused
         return Rhythm(
             serial=self._steps.serial,
             functions=tuple(names[each] for each in dict.fromkeys(figures.functions))[:MOST_FUNCTIONS],
@@ -119,6 +130,11 @@ class StepRhythm:
             p99_us=_micros(figures.p99_ns),
             flops=None if figures.flops is None or not devices else round(figures.flops / devices),
             flops_at_least=figures.flops is not None and figures.flops_at_least,
+            since_ms=self._since_ms,
+            before_us=_micros(figures.before_ns),
+            pauses=0 if paused is None else paused.number,
+            pauses_ms=0 if paused is None else paused.span_ns // 1_000_000,
+            lost_us=0 if paused is None else round(paused.lost_ns / 1000),
         )
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 NO_COLLECTIVES = "no program has collectives"
 NOT_READ = "for programs to be read"
 FEWEST = 2
+# After so many seconds without a launch a window would be empty.
+IDLE_S = 5.0
 # A function that is launched this many times less often than another is no step: it may be an evaluation.
 RARE = 20
 # Without collectives, programs with more events than this in a launch are not worth a window.
@@ -42,6 +44,7 @@ class Load:
         self._launches = launches
         self._at = -math.inf
         self._before: dict[str, int] = {}
+        self._moved_at = -math.inf  # when launches were last counted
 
     @property
     def why_closed(self) -> str | None:
@@ -53,6 +56,11 @@ class Load:
         if board.recorded is None:
             return NOT_READ
         return None if self._is_small(board.recorded) else NO_COLLECTIVES
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was launched for some seconds, as while the step compiles."""
+        return self._at - self._moved_at > IDLE_S
 
     def _is_small(self, recorded: Mapping[str, int | None]) -> bool:
         """Return whether all programs that are launched often are known to make few events.
@@ -68,6 +76,8 @@ class Load:
         """Estimate from the launches since the last look; `most` is the limit of events of a window."""
         passed, before, recorded = now - self._at, self._before, self._board.recorded
         self._at, self._before = now, self._by_program()
+        if self._before != before:
+            self._moved_at = now
         launched = {name: count - before.get(name, 0) for name, count in self._before.items()}
         with_collectives = {name for (name, _), each in self._board.inventories.items() if each.collectives}
         known = {name: count for name, count in launched.items() if name in before}

@@ -15,10 +15,12 @@ SAMPLED, ON_REQUEST, OFF = "sampled", "on request", "off"
 
 # The length of a slot of the wall clock. Each host uses the slots whose number is a multiple of its own power
 # of two. So the slots of a host on which windows are expensive are slots of all other hosts too.
-SLOT_S = 4.0
+SLOT_S = 2.0
+# The level of the slots that follow each other where windows are cheap.
+USUAL = 2
 # The number of windows that a first verdict needs, and one more. Windows without a launch are repeated.
 FIRST_WINDOWS, FIRST_TRIES = 5, 15
-RAREST = 9  # every 2^9 slots, which is half an hour
+RAREST = 10  # every 2^10 slots, which is half an hour
 
 TIME_SHARE = 0.04  # the largest share of the time in which a window is open
 # The slowdown of steps within a window, as measured on CPUs: a share of its time, or seconds per event.
@@ -51,6 +53,8 @@ EXCESS = 1.5
 # The CPU seconds that the first windows may cost together. During these, a step is too large only if it
 # exceeds the event limit by the factor CLEARLY.
 FIRST_CPU_S, CLEARLY = 0.4, 4
+# After a change of the step's rhythm the first windows are repeated, for less, and not again for a while.
+RENEWED_CPU_S, RENEW_EVERY_S = 0.2, 180.0
 
 
 def why_not_sampled(policy: str, platform: str, profiler: Profiler) -> str | None:
@@ -101,7 +105,7 @@ class Schedule:
         self._last_events_per_s = 0.0
         self._guess_s = SHORTEST_S
         self._windows = 0
-        self._began = -math.inf
+        self._began = self._renewed = -math.inf
         self._first, self._tries, self._spent = FIRST_WINDOWS, FIRST_TRIES, 0.0
         self._at_most_per_s = DENSEST_PER_S
 
@@ -114,6 +118,14 @@ class Schedule:
         self._events_per_s = self._last_events_per_s = 0.0
         self._at_most_per_s = DENSEST_PER_S
         self._windows = 0
+
+    def renew(self, now: float) -> None:
+        """Repeat the first windows, because earlier ones show another rhythm of the step."""
+        if now - self._renewed < RENEW_EVERY_S:
+            return
+        self._renewed = now
+        self._first, self._tries = FIRST_WINDOWS, FIRST_TRIES
+        self._spent = min(self._spent, FIRST_CPU_S - RENEWED_CPU_S)
 
     @property
     def _period(self) -> float:
@@ -129,7 +141,7 @@ class Schedule:
         """The exponent of the power of two that determines this host's slots."""
         if self._is_beginning:
             return 0
-        level = 1
+        level = USUAL
         while level < RAREST and SLOT_S * 2**level < self._period:
             level += 1
         return level

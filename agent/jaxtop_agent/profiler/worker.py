@@ -50,6 +50,7 @@ class Windows:
         self._profiler: jaxprivate.Profiler | None = None
         self._was_watched = False
         self._captured = 0  # the number of requests that have been served
+        self._rhythm_since = 0
         board.sources[SOURCE] = (
             "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
             if chosen == OFF
@@ -85,6 +86,9 @@ class Windows:
         if board.is_watched and not self._was_watched:
             self._schedule.begin(time.time() + board.clock_offset)
         self._was_watched = board.is_watched
+        if self._has_new_rhythm() and board.rhythm is not None:
+            self._rhythm_since = board.rhythm.since_ms
+            self._schedule.renew(time.time() + board.clock_offset)
         asked = board.captures_asked > self._captured and topology is not None
         if not asked and not (sampled and board.is_watched):
             # Later launches may be small enough. Slow steps are launched repeatedly only in a longer time.
@@ -108,9 +112,16 @@ class Windows:
             rang = wait(board.windows_bell, left)
             if board.stopping:
                 return False
-            if rang and not asked and (board.captures_asked > self._captured or not board.is_watched):
+            if not rang or asked:
+                continue
+            if board.captures_asked > self._captured or not board.is_watched or self._has_new_rhythm():
                 return False
         return not board.stopping
+
+    def _has_new_rhythm(self) -> bool:
+        """Return whether step times have changed since the last windows were planned."""
+        rhythm = self._board.rhythm
+        return rhythm is not None and rhythm.before_us is not None and rhythm.since_ms != self._rhythm_since
 
     def _is_sampled(self, topology: Topology) -> bool:
         assert self._profiler is not None
@@ -139,7 +150,8 @@ class Windows:
             return
         is_asked = slot is None
         self._look()
-        if not is_asked and not self._is_sampled(topology):  # the current launches decide
+        # The current launches decide.
+        if not is_asked and (self._load.is_idle or not self._is_sampled(topology)):
             return
         expected = self._expected
         seconds = self._schedule.length(expected.slowest_s, expected.per_second, requested=is_asked)

@@ -9,7 +9,6 @@ import random
 import sys
 import time
 from collections import Counter, deque
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import debuglog, wire
@@ -37,6 +36,8 @@ EVERY_S = 0.2
 SPAN_S = 12.0
 SEND_EVERY_S = 3.0
 FEWEST_SAMPLES = 10
+# After a change of the step's rhythm, so many samples are taken sooner, and then sent at once.
+SOON, SOON_EVERY_S = 25, 0.1
 MOST_LINES, DEEPEST = 6, 40
 IDLE_S = 2.0
 # Files of JAX in which its Python waits for a result or for other processes, and those in which it compiles.
@@ -52,12 +53,7 @@ class _Sample(NamedTuple):
     at: float
     place: tuple[str, int, str]
     activity: int
-
-
-class _Counters(NamedTuple):
-    """What had passed by a time: garbage collections, and waits of the main thread for a core."""
-
-    at: float
+    # What had passed by then: garbage collections, and waits of the main thread for a core.
     garbage: GarbageRuns
     delayed_ns: int | None
 
@@ -69,9 +65,11 @@ class MainThread:
         self._board = board
         self._hooks = hooks
         self._samples: deque[_Sample] = deque()
-        self._counters: deque[_Counters] = deque()
         self._random = random.Random()  # noqa: S311 - it only spreads samples over time
         self._sent_at = 0.0
+        # When the rhythm of the steps last changed, and whether no samples were sent since.
+        self._since_ms = 0
+        self._is_new = False
         board.sources[NAME] = "on"
 
     def run(self) -> None:
@@ -80,57 +78,58 @@ class MainThread:
         try:
             while not board.stopping:
                 if not board.is_watched:
-                    self._forget()
+                    self._samples.clear()
                     wait(board.activity_bell, IDLE_S)
                     continue
-                wait(board.activity_bell, self._random.uniform(0.5, 1.5) * EVERY_S)
+                every = SOON_EVERY_S if self._is_new else EVERY_S
+                wait(board.activity_bell, self._random.uniform(0.5, 1.5) * every)
                 self._look(time.monotonic())
         except Exception as error:
             debuglog.warning(NAME, "the main thread is not sampled any more", error=error)
             board.sources[NAME] = reason(error)
 
-    def _forget(self) -> None:
-        self._samples.clear()
-        self._counters.clear()
-        self._sent_at = 0.0
-
     def _look(self, now: float) -> None:
-        sample = _read(self._hooks)
-        if sample is None:
+        read = _read(self._hooks)
+        if read is None:
             return
-        if not self._samples:
+        samples = self._samples
+        if not samples:
             self._sent_at = now
-            self._count(now)
-        self._samples.append(_Sample(now, *sample))
-        while self._samples[0].at < now - SPAN_S:
-            self._samples.popleft()
-        if now - self._sent_at >= SEND_EVERY_S and len(self._samples) >= FEWEST_SAMPLES:
-            self._sent_at = now
-            self._count(now)
+        samples.append(_Sample(now, *read, self._hooks.garbage(), basics.delayed_ns()))
+        oldest = max(now - SPAN_S, self._changed_at(now))
+        while len(samples) > 1 and samples[0].at < oldest:
+            samples.popleft()
+        is_due = now - self._sent_at >= SEND_EVERY_S and len(samples) >= FEWEST_SAMPLES
+        if is_due or (self._is_new and len(samples) >= SOON):
+            self._sent_at, self._is_new = now, False
             self._board.send(self._message(now))
 
-    def _count(self, now: float) -> None:
-        self._counters.append(_Counters(now, self._hooks.garbage(), basics.delayed_ns()))
-        while len(self._counters) > 1 and self._counters[1].at <= now - SPAN_S:
-            self._counters.popleft()
+    def _changed_at(self, now: float) -> float:
+        """Return when the rhythm of the steps last changed: earlier samples say nothing of the present."""
+        rhythm = self._board.rhythm
+        if rhythm is None or rhythm.before_us is None:
+            return 0.0
+        self._is_new |= rhythm.since_ms != self._since_ms
+        self._since_ms = rhythm.since_ms
+        return now - (now_ms() - rhythm.since_ms) / 1000
 
     def _message(self, now: float) -> wire.Activity:
         by_activity = Counter(each.activity for each in self._samples)
         lines = Counter((each.place, each.activity) for each in self._samples).most_common(MOST_LINES)
-        first, last = self._counters[0], self._counters[-1]
+        first, last = self._samples[0], self._samples[-1]
         return wire.Activity(
             now_ms(),
-            round((now - self._samples[0].at) * 1000),
+            round((now - first.at) * 1000),
             (by_activity[SCRIPT], by_activity[LAUNCH], by_activity[WAIT], by_activity[COMPILE]),
             tuple(wire.ActiveLine(wire.Place(*place), activity, count) for (place, activity), count in lines),
             last.garbage.runs - first.garbage.runs,
             (last.garbage.total_ns - first.garbage.total_ns) // 1000,
-            max((each.garbage.longest_ns for each in islice(self._counters, 1, None)), default=0) // 1000,
+            max(each.garbage.longest_ns for each in self._samples) // 1000,
             _delay_ms(first, last),
         )
 
 
-def _delay_ms(first: _Counters, last: _Counters) -> int | None:
+def _delay_ms(first: _Sample, last: _Sample) -> int | None:
     if first.delayed_ns is None or last.delayed_ns is None:
         return None
     return max(0, last.delayed_ns - first.delayed_ns) // 1_000_000

@@ -58,22 +58,33 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
     evaluation. Where launches ran ahead of the device, each step of the stretch gets an equal share of it.
     `device_ns` is how long the programs of a step take on the device, if the profiler measured it.
     """
-    launches = _usual(gaps)
-    alike = [gap for gap in gaps if launches.issuperset(gap.launched)]
-    if len(alike) * 2 < len(gaps):  # most gaps differ, so no set of functions is usual
-        alike, launches = list(gaps), frozenset().union(*(gap.launched for gap in gaps))
-    usual = median(gap.duration / gap.steps for gap in alike)
+    alike, usual, launches = _steps_only(gaps)
     steps, passed = sum(gap.steps for gap in gaps), sum(gap.duration for gap in gaps)
     if device_ns is not None and device_ns * steps > passed:
         device_ns = None  # it was measured on slower steps than these
     # A wait before the launch of an unusual function may still be a wait for the steps.
-    cut = [_until_other(gap, launches) for gap in gaps]
+    cut = [until_other(gap, launches) for gap in gaps]
     if _is_hidden(gaps, alike, cut, usual, device_ns):
         return [(gap.end, device_ns or passed / steps) for gap in gaps]  # no more is known
     if _runs_ahead(cut, usual, device_ns):
         longer_than = max(usual * WAITED, _typical_wait(cut) / WAITS_DIFFER)
         return list(_shared(_after_first_wait(cut, longer_than), longer_than))
     return list(_one_by_one(gaps, cut, usual))
+
+
+def _steps_only(gaps: Sequence[Gap]) -> tuple[list[Gap], float, frozenset[int]]:
+    """Return the gaps with usual functions only, their median per step, and the usual functions."""
+    launches = _usual(gaps)
+    alike = [gap for gap in gaps if launches.issuperset(gap.launched)]
+    if len(alike) * 2 < len(gaps):  # most gaps differ, so no set of functions is usual
+        alike, launches = list(gaps), frozenset().union(*(gap.launched for gap in gaps))
+    return alike, median(gap.duration / gap.steps for gap in alike), launches
+
+
+def usual_step(gaps: Sequence[Gap]) -> tuple[float, frozenset[int]] | None:
+    """Return the median step and its functions; None where launches run ahead of the device."""
+    _, usual, launches = _steps_only(gaps)
+    return None if _runs_ahead(gaps, usual, None) else (usual, launches)
 
 
 def from_wait_to_wait(gaps: Sequence[Gap]) -> tuple[Sequence[Gap], Sequence[Gap]]:
@@ -118,7 +129,7 @@ def _taken(gaps: Iterable[Gap]) -> Iterable[tuple[int, float]]:
     return ((gap.end, gap.duration / gap.steps) for gap in gaps)
 
 
-def _until_other(gap: Gap, launches: frozenset[int]) -> Gap:
+def until_other(gap: Gap, launches: frozenset[int]) -> Gap:
     """Return the part of a gap before the first launch of a function that is not among these."""
     if launches.issuperset(gap.launched):
         return gap

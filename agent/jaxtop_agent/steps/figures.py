@@ -11,6 +11,8 @@ from jaxtop_agent.steps.durations import Gap, from_wait_to_wait, launches_a_step
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from jaxtop_agent.steps.changes import Paused
+
 # Current figures cover the last seconds, but at least this many steps.
 RECENT_NS, FEWEST = 10_000_000_000, 20
 # Within less time than this, all launches may run ahead of the device, and say nothing about step durations.
@@ -51,6 +53,10 @@ class StepFigures(NamedTuple):
     p99_ns: float | None
     flops: float | None
     flops_at_least: bool = False
+    # Since when steps have had this rhythm, and the mean step before, if that was another one.
+    since: int = 0
+    before_ns: float | None = None
+    paused: Paused | None = None
 
 
 def figures(
@@ -77,6 +83,7 @@ def figures(
         p90_ns=cuts[89] if cuts else None,
         p99_ns=cuts[98] if cuts else None,
         flops=_flops(often, facts),
+        since=began,
         flops_at_least=any(each in facts.at_least or facts.flops.get(each) is None for each in often),
     )
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from heapq import merge
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from jaxtop_agent.steps.durations import Gap
+from jaxtop_agent.steps.changes import Pauses, changed_at
+from jaxtop_agent.steps.durations import Gap, step_times
 from jaxtop_agent.steps.figures import Facts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
 
@@ -72,8 +74,11 @@ class Steps:
             if self._pattern is None:
                 return None
         self._follow(launches, calls, facts.own, counts or {})
+        self._notice_change()
+        paused = self._pauses.look(list(self._gaps))
         group = () if self._is_reported or self._pattern is None else self._pattern.group
-        return figures(list(self._gaps), self._began, group, facts, now)
+        found = figures(list(self._gaps), self._began, group, facts, now)
+        return None if found is None else found._replace(before_ns=self._before_ns, paused=paused)
 
     def _is_due(self, launches: Sequence[Launch], facts: Facts, now: int) -> bool:
         """Return whether the pattern should be searched again."""
@@ -125,6 +130,8 @@ class Steps:
         self.serial += 1
         self.steps = 0
         self._gaps: deque[Gap] = deque(maxlen=REMEMBERED)
+        self._pauses = Pauses()
+        self._before_ns: float | None = None
         self._seen = self._seen_calls = 0
         self._closed: Call | None = None
         self._began = 0
@@ -134,6 +141,17 @@ class Steps:
         self._began_before_drop = False
         self._launched: dict[int, int] = {}
         self._first: dict[int, int] = {}
+
+    def _notice_change(self) -> None:
+        """Forget the gaps of an earlier rhythm: figures of steps mix no two."""
+        gaps = list(self._gaps)
+        first = changed_at(gaps)
+        if first is None:
+            return
+        self._before_ns = fmean(took for _, took in step_times(gaps[:first], None))
+        self._began = gaps[first - 1].end
+        self._gaps = deque(gaps[first:], maxlen=REMEMBERED)
+        self._pauses = Pauses()
 
     def _follow(
         self,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.collectives.layout import layouts, may_be_met
 from jaxtop.model.collectives.timing import Participants, silent_places, timed, timed_alone
-from jaxtop.model.host import run_of
+from jaxtop.model.host import changed_ms, run_of
 from jaxtop.model.windows import LaunchShare, Pending, ProgramWindows
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ FEWEST_BY_DEVICE, BY_DEVICE_OF = 4, 1 << 15
 # longer expected. A viewer that joins late receives the last windows of each process together, so this is no
 # less than the number of windows that agents keep.
 WINDOWS_TO_WAIT = 4
+# Processes notice the same change of the step's rhythm within this time.
+APART_MS = 5_000
 MOST_PENDING, MOST_PENDING_ROWS = 1024, 200_000
 MOST_PROGRAMS, MOST_OPS, MOST_CLOSED = 256, 2048, 2048
 
@@ -63,6 +65,7 @@ def join(state: ClusterState, host: Host, window: wire.Window) -> Iterator[Joine
         key = (run_of(host), *window.programs[program])
         windows = _windows_of(state, key)
         number = _number(windows, [window.launches[i].run_id for i in launches])
+        _note_rhythm(windows, number, window.at_ms, changed_ms(host.pulse))
         windows.reported[host.agent] = number
         for i in launches:
             launch = window.launches[i]
@@ -96,6 +99,14 @@ def _number(windows: ProgramWindows, run_ids: list[int]) -> int:
             return windows.closed[run_id]
     windows.window += 1
     return windows.window
+
+
+def _note_rhythm(windows: ProgramWindows, number: int, at_ms: int, since_ms: int) -> None:
+    """Note the first window after a change of the step's rhythm, which each process dates a little apart."""
+    if windows.since_ms is None:
+        windows.since_ms = since_ms
+    elif at_ms >= since_ms > windows.since_ms + APART_MS:
+        windows.since_ms, windows.first = since_ms, number
 
 
 def _is_overdue(windows: ProgramWindows) -> bool:

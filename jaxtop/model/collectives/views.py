@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.layout import Layout
     from jaxtop.model.meshes import MeshView
     from jaxtop.model.state import ClusterState
-    from jaxtop.model.windows import Late, ProgramKey, Timing
+    from jaxtop.model.windows import ProgramKey, ProgramWindows, Timing
 
 # The first words of an op's name in HLO. A kind that begins like another one comes first if it is longer.
 KINDS = (
@@ -192,22 +192,30 @@ def _measured(
     inputs = (
         timings,
         late,
+        windows.first if windows else 0,
         *((layout.inventory, layout.groups_of(key[3]), layout.mesh) if layout else ()),
         *(host and host.hello for host in hosts),
     )
     return cluster.derived.of(
-        "collective", key, members, inputs, lambda: _measure(cluster, layout, key, timings, late)
+        "collective", key, members, inputs, lambda: _measure(cluster, layout, key, windows)
     )
+
+
+def _current(timings: tuple[Timing, ...], first: int) -> tuple[Timing, ...]:
+    """Return the timings of the present rhythm of the step, or all if there are none yet."""
+    return tuple(each for each in timings if each.window >= first) or timings
 
 
 def _measure(
     cluster: ClusterState,
     layout: Layout | None,
     key: _Key,
-    timings: tuple[Timing, ...],
-    late: tuple[Late, ...],
+    windows: ProgramWindows | None,
 ) -> CollectiveView:
     run, program, fingerprint, op = key
+    all_timings = windows.timings.get(op, ()) if windows else ()
+    late = windows.late.get(op, ()) if windows else ()
+    timings = _current(all_timings, windows.first if windows else 0)
     listed: wire.Collective | None = layout.of_op.get(op) if layout else None
     grouped = layout.groups_of(op) if layout else None
     axes = grouped.axes if grouped else None
@@ -241,7 +249,7 @@ def _measure(
         wait_us=longest_wait(timings),
         busbw_bytes_per_s=busbw(kind, listed.bytes if listed else None, size, transfer_us),
         straggler=straggler_of(cluster, grouped, late, waits),
-        is_enough=bool(teams) and is_enough(arrivals_of(timings, 0)),
+        is_enough=bool(teams) and is_enough(arrivals_of(all_timings, 0)),
         waits_us=waits,
         is_async=listed is not None and listed.is_async,
         mesh=layout.mesh if layout else None,

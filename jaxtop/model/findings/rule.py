@@ -11,7 +11,7 @@ from jaxtop.model.arrays.growth import growers
 from jaxtop.model.arrays.memory import memory
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.devices import devices
-from jaxtop.model.gaps import gap_of
+from jaxtop.model.gaps import gap_of, late_of
 from jaxtop.model.parts import parts
 from jaxtop.model.programs import programs
 from jaxtop.model.steps import step_in, step_of_run
@@ -99,6 +99,11 @@ class RunFacts:
         """The gaps of the hosts whose main threads are sampled."""
         found = (gap_of(view.now, self.parts.get(view.host.agent)) for view in self.reporting)
         return [each for each in found if each is not None]
+
+    @cached_property
+    def late_scripts(self) -> list[Gap]:
+        """The gaps of the processes for whose scripts all others wait."""
+        return late_of(self.gaps, len(self.present))
 
     @cached_property
     def late(self) -> set[str]:

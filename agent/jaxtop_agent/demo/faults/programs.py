@@ -79,7 +79,8 @@ class SmallCollectives(Fault):
 class UnevenWork(Fault):
     name = "uneven_work"
     text = "the last device computes far more than the others in each step"
-    rules = ("straggler", "uneven_work")
+    rules = ("uneven_work",)
+    subject = {"program": "route_tokens"}
     costs_time = True
 
     def begin(self, state: Any) -> Any:

@@ -19,7 +19,8 @@ SLEEP = 0.4
 class Straggler(Fault):
     name = "straggler"
     text = "the last host sleeps for 400 ms before each launch"
-    rules = ("straggler", "input_bound")
+    rules = ("straggler",)
+    subject = {"source": "slow.py"}
     costs_time = True
 
     def before_launch(self, i: int) -> None:  # noqa: ARG002
@@ -30,7 +31,8 @@ class Straggler(Fault):
 class SlowInput(Fault):
     name = "slow_input"
     text = "loading a batch takes 400 ms on the last host"
-    rules: ClassVar[tuple[str, ...]] = ("input_bound", "straggler")
+    rules: ClassVar[tuple[str, ...]] = ("straggler",)
+    subject = {"source": "slow.py"}
     costs_time = True
 
     def load_batch(self, i: int) -> None:  # noqa: ARG002
@@ -67,7 +69,8 @@ class CpuHog(Fault):
 class PeriodicStall(Fault):
     name = "periodic_stall"
     text = "the last host stops for 2 s every 20 steps"
-    rules = ("pauses", "straggler", "input_bound")
+    rules = ("pauses",)
+    subject = {"source": "slow.py"}
     costs_time = True
 
     def before_launch(self, i: int) -> None:
@@ -81,7 +84,8 @@ class PeriodicStall(Fault):
 class SlowDisk(Fault):
     name = "slow_disk"
     text = "every host writes a checkpoint to a slow disk every 10 steps, for at least 1.6 s"
-    rules = ("checkpoint_pauses", "pauses", "disk_waits")
+    rules = ("checkpoint_pauses",)
+    subject = {"source": "slow.py"}
     everywhere = True
     costs_time = True
     CHUNKS = 80

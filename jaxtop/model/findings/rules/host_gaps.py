@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import measured_busy, pauses
+from jaxtop.model.gaps import are_apart, confirmed, measured_busy
 from jaxtop.model.hosts import named
 from jaxtop.model.rates import rates
 from jaxtop.model.tuning import Number
@@ -39,8 +39,8 @@ READ_WAITS = 0.15
 PAUSE_SHARE = Number("share", 0.1, "reported from this share of the time on")
 LONG_PAUSE_SHARE = Number("warning_share", 0.25, "a warning from this share of the time on")
 LINE_SHARE = 0.05
-# So many pauses within a minute repeat. A single longer one is a checkpoint, or something else that is rare.
-REPEATED, LONG_S = 3, 2.5
+# So many pauses within a minute repeat, or two within this time. A single one is something that is rare.
+REPEATED, SOON_MS = 3, 20_000
 _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
 _EXPLAINS = ("slower_than_before",)
 _OF_LAUNCHES = ("blocking_reads", *_EXPLAINS)
@@ -66,6 +66,9 @@ def _input_bound(facts: RunFacts) -> Iterator[Finding]:
     # A process that launches thousands of programs a step is in the script between them. One that waits for
     # each result prepares the next step only afterwards.
     found = [each for each in found if not _launches_of(each) and not _is_read(each)]
+    # Few processes for which all others wait are stragglers.
+    if 2 * len(found) <= len(facts.present) and not are_apart(facts.gaps):
+        return
     if found:
         worst, (line, _) = _worst(found, SCRIPT)
         text = (
@@ -150,17 +153,12 @@ def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
     found = []
     least = facts.number("checkpoint_pauses" if saves else "pauses", PAUSE_SHARE)
     for each in _gaps(facts):
-        line = each.line(SCRIPT)
-        if each.is_in_each_step or line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves:
+        line, rhythm = each.line(SCRIPT), each.host.pulse.rhythm
+        if line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves or rhythm is None:
             continue
-        seen = pauses(facts.cluster.history.get(each.host.agent, ()), facts.at, 3 * each.p50_s)
-        if seen.number >= REPEATED:
-            share = seen.share
-        elif seen.number != 1 and seen.longest < LONG_S:  # most are shorter than the interval of the pulses
-            share = each.share
-        else:
-            continue
-        if share >= least and each.script >= share / 2:
+        is_repeated = rhythm.pauses >= REPEATED or (rhythm.pauses > 1 and rhythm.pauses_ms <= SOON_MS)
+        share = confirmed(rhythm.lost_us / 1000 / each.step_ms, each.script)
+        if is_repeated and share >= least:
             found.append(replace(each, share=share))
     return found
 
@@ -275,6 +273,7 @@ RULES = (
         advice="Prepare the next batch on another thread or process while the devices compute (prefetch), "
         "or make that line faster.",
         check=_input_bound,
+        holds_for=2.0,
         explains=_EXPLAINS,
         numbers=(INPUT_SHARE, INPUT_CRITICAL),
     ),
@@ -305,12 +304,13 @@ RULES = (
     Rule(
         name="pauses",
         title="Pauses",
-        threshold="10 % of a minute is spent in the script in three or more pauses between steps",
+        threshold="10 % of the time is spent in the script in three pauses between steps within a minute, "
+        "or two within 20 s; a pause is three times as long as a step, and 250 ms longer",
         rationale="The median step looks well, yet the run is slower: the time is lost between steps.",
         source=_SOURCE,
         advice="Look at that line: a buffer that runs empty, a validation in Python, a log that is flushed.",
         check=_pauses,
-        holds_for=6.0,
+        holds_for=2.0,
         stays_for=20.0,
         explains=_EXPLAINS,
         numbers=(PAUSE_SHARE,),
@@ -323,7 +323,7 @@ RULES = (
         source=_SOURCE,
         advice="Save asynchronously (orbax AsyncCheckpointer), less often, or to a faster disk.",
         check=_checkpoint_pauses,
-        holds_for=6.0,
+        holds_for=2.0,
         stays_for=30.0,
         explains=_EXPLAINS,
         numbers=(PAUSE_SHARE, LONG_PAUSE_SHARE),

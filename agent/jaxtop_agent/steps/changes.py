@@ -1,0 +1,109 @@
+"""When the rhythm of the steps has changed, and the pauses between steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import quantiles
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop_agent.steps.durations import until_other, usual_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jaxtop_agent.steps.durations import Gap
+
+# The rhythm has changed once so many steps in a row all take longer than most of those before them, by this
+# factor and this time, or all less. Where single steps differ much, two sums of some steps each are compared
+# with all such sums before them.
+IN_A_ROW, FACTOR, AT_LEAST_NS = 5, 1.25, 5_000_000
+FEWEST_BEFORE, MOST_BEFORE = 8, 32
+BLOCK, BLOCKS_BEFORE = 6, 4
+# A gap is a pause if it exceeds the usual step by this factor and this time.
+PAUSE, SHORTEST_PAUSE_NS = 3, 250_000_000
+# The pauses of the last minute count.
+LAST_NS, MOST_PAUSES = 60_000_000_000, 64
+# Of so many gaps the usual one is taken.
+COMPARED = 64
+
+
+def changed_at(gaps: Sequence[Gap]) -> int | None:
+    """Return the index of the first gap of a new rhythm; None if the rhythm is the same."""
+    each = [gap.duration / gap.steps for gap in gaps[-IN_A_ROW - MOST_BEFORE - BLOCK :]]
+    before, last = each[-IN_A_ROW - MOST_BEFORE : -IN_A_ROW], each[-IN_A_ROW:]
+    if len(before) < FEWEST_BEFORE:
+        return None
+    quarter, _, most = quantiles(before, n=4)
+    is_new = _differs(last, quarter, most)
+    if is_new is not None:
+        first = len(each) - IN_A_ROW
+        while first and is_new(each[first - 1]):
+            first -= 1
+        return len(gaps) - len(each) + first if first else None
+    blocks = [sum(each[i : i + BLOCK]) / BLOCK for i in range(len(each) % BLOCK, len(each), BLOCK)]
+    if len(blocks) < BLOCKS_BEFORE + 2:
+        return None
+    is_new = _differs(blocks[-2:], min(blocks[:-2]), max(blocks[:-2]))
+    return None if is_new is None else len(gaps) - 2 * BLOCK
+
+
+def _differs(last: Sequence[float], least: float, most: float) -> Callable[[float], bool] | None:
+    """Return what is true of figures clearly outside these bounds, if all of the last are on one side."""
+    above, below = max(most * FACTOR, most + AT_LEAST_NS), min(least / FACTOR, least - AT_LEAST_NS)
+    if min(last) > above:
+        return lambda one: one > above
+    if max(last) < below:
+        return lambda one: one < below
+    return None
+
+
+class Paused(NamedTuple):
+    """The pauses of the last minute: their number, the time from the first to the last, what a step loses."""
+
+    number: int
+    span_ns: int
+    lost_ns: float
+
+
+class _Pause(NamedTuple):
+    """The end of a pause, and the time and the number of steps up to then."""
+
+    end: int
+    passed: int
+    steps: int
+
+
+class Pauses:
+    """Finds pauses among the gaps between steps. From pause to pause, the mean step shows what they cost."""
+
+    def __init__(self) -> None:
+        self._found: deque[_Pause] = deque(maxlen=MOST_PAUSES)
+        self._passed = self._steps = 0
+        self._until = 0
+        self._is_long = False
+
+    def look(self, gaps: Sequence[Gap]) -> Paused | None:
+        """Return the pauses, with those among new gaps; None if there are none."""
+        usual = usual_step(gaps[-COMPARED:]) if gaps else None
+        if usual is None:
+            self._found.clear()
+            return None
+        step, launches = usual
+        new = [until_other(gap, launches) for gap in gaps if gap.end > self._until]
+        self._until = gaps[-1].end
+        for gap in new:
+            self._passed += gap.duration
+            self._steps += gap.steps
+            expected = step * gap.steps
+            is_long = gap.duration > max(PAUSE * expected, expected + SHORTEST_PAUSE_NS)
+            if is_long and not self._is_long:  # several in a row are the beginning of another rhythm
+                self._found.append(_Pause(gap.end, self._passed, self._steps))
+            self._is_long = is_long
+        while self._found and self._found[0].end < self._until - LAST_NS:
+            self._found.popleft()
+        if not self._found:
+            return None
+        first, last = self._found[0], self._found[-1]
+        steps = last.steps - first.steps
+        lost = max(0.0, (last.passed - first.passed) / steps - step) if steps else 0.0
+        return Paused(len(self._found), last.end - first.end, lost)
