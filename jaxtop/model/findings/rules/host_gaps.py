@@ -157,7 +157,7 @@ def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
         if line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves or rhythm is None:
             continue
         is_repeated = rhythm.pauses >= REPEATED or (rhythm.pauses > 1 and rhythm.pauses_ms <= SOON_MS)
-        share = confirmed(rhythm.lost_us / 1000 / each.step_ms, each.script)
+        share = confirmed(rhythm.lost_us / 1000 / each.step_ms, each.script + each.delayed) - each.delayed
         if is_repeated and share >= least:
             found.append(replace(each, share=share))
     return found
