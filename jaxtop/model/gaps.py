@@ -28,8 +28,9 @@ IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
 CONFIRMED = 0.8
 # The hosts of a synchronous run make as many steps a second, up to this part.
 SAME_PACE = 0.15
-# A host is late by its script if its gap exceeds that of the others by this share of a step.
-LATER = 0.15
+# A host is late by its script if its gap, and its time in the script beyond that of the others, take this share
+# of a step, and the gap so many milliseconds.
+LATER, LATER_MS = 0.15, 5.0
 # So large a part of the processes must be measured.
 MEASURED = 0.75
 # Processes notice a change of the rhythm within this time, so until then their paces may differ.
@@ -155,7 +156,9 @@ def late_of(gaps: Sequence[Gap], processes: int) -> list[Gap]:
         return []
     usual = median(sorted(each.script for each in gaps)[: (processes + 1) // 2])
     late = [
-        each for each in gaps if each.is_in_each_step and each.share >= LATER and each.script - usual >= LATER
+        each
+        for each in gaps
+        if each.is_in_each_step and min(each.share, each.script - usual) >= LATER and each.ms >= LATER_MS
     ]
     if 2 * len(late) > processes:
         return []
