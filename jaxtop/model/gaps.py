@@ -28,8 +28,8 @@ IN_EACH_STEP, OF_GAP_LEFT, LEFT = 0.7, 0.8, 0.1
 CONFIRMED = 0.8
 # The hosts of a synchronous run make as many steps a second, up to this part.
 SAME_PACE = 0.15
-# A host is late by its script if its gap, and its time in the script beyond that of the others, take this share
-# of a step, and the gap so many milliseconds.
+# A host is late by its script if its gap, and its time in the script beyond that of the others, take this
+# share of a step, and the gap so many milliseconds.
 LATER, LATER_MS = 0.15, 5.0
 # So large a part of the processes must be measured.
 MEASURED = 0.75
