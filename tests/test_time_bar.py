@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from textual.events import MouseMove
+from textual.widgets._toast import Toast
 
 from jaxtop.model.session.summary import Bin, SessionSummary
 from jaxtop.model.state import LoggedEvent
+from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.draw.time_bar import TimeBarState, controls, glance, tip, track
 from jaxtop.tui.go_to import GoTo
 from jaxtop.tui.palette import DARK
 from jaxtop.tui.playback import Mode, Start
 from tests.builders import NOW
 from tests.reels import DIES, LONG, WARNS, Recorder, Reel, session
-from tests.stage import Stage, play
+from tests.stage import Feed, Stage, play
 
 MIB = 1 << 20
 TOLD = session()
@@ -335,16 +339,42 @@ class TestByMouse:
 
 
 class TestLive:
-    def test_there_is_no_bar_while_it_is_live(self):
+    @pytest.mark.parametrize("width", [59, 60, 80, 120])
+    def test_while_it_is_live_one_line_says_how_to_go_back(self, width):
         async def act(stage: Stage) -> None:
-            assert not stage.app.query_one("#time").display
+            said = controls_shown(stage)
+            assert stage.app.query_one("#time").size.height == 1 and len(said) <= width
+            assert " now " in said and "[ rewind" in said and "‖ pause" in said and {*said} & {*"·!×"}
             await press(stage, "space")
-            assert stage.app.query_one("#time").display
+            assert stage.app.query_one("#time").size.height == 3
             assert controls_shown(stage).startswith(" PAUSED  ‖ ")
             await press(stage, "space")
+            assert stage.app.query_one("#time").size.height == 1
+            await press(stage, "left_square_bracket")
+            assert stage.app._playback.mode == Mode.REWIND
+
+        play(act, *TOLD, history=Reel(*TOLD, is_growing=True), size=(width, 24))
+
+    def test_without_a_history_or_in_few_lines_there_is_no_such_line(self):
+        async def act(stage: Stage) -> None:
             assert not stage.app.query_one("#time").display
 
-        play(act, *TOLD, history=Reel(*TOLD, is_growing=True))
+        play(act, *TOLD)
+        play(act, *TOLD, history=Reel(*TOLD, is_growing=True), size=(80, 19))
+
+    @pytest.mark.parametrize("size", [(40, 10), (60, 16), (120, 40)])
+    def test_at_most_one_message_is_shown_and_never_over_the_header(self, size):
+        async def shown() -> list[tuple[int, str]]:
+            app = JaxtopApp(Feed())
+            async with app.run_test(size=size, notifications=True) as pilot:
+                for words in ("first", "second " * 60, "third"):
+                    app.notify(words, title="Title")
+                    await pilot.pause()
+                toasts = [each for each in app.query(Toast) if each.region.height]
+                return [(each.region.y, each._notification.message) for each in toasts]
+
+        ((y, message),) = asyncio.run(shown())
+        assert y > 1 and message == "third"
 
     def test_one_looks_back_while_the_run_goes_on_and_misses_nothing(self):
         half = [each for each in TOLD if each.at < NOW + 100]

@@ -281,16 +281,27 @@ class TestTheInterval:
 
 class TestTheLastLine:
     @pytest.mark.parametrize("key", [each.key for each in SCREENS])
-    def test_at_80_columns_every_screen_has_its_key_and_some_of_its_name(self, key):
+    def test_at_80_columns_no_key_is_hidden_and_every_screen_has_its_own(self, key):
         async def act(stage: Stage) -> None:
             await stage.press(key)
             bar = stage.text.splitlines()[-1]
-            assert "? Help" in bar and "q Quit" in bar
-            for screen in SCREENS:
-                name = screen.title[: 8 if key == screen.key else 3]
-                assert f" {screen.key}{name}" in bar
+            shown = [each for each in stage.app.screen.active_bindings.values() if each.binding.show]
+            verbs = [each.binding.description for each in shown if "screen(" not in each.binding.action]
+            assert {"Help", "Quit", "Pause"} <= {*verbs}
+            assert all(f" {verb}" in bar for verb in verbs)
+            places = [bar.index(screen.key) for screen in SCREENS]
+            assert places == sorted(places)
 
         play(act, *builders.well(), size=(80, 24))
+
+    @pytest.mark.parametrize("width", [40, 59, 60, 80, 120, 250])
+    def test_at_any_width_the_line_fits_and_the_overview_explains(self, width):
+        async def act(stage: Stage) -> None:
+            bar = stage.text.splitlines()[-1]
+            assert "? Help" in bar and "q Quit" in bar and len(bar) <= width
+            assert "1" in bar and "0" in bar and ("space Pause" in bar or width < 50)
+
+        play(act, *staged.late(), size=(width, 24))
 
     @pytest.mark.parametrize(("width", "letters"), [(120, 3), (160, 20)])
     def test_on_wider_terminals_they_have_more_of_their_names_and_no_key_is_dropped(self, width, letters):

@@ -17,6 +17,7 @@ from jaxtop.tui.palette import DARK, PALETTES, Palette, palette_of
 from jaxtop.tui.runs import RunApp
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.overview import OverviewView, proof_of
+from jaxtop.tui.screens.places import Places
 from jaxtop.tui.switches import pressed_by
 from jaxtop.tui.time_keys import LOW
 from jaxtop.tui.widgets.detail import Line
@@ -47,6 +48,7 @@ class JaxtopApp(RunApp):
     CSS_PATH = "app.tcss"
     TITLE = "jaxtop"
     ENABLE_COMMAND_PALETTE = True
+    COMMANDS = RunApp.COMMANDS | {Places}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit", priority=False),
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
@@ -169,15 +171,17 @@ class JaxtopApp(RunApp):
     async def on_view_drilled(self, message: View.Drilled) -> None:
         self._selection = message.selection
         await self.action_screen(message.screen)
-        if message.filter:
+        if message.filter or message.row:
             self._view.filter_by(message.filter)
+        self._view.point_at(message.row)
 
     async def action_screen(self, name: str) -> None:
-        before, view = self._view, self._views[name]
+        before, view, is_first = self._view, self._views[name], False
         if view is not before:
             self._visited.append(self._open)
             switcher = self.query_one(ContentSwitcher)
-            if not view.is_attached:
+            is_first = not view.is_attached
+            if is_first:
                 await switcher.add_content(view)
             self._open, switcher.current = name, view.id
             self._keys.draw(name)
@@ -189,6 +193,9 @@ class JaxtopApp(RunApp):
             view.selection = self._selection  # or a screen that shows a moment first selects on its own
         view.show(moment if moment.cluster.changes else EMPTY)
         view.select(self._selection)
+        if is_first:
+            accused = (each.proof.row for each in moment.findings if each.proof.screen == name)
+            view.point_at(next(accused, ""))
         view.first_focus.focus()
 
     def action_worst(self) -> None:

@@ -83,7 +83,7 @@ _RAMPS = """\
 """
 # The same without a known limit, for dark and for light backgrounds.
 _GREYS = """\
-#303030 #444444 #585858 #6c6c6c #808080 #9e9e9e #bcbcbc #dadada
+#262626 #3a3a3a #4e4e4e #626262 #767676 #8a8a8a #9e9e9e #b2b2b2
 #e4e4e4 #d0d0d0 #bcbcbc #a8a8a8 #8a8a8a #6c6c6c #4e4e4e #303030
 """
 _CATEGORIES = """\

@@ -8,6 +8,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 
 from jaxtop.model.session.difference import Then
+from jaxtop.model.session.summary import SessionSummary
 from jaxtop.tui.draw.time_bar import TimeBarState
 from jaxtop.tui.go_to import GoTo
 from jaxtop.tui.moment import Selection
@@ -74,6 +75,8 @@ class TimedApp(App[str]):
         self._bar = TimeBar()
         self._is_pausing = False
         self._is_seek_due = False
+        # What the time bar of a live view depends on: the second, and the number of events.
+        self._drawn_live: tuple[int, int, bool] | None = None
 
     def _paint(self) -> None:
         raise NotImplementedError
@@ -126,7 +129,12 @@ class TimedApp(App[str]):
         if self._bar.has_class("on") == is_plain:
             self._bar.set_class(not is_plain, "on")
             self.refresh_bindings()
-        if not is_plain:
+        self._bar.set_class(is_plain and playback.has_history and self.size.height >= LOW, "live")
+        seen = playback.moment.cluster.events
+        drawn = int(playback.position), len(seen), is_plain
+        if not is_plain or (self._bar.has_class("live") and drawn != self._drawn_live):
+            # The summary of the history is not read while live: that would fold all frames a second time.
+            events = SessionSummary(events=tuple(seen)) if is_plain else None
             self._bar.show(
                 TimeBarState(
                     str(playback.mode),
@@ -138,9 +146,10 @@ class TimedApp(App[str]):
                     playback.has_present,
                     playback.has_history,
                     None if playback.mark is None else playback.mark.at,
-                    playback.overview,
+                    playback.overview if events is None else events,
                 )
             )
+        self._drawn_live = drawn
         for note in playback.notes:
             if note not in self._shown_notes:
                 self._shown_notes.add(note)

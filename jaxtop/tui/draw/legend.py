@@ -59,13 +59,16 @@ def legend(
         (device_text, ink.style(ink.foreground)),
         *_signs(reading, ink, set(states), absent=absent),
     ]
-    if reading.scale is Scale.OPEN and reading.end is not None:
-        left = width - line.cell_len - sum(3 + len(part) for part, _ in parts if part)
-        line.append(next((f"  {words}" for words in NO_LIMIT if len(words) + 2 <= left), ""), ink.muted)
+    left, fitting = width - line.cell_len, []
     for part, style in parts:
-        if part and line.cell_len + 3 + len(part) <= width:
-            line.append("   ")
-            line.append(part, style)
+        if part and 3 + len(part) <= left:
+            fitting.append((part, style))
+            left -= 3 + len(part)
+    if reading.scale is Scale.OPEN and reading.end is not None:
+        line.append(next((f"  {words}" for words in NO_LIMIT if len(words) + 2 <= left), ""), ink.muted)
+    for part, style in fitting:
+        line.append("   ")
+        line.append(part, style)
     line.truncate(width, overflow="ellipsis")
     return printable(line)
 

@@ -110,7 +110,8 @@ def _wide(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
         *_hosts(shown, ink, rest, hosts),
     ]
     if more:
-        first += panel("Collectives", _grid(shown.collectives, ink), (rest, more), ink, "6 lists all")
+        lines = _grid(shown.collectives[: more - FRAME_HEIGHT], ink)
+        first += panel("Collectives", lines, (rest, more), ink, "6 lists all")
     where = min(max(len(shown.parts), 1) + FRAME_HEIGHT, height // 2)
     mesh = min(mesh_height(shown.mesh, right, height - where), height - where)
     events = height - where - mesh
@@ -121,7 +122,8 @@ def _wide(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
         mesh, events = mesh + events, 0
     second = [*_where(shown, ink, right, where), *mesh_panel(shown.mesh, ink, right, mesh)]
     if programs:
-        second += panel("Programs", _grid(shown.programs, ink), (right, programs), ink, "7 lists all")
+        lines = _grid(shown.programs[: programs - FRAME_HEIGHT], ink)
+        second += panel("Programs", lines, (right, programs), ink, "7 lists all")
     if events:
         second += _events(shown, ink, right, events - programs)
     return beside([first, second])

@@ -27,6 +27,8 @@ UNKNOWN = "─"
 # The marks of events by severity; each place shows the most severe one.
 _SIGNS = {"info": "·", "warning": "!", "critical": "×"}
 _SIGN_OF = ("", *(_SIGNS[severity] for severity in SEVERITIES))
+# The least width of the track of a live view.
+LEAST_TRACK = 8
 # The most events that the tooltip of a place lists.
 MOST_LISTED = 3
 
@@ -160,6 +162,25 @@ def _buttons(shown: Sequence[Button], labels: int, apart: int, palette: Palette)
             line.append(f" {words}", chosen + press)
         line.append(" " * ((apart + 1) // 2), press)
     return line
+
+
+def live_line(state: TimeBarState, width: int, palette: Palette) -> Text:
+    """Return the line of a live view: since when one can go back, warnings since then, and how to go back."""
+    verbs = _buttons([Button("[", ("rewind", ""), "step(-1)"), *buttons(state)[3:4]], 0, 2, palette)
+    more = _buttons(
+        [Button("{", ("1 min", ""), "skip(-60)"), Button("v", ("compare", ""), "mark")], 0, 2, palette
+    )
+    start, now = Text(f" {clock(state.span[0], state.span)} ", palette.muted), Text(" now ", palette.muted)
+    ends = start.cell_len + now.cell_len
+    if width >= ends + verbs.cell_len + more.cell_len + LEAST_TRACK:
+        verbs.append_text(more)
+    room = width - ends - verbs.cell_len
+    if room < LEAST_TRACK:
+        verbs.truncate(width)
+        return verbs
+    marks = _marks(glance(state, room), palette)
+    line = Text.assemble(start, _text([mark or (UNKNOWN, Style(color=palette.muted)) for mark in marks]))
+    return Text.assemble(line, now, verbs, no_wrap=True, end="")
 
 
 class Glance(NamedTuple):

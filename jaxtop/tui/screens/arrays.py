@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.model.arrays.tree import MIXED, Node, grow
+from jaxtop.model.arrays.tree import MIXED, Node, grow, way_to
 from jaxtop.tui import text
 from jaxtop.tui.draw.array_pane import growth
 from jaxtop.tui.draw.table import NOTHING, Column, figure
@@ -188,6 +188,12 @@ class ArraysView(TableView):
         self._past_runs = frozenset(run.id for run in moment.runs if run.has_ended)
         self.table.update_views(self._views, moment.run_names, empty(moment))
         self._draw()
+
+    def point_at(self, row: str) -> None:
+        named = (view for view in self._views if view.name == row)
+        view = next(named, None)
+        if view is not None:
+            self.table.select(way_to(view.run, view.function, view.name, view.created).steps)
 
     def _tone(self, node: Node, palette: Palette) -> str | None:
         return palette.muted if node.run in self._past_runs else None

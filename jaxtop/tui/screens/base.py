@@ -35,11 +35,15 @@ class View(Container):
 
     @dataclass
     class Drilled(Message):
-        """Posted when the user opens the selection on the screen of this name, with this filter."""
+        """Posted when the user opens the selection on the screen of this name, with this filter.
+
+        `row` names the row to select, where the selection does not.
+        """
 
         selection: Selection
         screen: str
         filter: str = ""
+        row: str = ""
 
     @property
     def palette(self) -> Palette:
@@ -67,7 +71,11 @@ class View(Container):
     def filter_by(self, words: str) -> None:
         """Set the filter of the table, if this screen has one."""
         for filtered in self.query(FilteredTable):
-            filtered.set(words)
+            if filtered.table.words != words:
+                filtered.set(words)
+
+    def point_at(self, row: str) -> None:
+        """Put the cursor on the row that a finding or the palette names, if this screen has it."""
 
     def look_at(self, figure: str) -> None:
         """Start with the figure that another screen focused on."""

@@ -248,6 +248,10 @@ class CollectivesView(TableView):
         lines = pane(subject, self.ink, width, height)
         self._pane.read(joined(lines))
 
+    def point_at(self, row: str) -> None:
+        named = [view for view in self.moment.collectives if view.op == row]
+        self.table.select(max(named, key=lambda view: view.wait_us or 0).key if named else None)
+
     def _host_name(self, agent: str) -> str:
         host = self.moment.host(agent)
         return agent if host is None else name_of(host)

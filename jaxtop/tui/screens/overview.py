@@ -99,7 +99,7 @@ class OverviewView(TableView):
     """A verdict, the findings, and panels with the most important figures."""
 
     DEFAULT_CSS = """
-    OverviewView #verdict { height: 1; padding: 0 1; }
+    OverviewView #verdict { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     OverviewView Table { height: auto; max-height: 40%; padding: 0 1; }
     OverviewView #panels { height: 1fr; }
     OverviewView #explained { display: none; height: 1fr; padding: 0 2; background: $surface; }
@@ -206,4 +206,4 @@ def proof_of(finding: Finding, moment: Moment) -> View.Drilled:
     members = (view.host.agent for run in moment.runs if run.id == finding.run for view in run.hosts)
     agent = finding.subject.agent or next(members, None)
     selection = Selection(agent, finding.subject.device_id)
-    return View.Drilled(selection, finding.proof.screen, finding.proof.filter)
+    return View.Drilled(selection, finding.proof.screen, finding.proof.filter, finding.proof.row)

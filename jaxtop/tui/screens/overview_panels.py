@@ -116,7 +116,7 @@ def _programs(moment: Moment) -> Sequence[Sequence[str]]:
     views = sorted(moment.programs, key=lambda view: -_rate(view))[:MOST_LISTED]
     return [("", "launch/s", "needs", "headroom")] * bool(views) + [
         (
-            shorten(view.function, 24),
+            shorten(view.function, 18),
             text.number(_rate(view), 1),
             text.size(view.needs_bytes),
             text.size(view.headroom_bytes),

@@ -185,6 +185,10 @@ class ProgramsView(TableView):
         row = self.table.row
         self._about.read(about(row, self.palette) if row else Text())
 
+    def point_at(self, row: str) -> None:
+        named = (view.key for view in self.moment.programs if row in (view.function, view.program.name))
+        self.table.select(next(named, None))
+
     def _chosen(self, row: Any) -> None:
         """Open the first host that has a different program, else the first that has this one."""
         view = row.view

@@ -39,41 +39,30 @@ class Item(NamedTuple):
 def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
     """Return the line: the screens on the left, the other keys on the right.
 
-    If the line is too long, the names of the screens that are not open are cut: what a key does here matters
-    more. Then keys are dropped, the first one first, then the name of the open screen is cut, and at last
-    only that name remains.
+    What a key does here matters more than the names of the screens that are not open. If the line is too
+    long, these names are cut, then left out, then the blanks between the keys of the screens. At last keys
+    are dropped, the first one first.
     """
     longest = max((len(item.label) for item in screens), default=0)
     needed = [item for item in keys if item.action in NEVER_DROPPED]
     dropped = [item for item in keys if item.action not in NEVER_DROPPED]
-    remaining = [[*dropped[i:], *needed] for i in range(len(dropped) + 1)]
-    for letters, shown in [
-        *((letters, remaining[0]) for letters in range(max(longest, FEWEST_LETTERS), FEWEST_LETTERS - 1, -1)),
-        *((FEWEST_LETTERS, each) for each in remaining[1:]),
-        (0, needed),
-    ]:
-        line = _line(screens, shown, width, letters=letters)
+    cut = [item._replace(label=item.label[:ENOUGH_LETTERS]) for item in screens]
+    bare = [item._replace(label="") for item in screens]
+    ways: list[tuple[Sequence[Item], Sequence[Item], int, str]] = [
+        *((screens, keys, letters, " ") for letters in range(longest, FEWEST_LETTERS - 1, -1)),
+        (cut, keys, 0, " "),
+        (bare, keys, 0, " "),
+        *((bare, [*dropped[i:], *needed], 0, "") for i in range(len(dropped) + 1)),
+    ]
+    line = Text()
+    for left, right, letters, gap in ways:
+        shown, verbs = _items(left, letters, gap), _items(right)
+        between = max(1, width - shown.cell_len - verbs.cell_len)
+        line = Text.assemble(shown, " " * between, verbs, no_wrap=True, end="")
         if line.cell_len <= width:
             break
-        if letters == FEWEST_LETTERS and shown == needed:
-            line = _line([_cut(item) for item in screens], shown, width, letters=letters)
-            if line.cell_len > width:  # without blanks between keys and names, as in htop
-                line = _line([_cut(item) for item in screens], shown, width, letters=letters, gap="")
-            if line.cell_len <= width:
-                break
     line.truncate(width)
     return line
-
-
-def _cut(item: Item) -> Item:
-    return item._replace(label=item.label[:ENOUGH_LETTERS])
-
-
-def _line(screens: Sequence[Item], keys: Sequence[Item], width: int, *, letters: int, gap: str = " ") -> Text:
-    left = _items(screens, letters, gap)
-    right = _items(keys)
-    between = max(1, width - left.cell_len - right.cell_len)
-    return Text.assemble(left, " " * between, right, no_wrap=True, end="")
 
 
 def _items(items: Sequence[Item], letters: int | None = None, gap: str = " ") -> Text:
@@ -82,9 +71,9 @@ def _items(items: Sequence[Item], letters: int | None = None, gap: str = " ") ->
     for item in items:
         label = item.label if item.is_open or letters is None else item.label[:letters]
         press = Style(meta={"press": item.action})
-        line.append(" ")
+        line.append(gap)
         line.append(item.key, Style(bold=True, reverse=item.is_open) + press)
-        line.append(f"{gap}{label}" if label else "", Style(bold=item.is_open, reverse=item.is_open) + press)
+        line.append(f" {label}" if label else "", Style(bold=item.is_open, reverse=item.is_open) + press)
     return line
 
 

@@ -92,11 +92,12 @@ class SeekBar(Detail):
 
 
 class TimeBar(Vertical):
-    """The controls and the seek bar; visible when the view does not simply show the present."""
+    """The controls and the seek bar. While live, if one can go back, a line that says so."""
 
     DEFAULT_CSS = """
     TimeBar { height: 3; display: none; background: $panel; }
-    TimeBar.on { display: block; }
+    TimeBar.on, TimeBar.live { display: block; }
+    TimeBar.live { height: 1; }
     TimeBar.low { height: 2; }
     TimeBar.trackless { height: 1; }
     TimeBar Controls { height: 1; }
@@ -123,4 +124,5 @@ class TimeBar(Vertical):
         self._draw()
 
     def _draw(self) -> None:
-        self._controls.read(draw.controls(self._state, self.size.width, palette_of(self.app.theme)))
+        write = draw.live_line if self.has_class("live") else draw.controls
+        self._controls.read(write(self._state, self.size.width, palette_of(self.app.theme)))

@@ -1,0 +1,83 @@
+"""The palette finds what has a name, and a screen starts at what is accused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jaxtop.tui.screens.places import Places, places
+from tests import builders, staged, staged_collectives
+from tests.builders import agent_id
+from tests.stage import Stage, play
+
+TRAINING = builders.training()
+
+
+def row_of(stage: Stage) -> Any:
+    view: Any = stage.app._view
+    return view.table.row
+
+
+async def found(stage: Stage, typed: str) -> list[str]:
+    provider = Places(stage.app.screen)
+    return [str(hit.match_display) async for hit in provider.search(typed)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "screen"),
+    [
+        ("device 5", "device 5 on node01", "devices"),
+        ("node01", "host process 1 on node01", "hosts"),
+        ("kernel", "array state.params['Dense_0']['kernel']", "arrays"),
+    ],
+)
+def test_the_palette_finds_a_name_and_opens_its_row(typed, name, screen):
+    async def act(stage: Stage) -> None:
+        assert name in await found(stage, typed)
+        place = next(each for each in places(stage.app.moment) if each.name == name)
+        stage.app.post_message(place.opens)
+        await stage.paint()
+        assert stage.screen_shown == f"screen-{screen}"
+        row = row_of(stage)
+        shown = {
+            "devices": lambda: str(row.device.id),
+            "hosts": lambda: row.host.label,
+            "arrays": lambda: row.label,
+        }[screen]()
+        assert shown in name or shown.lstrip("[").rstrip("]") in name
+
+    play(act, *TRAINING)
+
+
+def test_the_palette_finds_programs():
+    async def act(stage: Stage) -> None:
+        (first, *_) = stage.app.moment.programs
+        assert f"program {first.function}" in await found(stage, first.function[:4])
+        named = next(each for each in places(stage.app.moment) if each.opens.screen == "programs")
+        stage.app.post_message(named.opens)
+        await stage.paint()
+        assert row_of(stage).view.program.name == named.opens.row
+
+    play(act, *staged.at_odds())
+
+
+def test_a_name_that_nothing_has_finds_nothing_and_many_are_cut():
+    async def act(stage: Stage) -> None:
+        assert await found(stage, "no such name") == []
+        assert 0 < len(await found(stage, "o")) <= 40
+
+    play(act, *TRAINING)
+
+
+def test_a_screen_starts_at_the_accused():
+    """The collective that others wait in is selected however one comes there, and so is the late host."""
+
+    async def act(stage: Stage) -> None:
+        await stage.press("6")
+        accused = stage.app.moment.findings[0].proof.row
+        assert row_of(stage).op == accused
+        await stage.press("3")
+        assert row_of(stage).host.agent == agent_id(3)
+
+    play(act, *staged_collectives.late())
