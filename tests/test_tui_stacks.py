@@ -148,6 +148,43 @@ class TestAsking:
 
         asking(act, *builders.well())
 
+    def test_p_samples_twenty_times_one_after_another_and_tallies_the_lines(self):
+        async def act(stage, asker):
+            await stage.press("p")
+            for sample in range(30):
+                asker.questions[-1][2].answered = 2
+                ago = 1.0 - sample / 100
+                stage.feed.frames = [
+                    frame(agent_id(0), staged.stacks(staged.WAITS, ago), sequence=20 + sample),
+                    frame(agent_id(1), staged.stacks(staged.LOADS, ago), sequence=20 + sample),
+                ]
+                await stage.paint()
+                if sample < 5:
+                    assert len(asker.questions) == sample + 2
+            assert len(asker.questions) == 20 and {each[0] for each in asker.questions} == {"stacks"}
+            assert "samples: 50% " in stage.text and "(waits)" in stage.text
+            assert len([each for each in said(stage) if each.startswith("asked")]) == 1
+
+        asking(act, *builders.well())
+
+    def test_sampling_ends_where_processes_do_not_answer_and_large_runs_are_asked_once(self):
+        async def act(stage, asker):
+            await stage.press("p")
+            asker.questions[-1][2].silent = len(asker.questions[-1][1])
+            for _ in range(4):
+                await stage.paint()
+            assert len(asker.questions) == 1
+
+        async def act_large(stage, asker):
+            await stage.press("p")
+            asker.questions[-1][2].answered = 40
+            for _ in range(4):
+                await stage.paint()
+            assert len(asker.questions) == 1
+
+        asking(act, *builders.well())
+        asking(act_large, *builders.well(processes=40))
+
     def test_c_asks_for_a_window_wherever_one_is(self):
         async def act(stage, asker):
             for key, screen in (("2", "mesh"), ("6", "collectives"), ("9", "stacks")):

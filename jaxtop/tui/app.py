@@ -18,6 +18,7 @@ from jaxtop.tui.runs import RunApp
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.overview import OverviewView, proof_of
 from jaxtop.tui.screens.places import Places
+from jaxtop.tui.screens.stacks import StacksView
 from jaxtop.tui.switches import pressed_by
 from jaxtop.tui.time_keys import LOW
 from jaxtop.tui.widgets.detail import Line
@@ -129,6 +130,8 @@ class JaxtopApp(RunApp):
         self._paint_time()
         moment = self.moment
         self._paint_lines(moment)
+        if isinstance(self._view, StacksView):
+            self._view.count(self._tally.summary)
         if moment is not self._drawn and self.screen is self.screen_stack[0]:
             self._drawn = moment
             self._view.show(moment)
@@ -217,7 +220,7 @@ class JaxtopApp(RunApp):
             self._visited.pop()
 
     async def action_stacks(self) -> None:
-        self._send("stacks")
+        self._sample_stacks()
         if self._open != "stacks":
             await self.action_screen("stacks")
 

@@ -6,10 +6,11 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.tui.moment import Moment
 from jaxtop.tui.requests import Ask, Outcome, RequestBoard, What
+from jaxtop.tui.stack_tally import StackTally
 from jaxtop.tui.time_keys import TimedApp
 
 if TYPE_CHECKING:
-    from jaxtop.model import Cluster, State
+    from jaxtop.model import Cluster, Host, State
     from jaxtop.tui.history import Recorder
     from jaxtop.tui.playback import Playback
 
@@ -26,6 +27,7 @@ class RequestApp(TimedApp):
     def __init__(self, playback: Playback, recorder: Recorder | None, ask: Ask | None) -> None:
         super().__init__(playback, recorder)
         self._requests = RequestBoard(ask)
+        self._tally = StackTally()
 
     def action_capture(self) -> None:
         self._send("capture")
@@ -52,6 +54,23 @@ class RequestApp(TimedApp):
     def _send(self, what: What) -> None:
         self._notify_outcome(self._requests.send(what, self._agents))
 
+    def _sample_stacks(self) -> None:
+        """Ask for the stacks of all processes, several times one after another."""
+        self._tally.start(self._asked_hosts)
+        self._send("stacks")
+
+    def _go_on_sampling(self) -> None:
+        """Count the stacks that have come, and ask again once all processes have answered."""
+        if not self._tally.is_on:
+            return
+        self._tally.see(self._asked_hosts)
+        if not self._requests.is_asked("stacks") and self._tally.take():
+            self._requests.send("stacks", self._agents, is_quiet=True)
+
+    @property
+    def _asked_hosts(self) -> list[Host]:
+        return [self._cluster.hosts[agent] for agent in self._agents]
+
     def _send_interval(self) -> None:
         if self._requests.can_send_interval:
             self._notify_outcome(self._requests.send_interval(self._agents))
@@ -66,6 +85,9 @@ class RequestApp(TimedApp):
         for outcome in self._requests.outcomes():
             paused = "" if self._playback.is_live else "; the view is paused"
             self.notify(outcome.text + paused, severity=outcome.severity)
+            if not outcome.is_good:
+                self._tally.stop()
+        self._go_on_sampling()
         self._send_interval()
 
     @property

@@ -61,6 +61,8 @@ class OpenRequest:
     what: What
     answers: Answers
     interval_ms: int | None = None
+    # Whether only a failure is worth a message.
+    is_quiet: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -99,17 +101,19 @@ class RequestBoard:
 
     @property
     def progress(self) -> list[str]:
-        return [request.progress for request in self._open]
+        return [request.progress for request in self._open if not request.is_quiet]
 
-    def send(self, what: What, agents: Sequence[str], interval_ms: int | None = None) -> Outcome | None:
+    def send(
+        self, what: What, agents: Sequence[str], interval_ms: int | None = None, *, is_quiet: bool = False
+    ) -> Outcome | None:
         """Send a request to these agents. Return a message; None if such a request is already open."""
         if self._ask is None:
             return Outcome(NOT_LIVE, False)
         if not agents:
             return Outcome("no live process to ask", False)
-        if self._is_asked(what):
+        if self.is_asked(what):
             return None
-        self._open.append(OpenRequest(what, self._ask(what, agents, interval_ms), interval_ms))
+        self._open.append(OpenRequest(what, self._ask(what, agents, interval_ms), interval_ms, is_quiet))
         return Outcome(f"asking {processes(len(agents))}", True)
 
     def want_interval(self, current_ms: Iterable[int], by: int) -> Outcome | None:
@@ -128,7 +132,7 @@ class RequestBoard:
     @property
     def can_send_interval(self) -> bool:
         """Whether an interval is wanted and no earlier request for one is open."""
-        return self._interval_ms is not None and not self._is_asked("pace")
+        return self._interval_ms is not None and not self.is_asked("pace")
 
     def send_interval(self, agents: Sequence[str]) -> Outcome | None:
         wanted, self._interval_ms = self._interval_ms, None
@@ -137,9 +141,10 @@ class RequestBoard:
     def outcomes(self) -> list[Outcome]:
         complete = [request for request in self._open if not request.is_open]
         self._open = [request for request in self._open if request not in complete]
-        return [request.outcome for request in complete]
+        done = [(request.is_quiet, request.outcome) for request in complete]
+        return [outcome for is_quiet, outcome in done if not is_quiet or not outcome.is_good]
 
-    def _is_asked(self, what: What) -> bool:
+    def is_asked(self, what: What) -> bool:
         return any(request.what == what for request in self._open)
 
 

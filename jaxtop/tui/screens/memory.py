@@ -91,7 +91,10 @@ def _history() -> Column[Row]:
         drawn = curve(values, HISTORY, row.device.limit_bytes)
         return f"{drawn} {text.size(max(known)):>6}" if known else text.NA
 
-    drawn = Column("history", "recent and peak", HISTORY + 7, "left", used, write)
+    def style(row: Row, palette: Palette) -> str | None:
+        return palette.trend(has_limit=row.device.limit_bytes is not None) if any(row.history) else None
+
+    drawn = Column("history", "recent and peak", HISTORY + 7, "left", used, write, style)
     return replace(drawn, largest_first=True, searched=False)
 
 

@@ -97,8 +97,10 @@ def _news(moment: Moment) -> Iterator[tuple[LoggedEvent, str]]:
 
 
 def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
-    """Return the collectives that devices wait in longest, as cells with their titles."""
-    views = sorted(moment.collectives, key=lambda view: -(view.wait_us or 0))[:MOST_LISTED]
+    """Return the collectives that devices wait in longest, one for each kind and axes, with their titles."""
+    longest = sorted(moment.collectives, key=lambda view: -(view.wait_us or 0))
+    first = {(view.kind, axes_in_words(view)): view for view in reversed(longest)}
+    views = [view for view in longest if first[view.kind, axes_in_words(view)] is view][:MOST_LISTED]
     return [("", "axes", "p50", "wait", "straggler")] * bool(views) + [
         (
             view.kind,
@@ -112,8 +114,10 @@ def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
 
 
 def _programs(moment: Moment) -> Sequence[Sequence[str]]:
-    """Return the programs that are launched most often, as cells with their titles."""
-    views = sorted(moment.programs, key=lambda view: -_rate(view))[:MOST_LISTED]
+    """Return the programs that are launched most often, one for each function, with their titles."""
+    often = sorted(moment.programs, key=lambda view: (-_rate(view), -(view.needs_bytes or 0)))
+    first = {view.function: view for view in reversed(often)}
+    views = [view for view in often if first[view.function] is view][:MOST_LISTED]
     return [("", "launch/s", "needs", "headroom")] * bool(views) + [
         (
             shorten(view.function, 18),

@@ -106,11 +106,12 @@ class StacksView(TableView):
     DEFAULT_CSS = """
     StacksView #diagnosis { height: auto; max-height: 5; padding: 0 2; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "app.stacks", "Ask now")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "app.stacks", "Sample now")]
 
     def __init__(self) -> None:
         super().__init__()
         self._diagnosis = Words(id="diagnosis")
+        self._tally = ""
         self.table: StackTable = StackTable(
             self._columns,
             partial(expressions.understand, fields=FIELDS, text_of=search_text),
@@ -137,6 +138,12 @@ class StacksView(TableView):
         super().show(moment)
         self.table.update_moment(moment, ASK if moment.hosts else "no stacks yet: no host has reported")
         self._draw()
+
+    def count(self, tally: str) -> None:
+        """Show how often each line was seen, in the summary."""
+        if tally != self._tally:
+            self._tally = tally
+            self._draw()
 
     def _draw(self) -> None:
         self._diagnosis.read(self._summary())
@@ -185,7 +192,9 @@ class StacksView(TableView):
             if past:
                 silent = ", ".join(f"{count:,} {state.value}" for state, count in past.items())
                 summary += f"; last stacks of {silent} process{'es' if past.total() > 1 else ''}"
-            lines.append(Text(f"{summary}; press p to ask again", palette.muted))
+            lines.append(Text(f"{summary}; press p to sample again", palette.muted))
+        if self._tally:
+            lines.append(Text(text.printable(self._tally)))
         return Text("\n").join(lines)
 
     def _moved(self, row: Any) -> None:
