@@ -9,8 +9,8 @@ from textual.app import App
 
 from jaxtop import wire
 from jaxtop.model import Cluster
-from jaxtop.tui.moment import Moment
-from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.core.moment import Moment
+from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.screens.mesh import MeshScreenView
 from tests.stories import hello, link, peer, tell
 

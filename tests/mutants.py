@@ -9,9 +9,9 @@ import msgspec
 from jaxtop import wire
 from jaxtop.export import FORMATS
 from jaxtop.model import keyframe, slices
+from jaxtop.tui.core.moment import Moment
+from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.axes import physical
-from jaxtop.tui.moment import Moment
-from jaxtop.tui.slices import slices_of
 
 if TYPE_CHECKING:
     import random

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from jaxtop import wire
-from jaxtop.tui.help import NOT_LISTED, Help
-from jaxtop.tui.palette import PALETTES
+from jaxtop.tui.core.palette import PALETTES
+from jaxtop.tui.dialogs.help import NOT_LISTED, Help
 from tests import builders, staged_hardware
 from tests.stage import Stage, play
 

@@ -12,7 +12,7 @@ from textual.color import Color
 
 from jaxtop import tui
 from jaxtop.tui.colours256 import nearest
-from jaxtop.tui.palette import PALETTES
+from jaxtop.tui.core.palette import PALETTES
 
 HOME = Path(tui.__file__).parent
 # The palette names them; the filter for 256 colours computes with numbers only.

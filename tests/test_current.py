@@ -33,12 +33,12 @@ from jaxtop.model import (
 from jaxtop.model.rates import rates
 from jaxtop.tui import headline
 from jaxtop.tui.columns import hosts as host_columns
+from jaxtop.tui.core.metrics import METRICS
+from jaxtop.tui.core.moment import Moment
+from jaxtop.tui.core.palette import DARK
+from jaxtop.tui.draw.plotted import Beside, peers
 from jaxtop.tui.draw.reading import read
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS
-from jaxtop.tui.metrics import METRICS
-from jaxtop.tui.moment import Moment
-from jaxtop.tui.palette import DARK
-from jaxtop.tui.plotted import Beside, peers
 from jaxtop.tui.screens import devices as device_columns
 from tests.stories import cluster_of, hello, link, pulse, running, tell
 

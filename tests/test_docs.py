@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxtop.tui.help import NOT_LISTED
+from jaxtop.tui.dialogs.help import NOT_LISTED
 from jaxtop.tui.screens import SCREENS
 from tests import builders, pages
 from tests.faults import table

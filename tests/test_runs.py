@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtop.tui.picker import LiveRuns, RunPicker
+from jaxtop.tui.dialogs.picker import LiveRuns, RunPicker
 from jaxtop.tui.runs import Followed
 from tests import builders
 from tests.builders import NOW

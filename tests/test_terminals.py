@@ -22,8 +22,8 @@ from jaxtop.cli import terminal
 from jaxtop.cli.errors import UserError
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.colours256 import Colours256, nearest
-from jaxtop.tui.palette import PALETTES
-from jaxtop.tui.picker import LiveRuns, Picker
+from jaxtop.tui.core.palette import PALETTES
+from jaxtop.tui.dialogs.picker import LiveRuns, Picker
 from jaxtop.tui.widgets.key_bar import KeyBar
 from tests import builders
 from tests import stage as staging

@@ -11,10 +11,11 @@ from textual.widgets._toast import Toast
 from jaxtop.model.session.summary import Bin, SessionSummary
 from jaxtop.model.state import LoggedEvent
 from jaxtop.tui.app import JaxtopApp
+from jaxtop.tui.core.moment import Mode
+from jaxtop.tui.core.palette import DARK
+from jaxtop.tui.dialogs.go_to import GoTo
 from jaxtop.tui.draw.time_bar import TimeBarState, controls, glance, tip, track
-from jaxtop.tui.go_to import GoTo
-from jaxtop.tui.palette import DARK
-from jaxtop.tui.playback import Mode, Start
+from jaxtop.tui.playback import Start
 from tests.builders import NOW
 from tests.reels import DIES, LONG, WARNS, Recorder, Reel, session
 from tests.stage import Feed, Stage, play

@@ -11,13 +11,13 @@ from textual.widgets import Input, Static
 from jaxtop import wire
 from jaxtop.model import MeshView
 from jaxtop.model.arrays.tree import grow
+from jaxtop.tui.core.metrics import METRICS
+from jaxtop.tui.core.palette import DARK
+from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.array_pane import pane as pane_of
 from jaxtop.tui.draw.ink import ink_of
-from jaxtop.tui.metrics import METRICS
-from jaxtop.tui.palette import DARK
 from jaxtop.tui.screens.arrays import ArraysView
 from jaxtop.tui.screens.mesh import MeshScreenView
-from jaxtop.tui.slices import slices_of
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from tests import builders
 from tests.builders import NOW, agent_id, census, frame, training

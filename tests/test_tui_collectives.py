@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jaxtop.tui.metrics import METRICS
+from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.screens.mesh import MeshScreenView
 from tests import builders
 from tests import staged_collectives as staged

@@ -11,16 +11,16 @@ from jaxtop import wire
 from jaxtop.cli.words import size
 from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, Cluster, Unit
 from jaxtop.model.thresholds import Level, slowed
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.metrics import METRICS
+from jaxtop.tui.core.palette import DARK
+from jaxtop.tui.core.text import hertz, joules, width_of, writer
+from jaxtop.tui.core.text import plain as plain_number
 from jaxtop.tui.draw.hardware import device_lines, device_words, host_lines
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.filters.expressions import words
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS, count, percent, seconds
-from jaxtop.tui.metrics import METRICS
-from jaxtop.tui.palette import DARK
 from jaxtop.tui.screens import devices as devices_screen
-from jaxtop.tui.text import hertz, joules, width_of, writer
-from jaxtop.tui.text import plain as plain_number
 from jaxtop.tui.widgets.filter import FilteredTable, FilterInput
 from tests import builders, staged_hardware
 from tests.builders import NOW, agent_id, frame

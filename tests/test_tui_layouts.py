@@ -9,6 +9,8 @@ import pytest
 from rich.style import Style
 
 from jaxtop.model import State, devices
+from jaxtop.tui.core.metrics import METRICS
+from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.draw.axes import Grid, Pair, physical
 from jaxtop.tui.draw.axis_bands import by_axes
 from jaxtop.tui.draw.cells import Scene, changed_lines, paint
@@ -19,8 +21,6 @@ from jaxtop.tui.draw.layouts import MISSING, Block, Label, Level, Room
 from jaxtop.tui.draw.legend import legend
 from jaxtop.tui.draw.reading import read
 from jaxtop.tui.draw.sparkline import bar, sparkline
-from jaxtop.tui.metrics import METRICS
-from jaxtop.tui.palette import DARK, PALETTES
 from tests.mesh_runs import MIB, NOW, a_run
 
 INK = ink_of(DARK, plain=False)

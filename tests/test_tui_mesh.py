@@ -6,8 +6,8 @@ import pytest
 from textual.color import Color
 
 from jaxtop import wire
-from jaxtop.tui.moment import NOTHING, Selection
-from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.core.moment import NOTHING, Selection
+from jaxtop.tui.core.palette import DARK, PALETTES
 from tests.mesh_runs import DATA_MODEL, MIB, NOW, a_run, drive, pulse
 from tests.stories import hello, link, tell
 

@@ -6,10 +6,10 @@ import pytest
 from rich.text import Text
 
 from jaxtop import wire
+from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.panel import beside, cut, panel
 from jaxtop.tui.draw.sparkline import columns
-from jaxtop.tui.palette import DARK
 from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.stage import Stage, play, shown_after

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from jaxtop import wire
 from jaxtop.model import FIGURES, Unit
+from jaxtop.tui.core.palette import DARK, PALETTES
+from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.plot import LETTERS, Frame, Line, extent, plot, summary, ticks
-from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.draw.plotted import Peer, few
 from jaxtop.tui.playback import Start
-from jaxtop.tui.plotted import Peer, few
-from jaxtop.tui.text import writer
 from tests import builders, staged_hardware
 from tests.builders import NOW, agent_id, frame
 from tests.reels import LONG, Reel, session

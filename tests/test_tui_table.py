@@ -11,11 +11,11 @@ from rich.cells import cell_len
 from textual.app import App
 from textual.widgets import Input, Static
 
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import DARK, LIGHT, PALETTES
 from jaxtop.tui.draw import table
 from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.draw.table import Column, figure, fit, in_order, matching, ordinal, words
-from jaxtop.tui.palette import DARK, LIGHT, PALETTES
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.table import Table
 

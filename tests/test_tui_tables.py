@@ -14,8 +14,8 @@ from textual.widgets import Static
 from jaxtop import wire
 from jaxtop.model import Cluster
 from jaxtop.tui.columns.figures import curve
-from jaxtop.tui.moment import EMPTY, Moment, Selection
-from jaxtop.tui.palette import DARK, PALETTES
+from jaxtop.tui.core.moment import EMPTY, Moment, Selection
+from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.devices import DevicesView, gauge
 from jaxtop.tui.screens.events import EventsView

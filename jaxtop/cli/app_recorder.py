@@ -11,7 +11,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.record import begin, default_name
 from jaxtop.cli.words import length
 from jaxtop.sources import SessionRecorder
-from jaxtop.tui.text import size
+from jaxtop.tui.core.text import size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtop.cli.app_recorder import AppRecorder
     from jaxtop.model import Tuning
     from jaxtop.sources import LiveSource
-    from jaxtop.tui.picker import LiveRuns
+    from jaxtop.tui.dialogs.picker import LiveRuns
     from jaxtop.tui.runs import Followed
 
 
@@ -45,13 +45,13 @@ def main(arguments: argparse.Namespace) -> int:
 def _pick() -> str | None:
     """Return the id of the run that the user picks; None if the user picks none."""
     terminal.need("`jaxtop ls` lists the live runs, `jaxtop snapshot NAME` prints one")
-    from jaxtop.tui.picker import Picker  # heavy: errors above must be fast
+    from jaxtop.tui.dialogs.picker import Picker  # heavy: errors above must be fast
 
     return terminal.show(Picker(_live))
 
 
 def _live() -> LiveRuns:
-    from jaxtop.tui.picker import LiveRuns  # as above
+    from jaxtop.tui.dialogs.picker import LiveRuns  # as above
 
     runs = ls.live_runs()
     titles, *rows = ls.cells(runs)

@@ -9,17 +9,18 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
-from jaxtop.tui import headline, text
+from jaxtop.tui import headline
 from jaxtop.tui.colours256 import Colours256
-from jaxtop.tui.help import Help, palette_commands
-from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
-from jaxtop.tui.palette import DARK, PALETTES, Palette, palette_of
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import EMPTY, NOTHING, Moment, Selection
+from jaxtop.tui.core.palette import DARK, PALETTES, Palette, palette_of
+from jaxtop.tui.dialogs.help import Help, palette_commands
+from jaxtop.tui.draw.switches import pressed_by
 from jaxtop.tui.runs import RunApp
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.overview import OverviewView, proof_of
 from jaxtop.tui.screens.places import Places
 from jaxtop.tui.screens.stacks import StacksView
-from jaxtop.tui.switches import pressed_by
 from jaxtop.tui.time_keys import LOW
 from jaxtop.tui.widgets.detail import Line
 from jaxtop.tui.widgets.key_bar import KeyBar

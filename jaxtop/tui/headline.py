@@ -13,13 +13,14 @@ from jaxtop.model.collectives import latecomers
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.steps import past_of
-from jaxtop.tui import requests, text
+from jaxtop.tui import requests
+from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.tui.moment import Moment
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.core.palette import Palette
 
 # A process is named if its steps take this many times the median step of its run.
 SLOWER = 1.1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Severity
 from jaxtop.model.findings.alerts import STARTS, Alert, AlertBook
-from jaxtop.tui.text import printable
+from jaxtop.tui.core.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from jaxtop.model import Cluster
 from jaxtop.model.hosts import interval
 from jaxtop.model.session.difference import Then
 from jaxtop.model.session.summary import SessionSummary
-from jaxtop.tui.moment import Moment
+from jaxtop.tui.core.moment import Mode, Moment
 
 if TYPE_CHECKING:
     from jaxtop.devbench.shown import Probe
@@ -24,15 +23,6 @@ LONGEST_TICK = 2.0
 SHORTEST_SAMPLE = 0.01
 # Two times that differ by less than this are equal.
 _SAME = 1e-4
-
-
-class Mode(StrEnum):
-    """The relation of the view to the present."""
-
-    LIVE = "LIVE"
-    PAUSED = "PAUSED"
-    REWIND = "REWIND"
-    REPLAY = "REPLAY"
 
 
 @dataclass(frozen=True)

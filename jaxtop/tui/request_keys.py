@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from jaxtop.tui.moment import Moment
+from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.requests import Ask, Outcome, RequestBoard, What
 from jaxtop.tui.stack_tally import StackTally
 from jaxtop.tui.time_keys import TimedApp

@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.model import Cluster
 from jaxtop.model.tuning import AS_DECLARED, Tuning
+from jaxtop.tui.dialogs.picker import LiveRuns, RunPicker
 from jaxtop.tui.ingest import Feed, FrameIngest, NoFeed
 from jaxtop.tui.notifier import Notifier
-from jaxtop.tui.picker import LiveRuns, RunPicker
 from jaxtop.tui.playback import Playback, Start
 from jaxtop.tui.request_keys import RequestApp
 from jaxtop.tui.requests import RequestBoard

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from jaxtop.model.stalls.stacks import groups_of
-from jaxtop.tui import text
+from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

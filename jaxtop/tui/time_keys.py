@@ -9,13 +9,13 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.model.session.difference import Then
 from jaxtop.model.session.summary import SessionSummary
+from jaxtop.tui.core.moment import Selection
+from jaxtop.tui.core.text import age, printable
+from jaxtop.tui.dialogs.go_to import GoTo
 from jaxtop.tui.draw.time_bar import TimeBarState
-from jaxtop.tui.go_to import GoTo
-from jaxtop.tui.moment import Selection
 from jaxtop.tui.playback import Playback
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.difference import DifferenceScreen, Outcome
-from jaxtop.tui.text import age, printable
 from jaxtop.tui.widgets.time_bar import SeekBar, TimeBar
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.model import DeviceView, State, memory_history
-from jaxtop.tui import text
+from jaxtop.tui.core import text
 from jaxtop.tui.draw.table import Column
 
 if TYPE_CHECKING:
-    from jaxtop.tui.moment import Moment
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.core.palette import Palette
 
 
 @dataclass(frozen=True)

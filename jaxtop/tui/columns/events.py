@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model import RULES_BY_NAME, Severity
 from jaxtop.model.collectives import latecomers
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import name_of
 from jaxtop.tui.draw.table import Column, muted, words
 from jaxtop.tui.draw.table_lines import lay_out
-from jaxtop.tui.moment import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Sequence
 
     from jaxtop.model import Host
     from jaxtop.model.state import LoggedEvent
-    from jaxtop.tui.moment import Moment
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.core.palette import Palette
 
 # Kinds that have another name on screen. JSON keeps the old ones.
 _KINDS = {"goes on": "resumed", "back": "live again"}

@@ -6,16 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.model import Cluster, Figure, Pulse, recent, reported
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import SIGN, Palette
+from jaxtop.tui.core.text import width_of, writer
 from jaxtop.tui.draw.sparkline import sparkline
 from jaxtop.tui.draw.table import Column
-from jaxtop.tui.palette import SIGN, Palette
-from jaxtop.tui.text import width_of, writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.core.moment import Moment
 
 AnyRow = TypeVar("AnyRow")
 

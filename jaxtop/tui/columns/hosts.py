@@ -25,16 +25,16 @@ from jaxtop.model.figure_type import USUAL
 from jaxtop.model.figures import STEPS_PER_SECOND, figures_of
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.steps import StepView, past_of, step_in
-from jaxtop.tui import text
 from jaxtop.tui.columns.figures import by_rank, measured, past
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import SIGN, Palette
+from jaxtop.tui.core.text import width_of, writer
 from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
-from jaxtop.tui.palette import SIGN, Palette
-from jaxtop.tui.text import width_of, writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.core.moment import Moment
 
 
 @dataclass(slots=True)

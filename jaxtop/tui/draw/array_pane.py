@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.model.arrays.tree import MIXED, Node, form, parts
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.slices import Slices, in_words
 from jaxtop.tui.draw import slices as pictures
 from jaxtop.tui.draw.detail import axes_in_words
 from jaxtop.tui.draw.facts import GAP, fitted, pairs, side_by_side
-from jaxtop.tui.slices import Slices, in_words
 
 if TYPE_CHECKING:
     from jaxtop.model import ArrayView

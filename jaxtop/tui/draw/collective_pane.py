@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.metrics import LATE, who
+from jaxtop.tui.core.slices import sign_of
 from jaxtop.tui.draw.facts import GAP, fitted, of_probed, pairs, side_by_side
 from jaxtop.tui.draw.strips import strips
-from jaxtop.tui.metrics import LATE, who
-from jaxtop.tui.slices import sign_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,11 +9,11 @@ from rich.text import Text
 
 from jaxtop.model import FIGURES, DeviceView, Host, pace_of
 from jaxtop.model.steps import step_of
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw.facts import GAP, fitted, joined, pairs, probed_lines, side_by_side
 from jaxtop.tui.draw.hardware import device_lines, device_words
 from jaxtop.tui.draw.sparkline import bar, sparkline
-from jaxtop.tui.palette import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.text import operations
 from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.draw.panel import cut
-from jaxtop.tui.text import operations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jaxtop.model import RULES_BY_NAME, Unit
 from jaxtop.model.findings.words import costs
-from jaxtop.tui import text
+from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
     from jaxtop.model import Finding

@@ -8,11 +8,11 @@ from rich.text import Text
 
 from jaxtop.model import DEVICE_FIGURES, FIGURES, HOST_FIGURES, BusyThread, Figure, Pulse, Unit
 from jaxtop.model.thresholds import Level, errors, slowed
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import SIGN
+from jaxtop.tui.core.text import joules, operations, writer
 from jaxtop.tui.draw.facts import pairs
 from jaxtop.tui.draw.sparkline import sparkline
-from jaxtop.tui.palette import SIGN
-from jaxtop.tui.text import joules, operations, writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jaxtop.model.steps import StepView, step_of, steps_of
 from jaxtop.model.thresholds import Level
-from jaxtop.tui import text
+from jaxtop.tui.core import text
 from jaxtop.tui.draw.facts import GAP, fitted, joined, side_by_side
 from jaxtop.tui.draw.hardware import host_lines, of_level, step_lines, thread_lines
 

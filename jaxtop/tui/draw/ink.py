@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 from textual.color import Color
 
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import PALETTES, STEPS, Palette
+from jaxtop.tui.core.slices import SIGNS
 from jaxtop.tui.draw.reading import ABSENT, EMPTY, MARKED, UNKNOWN, Scale, state_of_code
-from jaxtop.tui.palette import PALETTES, STEPS, Palette
-from jaxtop.tui.slices import SIGNS
 
 if TYPE_CHECKING:
     from jaxtop.model import State

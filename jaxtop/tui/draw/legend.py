@@ -8,10 +8,10 @@ from rich.style import Style
 from rich.text import Text
 
 from jaxtop.model import DeviceView, State
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw.ink import NO_VALUE, NOT_MET, Ink
 from jaxtop.tui.draw.reading import UNKNOWN, Reading, Scale
-from jaxtop.tui.palette import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

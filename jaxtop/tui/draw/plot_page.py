@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 from rich.text import Text
 
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.text import writer
 from jaxtop.tui.draw.facts import fitted, joined
 from jaxtop.tui.draw.legend import printable
 from jaxtop.tui.draw.plot import LETTERS, Drawn, Line, plot, style_of, summary
-from jaxtop.tui.plotted import Beside, is_of_device, ways
-from jaxtop.tui.switches import Switch, switches
-from jaxtop.tui.text import writer
+from jaxtop.tui.draw.plotted import Beside, is_of_device, ways
+from jaxtop.tui.draw.switches import Switch, switches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from jaxtop.model import DeviceView, State
+from jaxtop.tui.core.palette import STEPS
 from jaxtop.tui.draw.layouts import MISSING, NOTHING
-from jaxtop.tui.palette import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.tui.metrics import Metric
+    from jaxtop.tui.core.metrics import Metric
 
 # A code is what a cell shows: a step of the ramp (from 0), one of these, or a state.
 UNKNOWN, ABSENT, EMPTY, MARKED = 100, 101, 102, 103

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.tui.core.palette import STEPS
+from jaxtop.tui.core.slices import SIGNS, Slices, in_words
 from jaxtop.tui.draw.detail import axes_in_words, ids_in_words
 from jaxtop.tui.draw.reading import Scale
-from jaxtop.tui.palette import STEPS
-from jaxtop.tui.slices import SIGNS, Slices, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ from rich.text import Text
 from textual.color import Color
 
 from jaxtop.model import PARTS, Part
-from jaxtop.tui import text
-from jaxtop.tui.palette import PALETTES, Palette
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import PALETTES, Palette
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

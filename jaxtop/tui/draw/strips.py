@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from jaxtop.names import shorten
-from jaxtop.tui import text
+from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

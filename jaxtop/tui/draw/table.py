@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from rich.cells import cell_len, set_cell_size
 
 from jaxtop.names import shorten
-from jaxtop.tui.text import NA, printable
+from jaxtop.tui.core.text import NA, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 Row = TypeVar("Row")
 

@@ -11,13 +11,13 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from jaxtop.tui.core.text import NA
 from jaxtop.tui.draw.table import NOTHING, Column, Row, fit
-from jaxtop.tui.text import NA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 # The margin contains the cursor; the gap beside a title contains the mark of the sorted column.
 MARGIN = 2

@@ -11,15 +11,15 @@ from rich.text import Text
 
 from jaxtop.model.session.summary import SessionSummary
 from jaxtop.model.state import SEVERITIES
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import Mode
 from jaxtop.tui.draw.sparkline import sparkline
-from jaxtop.tui.playback import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop.model.state import LoggedEvent
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 PLAY, PAUSE, LOOP = "▶", "‖", "↻"
 CURSOR_ABOVE, CURSOR_BELOW, MARK = "┃", "▲", "v"

@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from jaxtop.tui import text
+from jaxtop.tui.core import text
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, sizes, words
 

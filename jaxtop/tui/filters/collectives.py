@@ -6,7 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from jaxtop.tui import text
+from jaxtop.tui.core import text
 from jaxtop.tui.draw.collective_pane import axes_in_words, straggler_in_words
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, number, words

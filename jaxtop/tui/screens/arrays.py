@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jaxtop.model.arrays.tree import MIXED, Node, grow, way_to
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.slices import slices_of
 from jaxtop.tui.draw.array_pane import growth
 from jaxtop.tui.draw.table import NOTHING, Column, figure
 from jaxtop.tui.filters.arrays import shape_in_words, understand
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.devices import gauge
 from jaxtop.tui.screens.tables import TableView
-from jaxtop.tui.slices import slices_of
 from jaxtop.tui.widgets.array_pane import ArrayPane
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 from jaxtop.tui.widgets.folding import FoldingTable
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from jaxtop.model import ArrayView
-    from jaxtop.tui.moment import Moment
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.core.palette import Palette
 
 # From BESIDE characters on the pane is beside the tree, from WIDE on it is wider. Otherwise it is below.
 BESIDE, WIDE = 110, 180

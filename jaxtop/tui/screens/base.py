@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from textual.containers import Container
 from textual.message import Message
 
+from jaxtop.tui.core.moment import EMPTY, NOTHING, Moment, Selection
+from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.draw.ink import Ink, ink_of
-from jaxtop.tui.moment import EMPTY, NOTHING, Moment, Selection
-from jaxtop.tui.palette import Palette, palette_of
 from jaxtop.tui.widgets.filter import FilteredTable
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from textual.binding import Binding, BindingType
 
 from jaxtop.model.collectives import CollectiveView, step_shares
 from jaxtop.model.collectives.timeline import NO_TIMELINE, Timeline, reporting_agents, timeline, windows_seen
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import Moment, Selection, name_of
 from jaxtop.tui.draw.collective_pane import (
     Subject,
     axes_in_words,
@@ -23,7 +24,6 @@ from jaxtop.tui.draw.collective_pane import (
 from jaxtop.tui.draw.facts import joined
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.collectives import understand
-from jaxtop.tui.moment import Moment, Selection, name_of
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 # The pane has PANE lines, or TALL_PANE from TALL lines on. It leaves ABOVE lines for the summary, the
 # filter, the header and three rows. It is hidden if fewer than LEAST_PANE lines are left for it.

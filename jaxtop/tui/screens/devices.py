@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model import DEVICE_FIGURES, FIGURES, Figure, MeshView
 from jaxtop.model.thresholds import Level, errors, slowed
-from jaxtop.tui import text
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
 from jaxtop.tui.columns.figures import Reported, by_rank, measured, past
 from jaxtop.tui.columns.hosts import state_column
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import EMPTY, Moment
+from jaxtop.tui.core.palette import SIGN, Palette
 from jaxtop.tui.draw.table import NOTHING, Column, figure, ordinal, words
 from jaxtop.tui.filters.figures import OF_DEVICES, of_axes, understand
-from jaxtop.tui.moment import EMPTY, Moment
-from jaxtop.tui.palette import SIGN, Palette
 from jaxtop.tui.screens.tables import DeviceTableView
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
 

@@ -10,11 +10,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from jaxtop.model.session.difference import UNKNOWN_AFTER, UNKNOWN_BEFORE, Change, Kind, Then, difference
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import Palette, palette_of
+from jaxtop.tui.dialogs.help import Help
 from jaxtop.tui.draw.table import NOTHING, Column, muted, words
 from jaxtop.tui.draw.time_bar import clock, length
-from jaxtop.tui.help import Help
-from jaxtop.tui.palette import Palette, palette_of
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.widgets.filter import FilteredTable
 from jaxtop.tui.widgets.key_bar import KeyBar

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from textual.widgets import Static
 
-from jaxtop.tui import text
 from jaxtop.tui.columns.events import EventRow, columns_for, rows
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.draw.table import fit
-from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.filter import FilteredTable

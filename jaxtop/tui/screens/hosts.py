@@ -9,10 +9,10 @@ from rich.text import Text
 from jaxtop.model import STEP_TIME, recent
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, HostRow, columns_for, reported_steps
+from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.host_pane import HostSubject, host_pane
 from jaxtop.tui.filters.figures import OF_HOSTS, understand
-from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Detail
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 # With fewer lines than this the pane is hidden, because the table needs them all.
 ROOM_BELOW = 18

@@ -10,15 +10,15 @@ from rich.text import Text
 from textual.containers import Horizontal
 
 from jaxtop.model import PARTS, Grower, MemoryView, Part, ProgramView, growers, memory, memory_total
-from jaxtop.tui import text
 from jaxtop.tui.columns.devices import DeviceRow, DeviceScene, empty, id_column
 from jaxtop.tui.columns.figures import curve
 from jaxtop.tui.columns.hosts import state_column
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import EMPTY, Moment
 from jaxtop.tui.draw.stacked import Segment, bar, legend, stacked
 from jaxtop.tui.draw.table import Column, figure, words
 from jaxtop.tui.filters.expressions import Field, number
 from jaxtop.tui.filters.figures import OF_DEVICES, understand
-from jaxtop.tui.moment import EMPTY, Moment
 from jaxtop.tui.screens.tables import DeviceTableView
 from jaxtop.tui.widgets.detail import Words
 from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 HISTORY = 16
 # The titles of columns. A tilde marks an estimate.

@@ -10,7 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 
 from jaxtop.model import DeviceView, MeshView, memory_history, recent
-from jaxtop.tui.arranger import Arrangement, Arranger
+from jaxtop.tui.core.metrics import Metric, MetricChoice
+from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.axes import Grid
 from jaxtop.tui.draw.cells import Scene
 from jaxtop.tui.draw.detail import Subject, detail
@@ -18,10 +19,10 @@ from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.layouts import EMPTY_PLAN, MISSING
 from jaxtop.tui.draw.legend import legend, printable
 from jaxtop.tui.draw.reading import Reading, read
-from jaxtop.tui.metrics import Metric, MetricChoice
-from jaxtop.tui.moment import Moment, Selection
+from jaxtop.tui.draw.switches import run_pressed, switches
+from jaxtop.tui.screens.arranger import Arrangement, Arranger
 from jaxtop.tui.screens.base import View
-from jaxtop.tui.switches import run_pressed, switches, switches_of
+from jaxtop.tui.screens.mesh_switches import switches_of
 from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.mesh_grid import MeshGrid
 

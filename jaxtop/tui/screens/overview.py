@@ -17,11 +17,11 @@ from jaxtop.model import (
 from jaxtop.model.findings.coverage import coverage
 from jaxtop.model.hosts import named
 from jaxtop.model.stalls.diagnosis import LOST
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import NOTHING, Moment, Selection
 from jaxtop.tui.draw import overview as draw
 from jaxtop.tui.draw.finding_pane import finding_pane
 from jaxtop.tui.draw.table import Column, words
-from jaxtop.tui.moment import NOTHING, Moment, Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.overview_panels import overview
 from jaxtop.tui.screens.tables import TableView
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "▲", Severity.INFO: "·"}
 # With fewer lines than this the findings have no table: the first one is shown in the verdict.

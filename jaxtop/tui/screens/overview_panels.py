@@ -21,21 +21,21 @@ from jaxtop.model import (
 from jaxtop.model.parts import NAMES, parts
 from jaxtop.model.thresholds import Level
 from jaxtop.names import shorten
-from jaxtop.tui import text
 from jaxtop.tui.columns.events import COMPILE, ONGOING, ongoing_events
+from jaxtop.tui.core import text
+from jaxtop.tui.core.metrics import METRICS, wait_metric
 from jaxtop.tui.draw import overview as draw
 from jaxtop.tui.draw.collective_pane import axes_in_words, straggler_in_words
 from jaxtop.tui.draw.mesh_panel import MeshMap
 from jaxtop.tui.draw.reading import EMPTY as NO_CODE
 from jaxtop.tui.draw.reading import Scale, read
-from jaxtop.tui.metrics import METRICS, wait_metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jaxtop.model import DeviceView, HostView, LoggedEvent, ProgramView
-    from jaxtop.tui.moment import Moment
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.core.palette import Palette
 
 # The hosts that the panel can list, and the points of their past.
 MOST_HOSTS, PAST, STEPS = 40, 8, 200

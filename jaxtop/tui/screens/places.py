@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from textual.command import Hit, Provider
 
-from jaxtop.tui import text
-from jaxtop.tui.moment import Selection
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.screens.base import View
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from textual.command import Hits
     from textual.message import Message
 
-    from jaxtop.tui.moment import Moment
+    from jaxtop.tui.core.moment import Moment
 
 # The most places that are listed for what was typed.
 MOST_LISTED = 40

@@ -9,10 +9,10 @@ from rich.text import Text
 from jaxtop.model import STEP_TIME, DeviceView, Figure, Host, Unit
 from jaxtop.model.host import run_of
 from jaxtop.tui.columns.figures import Reported
+from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.plot import Drawn
 from jaxtop.tui.draw.plot_page import Page, page
-from jaxtop.tui.moment import Moment, Selection
-from jaxtop.tui.plotted import Beside, Peer, choices, few, is_of_device, line_of, peers, ways
+from jaxtop.tui.draw.plotted import Beside, Peer, choices, few, is_of_device, line_of, peers, ways
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.plot import Plot
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
-from jaxtop.tui.moment import Moment, Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from jaxtop.model import ProgramView
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 DIFFERS, STORM, TOO_LARGE = "≠", "!", "▲"
 FINGERPRINT = 8

@@ -12,11 +12,11 @@ from textual.binding import Binding, BindingType
 from jaxtop.model import Host, diagnose
 from jaxtop.model.stalls.stack_tree import StackNode, search_text, stack_nodes
 from jaxtop.model.stalls.stacks import place_text
-from jaxtop.tui import text
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.draw.table import Column
 from jaxtop.tui.filters import expressions
 from jaxtop.tui.filters.expressions import Field, words
-from jaxtop.tui.moment import EMPTY, Moment, Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
 from jaxtop.tui.widgets.detail import Words
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 ASK = "no stacks yet: press p to ask all processes"
 _COLOURS = {"info": "muted", "warning": "warning", "critical": "bad"}

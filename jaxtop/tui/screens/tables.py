@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from jaxtop.tui.columns.devices import AnyRow, tone
 from jaxtop.tui.columns.figures import HISTORY_KEY
-from jaxtop.tui.moment import Selection
+from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.widgets.table import Table
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.tui.core.slices import Slices, slices_of
 from jaxtop.tui.draw.array_pane import Pane, pane
 from jaxtop.tui.draw.facts import joined
-from jaxtop.tui.slices import Slices, slices_of
 from jaxtop.tui.widgets.detail import Detail
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from jaxtop.model.arrays.tree import flatten
-from jaxtop.tui.text import NA
+from jaxtop.tui.core.text import NA
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from textual import events
 
+    from jaxtop.tui.core.palette import Palette
     from jaxtop.tui.draw.table import Column
-    from jaxtop.tui.palette import Palette
 
 OPEN, FOLDED, INDENT = "▾", "▸", 2
 

@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.widgets import Static
 
-from jaxtop.tui.switches import pressed_by
+from jaxtop.tui.draw.switches import pressed_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from textual.geometry import Region
 from textual.scroll_view import ScrollView
 
-from jaxtop.tui.palette import Palette, palette_of
+from jaxtop.tui.core.palette import Palette, palette_of
 
 if TYPE_CHECKING:
     from textual.strip import Strip

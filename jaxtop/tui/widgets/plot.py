@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from jaxtop.tui.draw.plot import Drawn
-from jaxtop.tui.switches import run_pressed
+from jaxtop.tui.draw.switches import run_pressed
 from jaxtop.tui.widgets.detail import Detail
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.strip import Strip
 
-    from jaxtop.tui.palette import Palette
+    from jaxtop.tui.core.palette import Palette
 
 
 class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):

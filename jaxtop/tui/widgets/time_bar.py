@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from textual.containers import Vertical
 from textual.message import Message
 
+from jaxtop.tui.core.palette import palette_of
 from jaxtop.tui.draw import time_bar as draw
+from jaxtop.tui.draw.switches import pressed_by, run_pressed
 from jaxtop.tui.draw.time_bar import Glance, TimeBarState
-from jaxtop.tui.palette import palette_of
-from jaxtop.tui.switches import pressed_by, run_pressed
 from jaxtop.tui.widgets.detail import Detail, Words
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from jaxtop.tui.draw.plot import LETTERS, Line
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.draw.plot import Points
-    from jaxtop.tui.moment import Moment
 
 
 class Beside(StrEnum):

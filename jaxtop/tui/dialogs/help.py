@@ -12,8 +12,8 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from jaxtop.tui import text
-from jaxtop.tui.palette import PALETTES, palette_of
+from jaxtop.tui.core import text
+from jaxtop.tui.core.palette import PALETTES, palette_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from jaxtop.model import DEVICE_FIGURES, FIGURES, ArrayView, DeviceView, Figure, step_of_run
 from jaxtop.model.arrays.tree import form
 from jaxtop.model.collectives import latecomers
-from jaxtop.tui import text
-from jaxtop.tui.moment import EMPTY, Moment, Selection
-from jaxtop.tui.slices import sign_of, slices_of
-from jaxtop.tui.text import writer
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import EMPTY, Moment, Selection
+from jaxtop.tui.core.slices import sign_of, slices_of
+from jaxtop.tui.core.text import writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

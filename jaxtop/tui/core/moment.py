@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
 
 # A census is current for this many seconds.
 COUNTED_NOW = 10.0
+
+
+class Mode(StrEnum):
+    """The relation of the view to the present."""
+
+    LIVE = "LIVE"
+    PAUSED = "PAUSED"
+    REWIND = "REWIND"
+    REPLAY = "REPLAY"
 
 
 @dataclass(frozen=True, eq=False)

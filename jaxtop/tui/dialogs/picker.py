@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from jaxtop.tui.core.palette import DARK, PALETTES
 from jaxtop.tui.draw.table import Column, words
-from jaxtop.tui.palette import DARK, PALETTES
 from jaxtop.tui.widgets.key_bar import KeyBar
 from jaxtop.tui.widgets.table import Table
 
