@@ -17,6 +17,9 @@ FOREIGN = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 
 def main() -> int:
     arguments = _arguments()
+    if arguments.names == ["list"]:
+        print(_listed())
+        return 0
     names = arguments.names or [HEALTHY, *FAULTS_BY_NAME]
     programs = arguments.program or list(follow.PROGRAMS)
     missed = 0
@@ -63,15 +66,23 @@ def _measure(name: str, program: str, arguments: argparse.Namespace) -> int:
     return missed
 
 
+def _listed() -> str:
+    return "\n".join(
+        f"  {name:<21} {text}"
+        for name, text in [(HEALTHY, "no fault"), *((each.name, each.text) for each in FAULTS)]
+    )
+
+
 def _arguments() -> argparse.Namespace:
-    listed = "\n".join(f"  {fault.name:<21} {fault.text}" for fault in FAULTS)
     parser = argparse.ArgumentParser(
         prog="python -m tests.faults",
         description="Plant faults in real runs, and measure which are found, when, and with which cost.",
-        epilog=f"faults:\n  {HEALTHY:<21} no fault\n{listed}",
+        epilog=f"faults:\n{_listed()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="the faults to plant; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="the faults to plant, all by default; `list` prints them"
+    )
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="runs of each (default: 5)")
     parser.add_argument("--program", action="append", choices=sorted(follow.PROGRAMS), help="default: both")
     parser.add_argument("--after", type=float, metavar="S", help="healthy seconds (default: as in the demo)")
@@ -84,7 +95,7 @@ def _arguments() -> argparse.Namespace:
     )
     arguments = parser.parse_args()
     unknown = set(arguments.names) - {HEALTHY, *FAULTS_BY_NAME}
-    if unknown:
+    if unknown and arguments.names != ["list"]:
         parser.error(f"no such fault: {', '.join(sorted(unknown))}")
     return arguments
 
