@@ -56,6 +56,18 @@ class TestBeforeItIsOpened:
         unread = {("jit_step", "a"): wire.Inventory(0, "jit_step", "a", 2, why_not="too large")}
         assert Load(board({"jit_step": 5}, unread), dict).why_closed is None
 
+    def test_a_new_program_with_collectives_is_one_that_was_launched_twice(self):
+        counts = {"step": 1, "route": 1, "log": 9}
+        one = (wire.Collective("psum.1", "all-reduce", "f32[4]", 16, None),)
+        reducing = {
+            (f"jit_{name}", "a"): wire.Inventory(0, f"jit_{name}", "a", 2, collectives=one)
+            for name in ("step", "route")
+        }
+        load = Load(board({}, reducing), lambda: counts)
+        assert load.reducing() == set()
+        counts["step"] = 2
+        assert load.reducing() == {"jit_step"}
+
     def test_what_is_expected_bounds_the_window(self):
         assert Schedule().length(0.1, 1e6) <= MOST_EVENTS / 1e6
         assert Schedule().length(0.1, 10.0) >= 0.2

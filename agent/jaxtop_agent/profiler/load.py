@@ -62,6 +62,11 @@ class Load:
         """Whether nothing was launched for some seconds, as while the step compiles."""
         return self._at - self._moved_at > IDLE_S
 
+    def reducing(self) -> set[str]:
+        """Return the programs with collectives that were launched so far."""
+        with_collectives = {name for (name, _), each in self._board.inventories.items() if each.collectives}
+        return with_collectives & {name for name, count in self._by_program().items() if count >= FEWEST}
+
     def _is_small(self, recorded: Mapping[str, int | None]) -> bool:
         """Return whether all programs that are launched often are known to make few events.
 

@@ -121,11 +121,11 @@ class Schedule:
 
     def renew(self, now: float) -> None:
         """Repeat the first windows, because earlier ones show another rhythm of the step."""
-        if now - self._renewed < RENEW_EVERY_S:
-            return
-        self._renewed = now
+        if not self._is_beginning:
+            if now - self._renewed < RENEW_EVERY_S:
+                return
+            self._renewed, self._spent = now, FIRST_CPU_S - RENEWED_CPU_S
         self._first, self._tries = FIRST_WINDOWS, FIRST_TRIES
-        self._spent = min(self._spent, FIRST_CPU_S - RENEWED_CPU_S)
 
     @property
     def _period(self) -> float:

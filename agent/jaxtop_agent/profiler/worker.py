@@ -51,6 +51,7 @@ class Windows:
         self._was_watched = False
         self._captured = 0  # the number of requests that have been served
         self._rhythm_since = 0
+        self._reducing: set[str] = set()
         board.sources[SOURCE] = (
             "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
             if chosen == OFF
@@ -86,8 +87,9 @@ class Windows:
         if board.is_watched and not self._was_watched:
             self._schedule.begin(time.time() + board.clock_offset)
         self._was_watched = board.is_watched
-        if self._has_new_rhythm() and board.rhythm is not None:
-            self._rhythm_since = board.rhythm.since_ms
+        if self._has_new_rhythm():
+            self._rhythm_since = 0 if board.rhythm is None else board.rhythm.since_ms
+            self._reducing |= self._load.reducing()
             self._schedule.renew(time.time() + board.clock_offset)
         asked = board.captures_asked > self._captured and topology is not None
         if not asked and not (sampled and board.is_watched):
@@ -109,19 +111,24 @@ class Windows:
         """Wait for this time of the common clock; return False if the wait is interrupted."""
         board = self._board
         while (left := at - time.time() - board.clock_offset) > 0:
-            rang = wait(board.windows_bell, left)
+            rang = wait(board.windows_bell, min(left, 2 * SLOT_S))
             if board.stopping:
                 return False
-            if not rang or asked:
+            if asked:
                 continue
-            if board.captures_asked > self._captured or not board.is_watched or self._has_new_rhythm():
+            if rang and (board.captures_asked > self._captured or not board.is_watched):
+                return False
+            if self._has_new_rhythm():
                 return False
         return not board.stopping
 
     def _has_new_rhythm(self) -> bool:
-        """Return whether step times have changed since the last windows were planned."""
+        """Return whether step times, or the programs with collectives, changed since windows were planned."""
         rhythm = self._board.rhythm
-        return rhythm is not None and rhythm.before_us is not None and rhythm.since_ms != self._rhythm_since
+        if rhythm is not None and rhythm.before_us is not None and rhythm.since_ms != self._rhythm_since:
+            return True
+        # All processes launch a new program in the same step, whereas each notices another pace by itself.
+        return not self._load.reducing() <= self._reducing
 
     def _is_sampled(self, topology: Topology) -> bool:
         assert self._profiler is not None
