@@ -11,6 +11,9 @@ ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Of the quiet tests these need both cores of a small machine. The others run in pairs.
 ALONE := tests/test_black_box.py tests/test_probe_live.py tests/test_collectives_live.py
+# Six workers that read all tests in order to run a few of them would need half a minute.
+OF_JAX = $(shell grep -l 'mark\.jax' tests/test_*.py)
+QUIET = $(shell grep -l 'mark\.quiet' tests/test_*.py)
 # What tests import where not all of [dev] is installed.
 TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist grpcio prometheus-client types-psutil
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
@@ -34,12 +37,12 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 
 test-newest: $(VENV)/.ready          ## on the newest JAX
 	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
-	$(BIN)/python -m pytest -m 'quiet' --dist loadgroup --numprocesses 2 $(ALONE:%=--ignore=%) $(ONCE_MORE)
+	$(BIN)/python -m pytest -m 'quiet' --dist loadgroup --numprocesses 2 $(filter-out $(ALONE),$(QUIET)) $(ONCE_MORE)
 	$(BIN)/python -m pytest -m 'quiet' $(ALONE) $(ONCE_MORE)
 
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet' $(ONCE_MORE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE) $(OF_JAX) $(ONCE_MORE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet' $(QUIET) $(ONCE_MORE)
 
 soak: $(VENV)/.ready test-lowest     ## the long repetitions of which CI runs a sample
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600

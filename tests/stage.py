@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 import textual.app
 import textual.pilot
+from textual._compositor import Compositor
 from textual._context import active_app
+from textual.cache import LRUCache
+from textual.css.stylesheet import Stylesheet
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.tui.app import JaxtopApp
@@ -40,6 +44,25 @@ async def until_idle(*_: float) -> None:
 
 for module in (textual.app, textual.pilot):
     module.wait_for_idle = until_idle  # type: ignore[attr-defined]
+
+
+def not_drawn(compositor: Compositor, **_: object) -> None:
+    """Skip what a terminal would receive; a stage draws whole screens, once they are done."""
+    compositor._dirty_regions.clear()
+
+
+_parsed: dict[tuple[tuple[str, str], ...], Any] = {}
+_set_variables = Stylesheet.set_variables
+
+
+def set_variables(sheet: Stylesheet, variables: dict[str, str]) -> None:
+    """Share parsed style sheets between the apps of all tests; the variables are those of a theme."""
+    sheet._parse_cache = LRUCache(1)
+    _set_variables(sheet, variables)
+    sheet._parse_cache = _parsed.setdefault(tuple(sorted(variables.items())), LRUCache(1024))
+
+
+Stylesheet.set_variables = set_variables
 
 
 class Feed:
@@ -100,6 +123,8 @@ class Stage:
         await self.pilot.pause()
         while (self.app._is_folding or self.app._is_pausing) and self.app.is_running:
             await self.pilot.pause(0.01)
+        if self.app.is_running:
+            self.screen._compositor.render_strips()
 
     async def until(self, check: Callable[[], bool]) -> None:
         """Wait for what takes time: results of a search come in batches, toasts by a timer."""
@@ -140,7 +165,9 @@ def play(
             await stage.paint()
             await act(stage)
 
-    asyncio.run(asyncio.wait_for(run(), LONGEST_PLAY))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Compositor, "render_update", not_drawn)
+        asyncio.run(asyncio.wait_for(run(), LONGEST_PLAY))
 
 
 def shown_after(*frames: wire.Frame, keys: Sequence[str], size: tuple[int, int]) -> str:

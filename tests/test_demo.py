@@ -123,10 +123,18 @@ def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
 
 
 @pytest.mark.newest
-def test_the_loss_of_one_of_its_processes_is_reported(home):
+def test_a_planted_fault_is_announced_and_found_and_the_loss_of_a_process_is_reported(home):
     """By the demo itself, and to viewers: to who was there, and to who comes later."""
-    with demo(home, "--hosts", 2, "--devices", 2) as process:
+    with demo(home, "--hosts", 2, "--devices", 2, "--fault", "stopped", "--fault-after", 3) as process:
         with watched(2) as attached:
+            assert not [each for each in findings(attached.cluster) if each.severity == "critical"]
+            attached.until(lambda: "host_lost" in {each.rule for each in findings(attached.cluster)})
+            [found] = [each for each in findings(attached.cluster) if each.rule == "host_lost"]
+            assert found.subject.process_index == 1
+            announced = [
+                line for line in (home / "out").read_text().splitlines() if line.startswith("fault ")
+            ]
+            assert [line.split()[:3] for line in announced] == [["fault", "stopped", "begins"]]
             os.kill(attached.host(1).pid, signal.SIGKILL)
             print("died after", attached.until_state({1: "died"}))
         status, document = snapshot()
@@ -137,21 +145,6 @@ def test_the_loss_of_one_of_its_processes_is_reported(home):
         process.wait(60)
         assert group(process) == []
     assert len((home / "err").read_text().splitlines()) <= 2
-
-
-@pytest.mark.newest
-def test_a_planted_fault_is_announced_and_found(home):
-    with demo(home, "--hosts", 2, "--devices", 2, "--fault", "stopped", "--fault-after", 3) as process:
-        with watched(2) as attached:
-            assert not [each for each in findings(attached.cluster) if each.severity == "critical"]
-            attached.until(lambda: "host_lost" in {each.rule for each in findings(attached.cluster)})
-            [found] = [each for each in findings(attached.cluster) if each.rule == "host_lost"]
-            assert found.subject.process_index == 1
-        announced = [line for line in (home / "out").read_text().splitlines() if line.startswith("fault ")]
-        assert [line.split()[:3] for line in announced] == [["fault", "stopped", "begins"]]
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(150)
-        assert group(process) == []
 
 
 def test_the_faults_are_listed_with_one_line_each():

@@ -57,6 +57,8 @@ ENDINGS = {
 }
 # One of each kind, also on the oldest JAX: the interpreter ends, an exception or a signal unwinds it.
 KINDS = ("end", "exception", "interrupt", "terminate")
+# `jaxtop run` runs the same script in the same interpreter: a sample, and all of them in the long run.
+BY_COMMAND = tuple(ENDINGS) if SOAK else ("end", "exit", "interrupt", "terminate")
 # In a run with a coordinator JAX keeps SIGTERM for itself, and the process lives on.
 CASES = [
     pytest.param(
@@ -67,6 +69,7 @@ CASES = [
     for ending, (way, _) in ENDINGS.items()
     for busy_with in ("census", "coordination", "its own pace")
     if (way, busy_with) != (signal.SIGTERM, "coordination")
+    and (busy_with != "its own pace" or ending in BY_COMMAND)
 ]
 
 

@@ -209,8 +209,8 @@ def test_the_world_a_script_sees_is_the_same(tmp_path, watch):
 @pytest.mark.newest
 @pytest.mark.parametrize(
     "flags",
-    [("-O", "-W", "error", "-u"), ("-X", "dev", "-bb"), ("-X", "warn_default_encoding")],
-    ids=["optimized", "development", "encoding"],
+    [("-O", "-W", "error", "-u"), ("-X", "dev", "-bb", "-X", "warn_default_encoding")],
+    ids=["optimized", "development"],
 )
 def test_flags_of_the_interpreter_act_on_the_script_and_not_on_the_agent(tmp_path, watch, flags):
     """Also with every warning an error, and with each resource that was not closed complained about."""

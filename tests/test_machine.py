@@ -367,7 +367,8 @@ def test_files_are_read_to_a_bound_in_whole_lines(tmp_path):
 # The machine as it is
 
 
-def test_the_busiest_threads_are_named_and_our_own_are_not():
+def test_the_busiest_threads_are_named_and_our_own_are_not(monkeypatch):
+    monkeypatch.setattr(busy, "EVERY", 0.5)
     stop, ready = threading.Event(), threading.Barrier(3)
     natives = {}
 

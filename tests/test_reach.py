@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     import subprocess
 
 # As little as an agent needs: addresses, a hello and pulses.
-AGENT = "import time, jax; from jaxtop import agent; agent.start(name='lonely'); time.sleep(600)"
+AGENT = """
+    import time, jax
+    from jaxtop import agent
+    agent.start(name="lonely")
+    time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -44,7 +49,8 @@ def looking(request, monkeypatch):
 def start(stack: ExitStack, address: str) -> tuple[subprocess.Popen[str], wire.Hello]:
     """A process with an agent that serves at this address, and what it says of itself."""
     env = support.environment(1, JAXTOP_BIND=address)
-    (process,) = stack.enter_context(support.processes([PYTHON, "-c", AGENT], env=env))
+    path = support.script(Path.home(), AGENT)
+    (process,) = stack.enter_context(support.processes([PYTHON, path], env=env))
     met = eventually(lambda: [each.hello for each in runfiles.find() if each.hello.pid == process.pid])
     return process, met[0]
 
@@ -63,6 +69,17 @@ def tunnels(stack: ExitStack, hello: wire.Hello, at: str) -> list[Relay]:
 
 def states(seen) -> list[str]:
     return [str(state_of(host, time.time())) for host in hosts(seen.cluster)]
+
+
+def is_met(seen) -> bool:
+    """Whether the only host is live and has introduced itself; without that, an end is no death."""
+    return states(seen) == ["live"] and hosts(seen.cluster)[0].hello is not None
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Kill a process, and wait until its ports are closed: until then it looks like a stopped one."""
+    process.kill()
+    process.wait()
 
 
 def kinds(seen) -> set[str]:
@@ -106,13 +123,13 @@ def test_a_tunnel_that_breaks_is_no_death_and_a_process_that_dies_behind_it_is(s
     at = loopback_address()
     ways = tunnels(stack, hello, at)
     with viewer(ways[0].endpoint) as seen:
-        seen.until(lambda: states(seen) == ["live"])
+        seen.until(lambda: is_met(seen))
         for way in ways:
             way.close()
         seen.until(lambda: states(seen) == ["unreachable"])
         tunnels(stack, hello, at)
-        seen.until(lambda: states(seen) == ["live"])
-        process.kill()
+        seen.until(lambda: is_met(seen))
+        kill(process)
         seen.until(lambda: states(seen) == ["died"])
         assert kinds(seen) == {"unreachable", "died"}
 
@@ -162,8 +179,8 @@ def test_a_dead_process_is_not_blocked_when_a_busy_one_takes_its_port(stack, loo
     """The successor accepts connections and does not answer yet: its Python may still be importing."""
     process, hello = start(stack, loopback_address())
     with viewer(way_to(stack, hello, looking)) as seen:
-        seen.until(lambda: states(seen) == ["live"])
-        process.kill()
+        seen.until(lambda: is_met(seen))
+        kill(process)
         seen.until(lambda: states(seen) == ["died"])
         host, _, port = hello.requests.rpartition(":")
         busy = Server(keys.load(), frozenset)
@@ -178,9 +195,8 @@ def test_a_dead_process_is_not_blocked_when_a_busy_one_takes_its_port(stack, loo
 def test_a_dead_process_is_not_blocked_though_its_port_was_taken_before_anybody_looked(stack):
     process, hello = start(stack, loopback_address())
     with viewer(hello.requests) as seen:
-        seen.until(lambda: states(seen) == ["live"])
-        process.kill()
-        process.wait()
+        seen.until(lambda: is_met(seen))
+        kill(process)
         host, _, port = hello.requests.rpartition(":")
         busy = Server(keys.load(), frozenset)
         stack.callback(busy.close)
@@ -196,8 +212,8 @@ def test_a_successor_at_the_port_is_met_and_the_dead_one_stays_dead(stack, looki
     address = loopback_address()
     first, hello = start(stack, address)
     with viewer(way_to(stack, hello, looking)) as seen:
-        seen.until(lambda: states(seen) == ["live"])
-        first.send_signal(signal.SIGKILL)
+        seen.until(lambda: is_met(seen))
+        kill(first)
         seen.until(lambda: states(seen) == ["died"])
         _, second = start(stack, address)
         assert second.telemetry == hello.telemetry

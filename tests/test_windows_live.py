@@ -15,7 +15,7 @@ from tests.unharmed import Watch
 
 pytestmark = pytest.mark.jax
 
-REPEATS = 10 if SOAK else 2
+REPEATS = 10 if SOAK else 1
 # Windows without a rest, and long ones: what harms, harms sooner.
 HOT = """
 import jaxtop_agent.core.budget as budget

@@ -260,6 +260,9 @@ def _no_collection() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            # The state joins the oldest generation: else the next collection would search all of it.
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 from heapq import nlargest
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,7 @@ from jaxtop.model.hosts import hosts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from collections.abc import Set as AbstractSet
 
     from jaxtop import wire
     from jaxtop.model.host import Host
@@ -110,10 +111,11 @@ def _growths(cluster: ClusterState, host: Host, past: Sequence[wire.Arrays]) -> 
     places = places_of(cluster, host)
 
     def derive() -> dict[_Stem, _Growth]:
-        summed = {id(census): sums for census, sums in cluster.derived.last("past arrays", host.agent) or ()}
-        sums = [(each, summed.get(id(each)) or _by_stem(each, places)) for each in past]
+        before = {id(census): sums for census, sums in cluster.derived.last("past arrays", host.agent) or ()}
+        changed = _changed(past[0], past[-1])
+        sums = [(each, _by_stem(each, places, changed, before.get(id(each), {}))) for each in past]
         cluster.derived.of("past arrays", host.agent, cluster.hosts, past, lambda: sums)
-        grown = {stem: _growth(host, stem, sums) for stem in sums[-1][1]}
+        grown = {stem: _growth(host, stem, sums) for stem in changed}
         return {stem: growth for stem, growth in grown.items() if growth is not None}
 
     return cluster.derived.of("growers", host.agent, cluster.hosts, past, derive)
@@ -161,13 +163,25 @@ def _made_by(host: Host, stem: _Stem) -> str | None:
     return lines.pop() if len(lines) == 1 else None
 
 
-def _by_stem(census: wire.Arrays, places: Sequence[Collection[int]]) -> dict[_Stem, int]:
-    """Return the bytes of each stem on its fullest device; `places` has the devices of each sharding."""
-    by_devices: dict[_Stem, Counter[Collection[int]]] = {}
+def _changed(first: wire.Arrays, last: wire.Arrays) -> set[_Stem]:
+    """Return the stems of which any array changed, or is new: no other can have grown."""
+    pairs = zip_longest(first.groups, first.counts, last.groups, last.counts)
+    return {
+        _stem(group) for was, before, group, count in pairs if group and (count != before or was is not group)
+    }
+
+
+def _by_stem(
+    census: wire.Arrays, places: Sequence[Collection[int]], stems: AbstractSet[_Stem], known: dict[_Stem, int]
+) -> dict[_Stem, int]:
+    """Return the bytes of these stems on their fullest devices; `places` has the devices of each sharding."""
+    if known.keys() >= stems:
+        return known
+    by_devices: dict[_Stem, Counter[Collection[int]]] = {stem: Counter() for stem in stems - known.keys()}
     for group, count in zip(census.groups, census.counts, strict=True):
-        size = total(group.bytes_per_device, group, count)
-        by_devices.setdefault(_stem(group), Counter())[places[group.sharding]] += size
-    return {stem: _on_fullest_device(sizes) for stem, sizes in by_devices.items()}
+        if (sizes := by_devices.get(_stem(group))) is not None:
+            sizes[places[group.sharding]] += total(group.bytes_per_device, group, count)
+    return known | {stem: _on_fullest_device(sizes) for stem, sizes in by_devices.items()}
 
 
 def _on_fullest_device(sizes: Counter[Collection[int]]) -> int:
@@ -175,4 +189,4 @@ def _on_fullest_device(sizes: Counter[Collection[int]]) -> int:
     for places, size in sizes.items():
         for place in places or (-1,):  # no device: the arrays are in host memory
             held[place] += size
-    return max(held.values())
+    return max(held.values(), default=0)

@@ -7,7 +7,8 @@ figure that wavers around a threshold makes no finding that comes and goes.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import wire
 from jaxtop.model.finding import Ongoing, Severity
@@ -88,13 +89,16 @@ def _with_consequences(cause: Finding, reported: list[Finding]) -> Finding:
 
 
 def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEvent]:
-    state, at = facts.cluster, facts.at
+    state, at, run = facts.cluster, facts.at, facts.run
+    # While neither a host of a run nor its state changes, its rules need not be checked again.
+    inputs = state.stalls.get(run.id), *run.hosts
+    version = state.derived.of("checked run", run.id, all_runs, inputs, object)
     for rule in RULES:
         if state.tuning.is_muted(rule.name, facts.run.id, facts.run.name):
             _mute(state, facts.run.id, rule.name)
             continue
         holds_for = state.tuning.holds_for(rule.name, rule.holds_for)
-        for finding in _checked(rule, facts, all_runs):
+        for finding in _checked(rule, facts, version, all_runs):
             before = state.findings.ongoing.get(finding.key)
             first_at = before.first_at if before is not None else finding.since or at
             was_reported = before is not None and before.is_reported
@@ -114,29 +118,42 @@ def _mute(state: ClusterState, run: str, rule: str) -> None:
         del state.findings.ongoing[key]
 
 
-def _checked(rule: Rule, facts: RunFacts, all_runs: Collection[str]) -> list[Finding]:
-    """Return what a rule finds in a run, and note why if it cannot be checked, or not completely."""
+class _Checked(NamedTuple):
+    """What a rule found, why it could not be checked, and for which time; None if the time did not matter."""
 
-    def check() -> tuple[list[Finding], str]:
+    found: list[Finding]
+    why: str
+    at: float | None
+
+
+def _checked(rule: Rule, facts: RunFacts, version: object, all_runs: Collection[str]) -> list[Finding]:
+    """Return what a rule finds in a run, and note why if it cannot be checked, or not completely."""
+    of = partial(facts.cluster.derived.of, member=facts.run.id, members=all_runs)  # by name and inputs
+
+    def check() -> _Checked:
+        facts.is_timed = False
         found: list[Finding] = []
+        why = ""
         try:
             for finding in rule.check(facts):  # what was found before an error counts
                 found.append(finding)  # noqa: PERF402
         except Unmeasured as missing:
-            return found, str(missing)
+            why = str(missing)
         except Exception:  # noqa: BLE001 - a fault of one rule must not hide the others
-            return found, _FAILED
-        return found, ""
+            why = _FAILED
+        return _Checked(found, why, facts.at if facts.is_timed else None)
 
-    if rule.inputs is None:
-        found, why = check()
-    else:
-        found, why = facts.cluster.derived.of(
-            f"rule {rule.name}", facts.run.id, all_runs, rule.inputs(facts), check
-        )
-    if why:
-        facts.cluster.findings.unchecked[facts.run.id, rule.name] = why
-    return found
+    def derive() -> _Checked:
+        if rule.inputs is None:
+            return check()
+        return of(f"rule {rule.name}", inputs=rule.inputs(facts), derive=check)
+
+    checked = of(f"checked {rule.name}", inputs=(version,), derive=derive)
+    if checked.at is not None and checked.at != facts.at:
+        checked = check()
+    if checked.why:
+        facts.cluster.findings.unchecked[facts.run.id, rule.name] = checked.why
+    return checked.found
 
 
 def _drop(state: ClusterState, at: float) -> list[LoggedEvent]:

@@ -73,7 +73,15 @@ class RunFacts:
     """What the rules read of one run at one time; everything expensive comes from the memo of the cluster."""
 
     def __init__(self, cluster: ClusterState, run: Run, at: float) -> None:
-        self.cluster, self.run, self.at = cluster, run, at
+        self.cluster, self.run, self._at = cluster, run, at
+        # Whether `at` was read since this was last set to False.
+        self.is_timed = False
+
+    @property
+    def at(self) -> float:
+        """The time of the check. A result that depends on it does not outlast the check."""
+        self.is_timed = True
+        return self._at
 
     @cached_property
     def present(self) -> list[HostView]:
@@ -92,7 +100,7 @@ class RunFacts:
     @cached_property
     def parts(self) -> Mapping[str, Parts]:
         """Where the time of each host goes, by agent, as far as it is measured."""
-        return parts(self.cluster, self.at)
+        return parts(self.cluster, self._at)
 
     @cached_property
     def gaps(self) -> list[Gap]:
@@ -123,13 +131,13 @@ class RunFacts:
 
     @cached_property
     def collectives(self) -> list[CollectiveView]:
-        return [each for each in collectives(self.cluster, self.at) if each.run == self.run.id]
+        return [each for each in collectives(self.cluster, self._at) if each.run == self.run.id]
 
     @cached_property
     def memory(self) -> list[MemoryView]:
         """The memory of the devices whose figures are current."""
         agents = {view.host.agent for view in self.reporting}
-        of_run = [each for each in devices(self.cluster, self.at) if each.agent in agents]
+        of_run = [each for each in devices(self.cluster, self._at) if each.agent in agents]
         return memory(self.cluster, of_run)
 
     @cached_property
@@ -142,7 +150,7 @@ class RunFacts:
 
     @cached_property
     def programs(self) -> list[ProgramView]:
-        return [each for each in programs(self.cluster, self.at) if each.run == self.run.id]
+        return [each for each in programs(self.cluster, self._at) if each.run == self.run.id]
 
     @cached_property
     def is_memory_scarce(self) -> bool:

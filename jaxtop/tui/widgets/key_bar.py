@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.style import Style
@@ -36,7 +37,8 @@ class Item(NamedTuple):
     is_open: bool = False
 
 
-def key_bar(screens: Sequence[Item], keys: Sequence[Item], width: int) -> Text:
+@lru_cache(maxsize=64)  # it is drawn anew whenever the keys may have changed
+def key_bar(screens: tuple[Item, ...], keys: tuple[Item, ...], width: int) -> Text:
     """Return the line: the screens on the left, the other keys on the right.
 
     What a key does here matters more than the names of the screens that are not open. If the line is too
@@ -120,7 +122,7 @@ class KeyBar(Static):
             (screens if is_screen else keys).append(item)
         screens.sort(key=lambda item: ORDER.find(item.key))
         keys.sort(key=lambda item: item.action in NEVER_DROPPED)
-        self.update(key_bar(screens, keys, self.size.width), layout=False)
+        self.update(key_bar(tuple(screens), tuple(keys), self.size.width), layout=False)
 
     async def on_click(self, event: events.Click) -> None:
         action = pressed_by(event.style)
