@@ -58,11 +58,12 @@ def _fragmentation(facts: RunFacts) -> Iterator[Finding]:
 def _fragments(facts: RunFacts, view: HostView) -> Iterator[_Fragments]:
     most, least = (facts.number("fragmentation", each) for each in (FRAGMENT_SHARE, FREE_SHARE))
     sample, devices = view.now.pulse.devices, view.host.hello.devices if view.host.hello else ()
-    for i, device in enumerate(devices):
-        largest, limit = figure(sample.largest_free_bytes, i), figure(sample.limit_bytes, i)
-        used = figure(sample.used_bytes, i)
+    columns = sample.largest_free_bytes or (), sample.limit_bytes or (), sample.used_bytes or ()
+    for i, (device, largest, limit, used) in enumerate(zip(devices, *columns, strict=False)):
         if largest is None or not limit or used is None:
             continue
+        if largest >= FRAGMENT_SHARE * (limit - used):
+            continue  # as on most devices: what else is known makes the share only larger
         free = limit - used - (figure(sample.reserved_bytes, i) or 0)
         pool = figure(sample.pool_bytes, i)
         at_hand = max(largest, 0 if pool is None else limit - pool)  # the pool can still grow by the rest
