@@ -58,11 +58,13 @@ def _fragmentation(facts: RunFacts) -> Iterator[Finding]:
 def _fragments(facts: RunFacts, view: HostView) -> Iterator[_Fragments]:
     most, least = (facts.number("fragmentation", each) for each in (FRAGMENT_SHARE, FREE_SHARE))
     sample, devices = view.now.pulse.devices, view.host.hello.devices if view.host.hello else ()
-    columns = sample.largest_free_bytes or (), sample.limit_bytes or (), sample.used_bytes or ()
-    for i, (device, largest, limit, used) in enumerate(zip(devices, *columns, strict=False)):
+    memory = zip(
+        sample.largest_free_bytes or (), sample.limit_bytes or (), sample.used_bytes or (), strict=False
+    )
+    for i, (device, (largest, limit, used)) in enumerate(zip(devices, memory, strict=False)):
         if largest is None or not limit or used is None:
             continue
-        if largest >= FRAGMENT_SHARE * (limit - used):
+        if largest >= most * (limit - used):
             continue  # as on most devices: what else is known makes the share only larger
         free = limit - used - (figure(sample.reserved_bytes, i) or 0)
         pool = figure(sample.pool_bytes, i)
