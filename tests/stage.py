@@ -10,8 +10,6 @@ import textual.app
 import textual.pilot
 from textual._compositor import Compositor
 from textual._context import active_app
-from textual.cache import LRUCache
-from textual.css.stylesheet import Stylesheet
 from textual.widgets import ContentSwitcher, Static
 
 from jaxtop.tui.app import JaxtopApp
@@ -49,20 +47,6 @@ for module in (textual.app, textual.pilot):
 def not_drawn(compositor: Compositor, **_: object) -> None:
     """Skip what a terminal would receive; a stage draws whole screens, once they are done."""
     compositor._dirty_regions.clear()
-
-
-_parsed: dict[tuple[tuple[str, str], ...], Any] = {}
-_set_variables = Stylesheet.set_variables
-
-
-def set_variables(sheet: Stylesheet, variables: dict[str, str]) -> None:
-    """Share parsed style sheets between the apps of all tests; the variables are those of a theme."""
-    sheet._parse_cache = LRUCache(1)
-    _set_variables(sheet, variables)
-    sheet._parse_cache = _parsed.setdefault(tuple(sorted(variables.items())), LRUCache(1024))
-
-
-Stylesheet.set_variables = set_variables
 
 
 class Feed:
@@ -124,6 +108,7 @@ class Stage:
         while (self.app._is_folding or self.app._is_pausing) and self.app.is_running:
             await self.pilot.pause(0.01)
         if self.app.is_running:
+            await self.pilot.pause()  # what the fold has posted
             self.screen._compositor.render_strips()
 
     async def until(self, check: Callable[[], bool]) -> None:
