@@ -17,7 +17,7 @@ from jaxtop.tui import requests
 from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
@@ -147,14 +147,17 @@ def facts(
     line = Text(no_wrap=True)
     refused = (*rejected.items(), *moment.cluster.rejected.items())
     skipped = [("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused]
-    found = [
-        *(("?", words, palette.accent) for words in asking),
+    figures = [
         *_troubles(moment, palette),
         *_stalls(moment, palette),
         *_programs(moment, palette),
         *_black_boxes(moment, palette),
         *_latecomers(moment, palette),
-        *_findings(moment, palette),
+    ]
+    found = [
+        *(("?", words, palette.accent) for words in asking),
+        *figures,
+        *_findings(moment, palette, _SHOWN if figures else ()),
         *skipped,
         *(("#", note, palette.warning) for note in notes),
         *_compiling(moment, palette),
@@ -229,12 +232,12 @@ def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 _SHOWN = frozenset({"host_lost", "stalled", "straggler", "program_mismatch", "recompilation", "black_box"})
 
 
-def _findings(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
+def _findings(moment: Moment, palette: Palette, shown: Collection[str]) -> list[tuple[str, str, str]]:
     colours = {Severity.CRITICAL: palette.bad, Severity.WARNING: palette.warning}
     return [
         ("▲", f"{RULES_BY_NAME[each.rule].title}: {each.text}", colours[each.severity])
         for each in moment.findings
-        if each.severity in colours and each.rule not in _SHOWN
+        if each.severity in colours and each.rule not in shown
     ]
 
 

@@ -101,6 +101,7 @@ def wait_metric(moment: Moment) -> Metric:
     Its scale ends at the time of a step; devices of stragglers are highlighted.
     """
     late = {each.agent for each in latecomers(moment.cluster)}
+    late |= {each.subject.agent for each in moment.findings if each.rule == "straggler"}
 
     def read(device: DeviceView) -> float | None:
         return moment.waits.get((device.run, device.id))

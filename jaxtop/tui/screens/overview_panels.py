@@ -120,7 +120,7 @@ def _programs(moment: Moment) -> Sequence[Sequence[str]]:
     views = [view for view in often if first[view.function] is view][:MOST_LISTED]
     return [("", "launch/s", "needs", "headroom")] * bool(views) + [
         (
-            shorten(view.function, 18),
+            shorten(view.function, 16),
             text.number(_rate(view), 1),
             text.size(view.needs_bytes),
             text.size(view.headroom_bytes),
