@@ -12,11 +12,12 @@ from textual.color import Color
 
 from jaxtop import tui
 from jaxtop.tui.colours256 import nearest
+from jaxtop.tui.core import palette as palettes
 from jaxtop.tui.core.palette import PALETTES
 
 HOME = Path(tui.__file__).parent
 # The palette names them; the filter for 256 colours computes with numbers only.
-OWNER = HOME / "palette.py"
+OWNER = Path(palettes.__file__)
 FILES = sorted(path for path in HOME.rglob("*.py") if path != OWNER)
 HEX = re.compile(r"#[0-9a-fA-F]{6}\b|#[0-9a-fA-F]{3}\b|\brgb\(|\bansi_\w+")
 THEME = re.compile(r"\btheme\.(primary|secondary|accent|foreground|background|surface|panel|warning)\b")
