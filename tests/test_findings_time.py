@@ -152,11 +152,14 @@ class TestGapsOfTheHost:
         assert one.text.startswith("host 3 is late: the others wait") and one.text.endswith(
             "train.py:54 load"
         )
+        assert RULES_BY_NAME["straggler"].makes_event(one)
 
     def test_slow_input_on_most_hosts_makes_no_straggler(self):
         cluster = of_late_host(slow=(1, 2, 3))
         assert only("input_bound", cluster, NOW + 11).text.startswith("hosts 1–3 launch nothing for")
-        assert found("straggler", cluster, NOW + 11)[0].subject.source == ""
+        late = found("straggler", cluster, NOW + 11)[0]
+        assert late.subject.source == ""
+        assert not RULES_BY_NAME["straggler"].makes_event(late)  # the collective has an event of its own
 
     def test_a_step_that_became_longer_shows_the_cost_before_a_window_comes(self):
         """Steps of 200 ms have taken 500 ms for five seconds, and a window is of before."""

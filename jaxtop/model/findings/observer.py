@@ -107,7 +107,7 @@ def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEve
             state.findings.ongoing[finding.key] = Ongoing(dated, first_at, at, is_reported)
             # A note makes no event; one that becomes a warning does.
             rank = before.finding.severity.rank if before is not None and was_reported else 0
-            if is_reported and rank < finding.severity.rank and rule.makes_events:
+            if is_reported and rank < finding.severity.rank and rule.makes_event(finding):
                 yield _event(dated, at, f"{rule.title}: {finding.text}", finding.severity)
 
 
@@ -165,7 +165,7 @@ def _drop(state: ClusterState, at: float) -> list[LoggedEvent]:
             del state.findings.ongoing[key]
         elif each.last_at < at and at - each.last_at >= _stays_for(state, each, rule):
             del state.findings.ongoing[key]
-            if each.is_reported and rule.makes_events and each.finding.severity.rank:
+            if each.is_reported and rule.makes_event(each.finding) and each.finding.severity.rank:
                 text = f"{rule.title} ended after {each.last_at - each.first_at:.0f} s: {each.finding.text}"
                 events.append(_event(each.finding, at, text, Severity.INFO))
     return events

@@ -41,6 +41,14 @@ class Unmeasured(Exception):
     """A rule cannot be checked, or not beyond what it yielded before; the text is the reason."""
 
 
+def always(_: Finding) -> bool:
+    return True
+
+
+def never(_: Finding) -> bool:
+    return False
+
+
 @dataclass(frozen=True, eq=False)
 class Rule:
     """A rule: one kind of finding. The table of rules and docs/findings.md are made of these.
@@ -63,8 +71,8 @@ class Rule:
     # The rules whose findings in the same run are consequences of this one.
     explains: tuple[str, ...] = ()
     inputs: Callable[[RunFacts], Sequence[object]] | None = None
-    # False where another observer already reports the same as an event.
-    makes_events: bool = True
+    # Whether a finding is reported as an event; False where another observer already reports the same.
+    makes_event: Callable[[Finding], bool] = always
     # What a user may change of its threshold.
     numbers: tuple[Number, ...] = ()
 

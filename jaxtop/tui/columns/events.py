@@ -113,7 +113,7 @@ def _causes(moment: Moment) -> Iterator[tuple[str, str, str]]:
     """Yield the kind, the agent and the start of the text of the events of what goes on now."""
     for each in moment.cluster.findings.ongoing.values():
         rule = RULES_BY_NAME.get(each.finding.rule)
-        if each.is_reported and rule is not None and rule.makes_events:
+        if each.is_reported and rule is not None and rule.makes_event(each.finding):
             yield "finding", each.finding.subject.agent, f"{rule.title}: "
     for late in latecomers(moment.cluster):
         yield "straggler", late.agent, ""

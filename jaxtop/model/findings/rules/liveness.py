@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
-from jaxtop.model.findings.rule import Rule
+from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.hosts import named
 from jaxtop.model.liveness import BY_SEVERITY, State, was_never_reached
 from jaxtop.model.stalls.diagnosis import LOST
@@ -156,7 +156,7 @@ RULES = (
         holds_for=0.0,
         stays_for=0.0,
         explains=_CONSEQUENCES,
-        makes_events=False,
+        makes_event=never,
     ),
     Rule(
         name="ended_early",
@@ -185,7 +185,7 @@ RULES = (
         holds_for=0.0,
         stays_for=0.0,
         explains=("straggler",),
-        makes_events=False,
+        makes_event=never,
         numbers=(LASTS,),
     ),
 )

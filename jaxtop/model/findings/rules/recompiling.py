@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import names
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
-from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import figure
 from jaxtop.model.hosts import named
 from jaxtop.model.rates import program_of
@@ -144,7 +144,7 @@ RULES = (
         check=_check,
         holds_for=0.0,
         explains=("input_bound", "pauses", "slower_than_before"),
-        makes_events=False,
+        makes_event=never,
         numbers=(COMPILING,),
     ),
 )

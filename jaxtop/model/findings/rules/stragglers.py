@@ -72,6 +72,11 @@ def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
     )
 
 
+def _is_from_samples(finding: Finding) -> bool:
+    """Whether a finding rests on samples of the main threads: one of a collective has events of its own."""
+    return not finding.subject.collective
+
+
 def _severity(facts: RunFacts, share: float | None) -> Severity:
     is_critical = (share or 0.0) >= facts.number("straggler", CRITICAL_SHARE)
     return Severity.CRITICAL if is_critical else Severity.WARNING
@@ -127,6 +132,6 @@ RULES = (
         check=_check,
         holds_for=0.0,
         numbers=(CRITICAL_SHARE,),
-        makes_events=False,
+        makes_event=_is_from_samples,
     ),
 )
