@@ -251,13 +251,15 @@ def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monke
     done = record(tmp_path / "a.mcap", made, limits=Limits(size=18_000), flush_every=0)
     assert len(done.files) > 3 and {*done.files} == {*tmp_path.iterdir()}
     assert [frame for path in done.files for frame in read(path)] == frames
+    written = 0
     for path in done.files:
+        written += len(list(read(path)))  # the next file may begin with frames of the same time
         with session_of(path) as session:
             (track,) = session._tracks
             begun, end = to_seconds(track.recordings[0].index.keyframes[0].at), session.span[1]
             for at in (begun, (begun + end) / 2, end):
                 session._at = None
-                assert_equal(session.at(at), folded(frames, at), at)
+                assert_equal(session.at(at), folded(frames[:written], at), at)
     with session_of(*reversed(done.files)) as session:
         assert len(session._tracks) == 1
         assert session.span == (frames[0].at, frames[-1].at)

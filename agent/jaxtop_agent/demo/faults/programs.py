@@ -91,11 +91,11 @@ class UnevenWork(Fault):
 
         def route_tokens(x: Any) -> Any:
             is_last = jax.lax.axis_index(axes) == self.mesh.size - 1
-            rounds = jnp.where(is_last, 100, 1)
+            rounds = jnp.where(is_last, 8, 0)
             y = jax.lax.fori_loop(0, rounds, lambda _, y: jnp.tanh(y @ y), x[0])
             return x + jax.lax.psum(jnp.mean(y), axes)
 
-        self.x, self.route_tokens = _on_each_device(self.mesh, route_tokens, (1, 512, 512))
+        self.x, self.route_tokens = _on_each_device(self.mesh, route_tokens, (1, 768, 768))
         return state
 
     def before_launch(self, i: int) -> None:  # noqa: ARG002
