@@ -216,6 +216,15 @@ class TestGarbage:
         one = only("gc_pauses", run(window((0, 198), (200, 198), (400, 198)), seen))
         assert one.severity is Severity.INFO
 
+    def test_where_devices_are_cores_they_cost_what_steps_take_longer(self):
+        """The devices never idle, but steps of 100 ms have taken 200 ms since the collections began."""
+        seen = activity(script=10, wait=90, gc_runs=60, gc_us=18_000_000)
+        slower = msgspec.structs.replace(
+            rhythm(per_second=5.0, p50_ms=200), since_ms=int((NOW - 5) * 1000), before_us=100_000
+        )
+        one = only("gc_pauses", run(window((0, 198), (200, 198), (400, 198)), seen, rhythms=slower))
+        assert one.cost.ms_per_step == pytest.approx(100) and one.severity is Severity.WARNING
+
     def test_the_threshold_is_the_user_s(self):
         cluster = run(window(*EVEN), activity(script=10, wait=90, gc_runs=60, gc_us=2_000_000))
         assert found("gc_pauses", cluster)

@@ -221,6 +221,17 @@ def test_launching_ahead_unevenly_does_not_make_steps_shorter(has_pause):
     assert told.mean_ns == pytest.approx(400 * MS, rel=0.05)
 
 
+def test_what_pauses_cost_is_taken_from_the_latest():
+    """For half a minute a script saves for 0.3 s every 20 steps, then it stops for 2 s instead."""
+    script = Script()
+    for i in range(1, 421):
+        script.launch(TRAIN, 100)
+        if i % 20 == 0:
+            script.wait(300 if i < 300 else 2_000)
+    paused = script.look().paused
+    assert paused.number > 10 and paused.lost_ns == near(2_000 * MS / 20)
+
+
 @pytest.mark.parametrize("read_every", [10, 20, 100])
 @pytest.mark.parametrize("is_profiled", [False, True])
 def test_launches_that_run_ahead_of_the_device_do_not_make_steps_shorter(read_every, is_profiled):

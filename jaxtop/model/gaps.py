@@ -126,15 +126,20 @@ def confirmed(share: float, samples: float) -> float:
     return share if samples >= CONFIRMED * share else samples
 
 
+def longer_than_before(host: Host, pace: float) -> float | None:
+    """Return the part of a step by which it is longer than before its rhythm changed; None if it did not."""
+    rhythm = host.pulse.rhythm
+    if rhythm is None or rhythm.before_us is None:
+        return None
+    return max(0.0, 1 - rhythm.before_us * pace / 1e6)
+
+
 def _uncovered(host: Host, parts: Parts | None, pace: float) -> float | None:
     """Return the share of the time in which no program is known to run; None if nothing measures it.
 
     After a change of the step's rhythm, until a new window comes, this is the time that a step takes longer.
     """
-    rhythm, busy = host.pulse.rhythm, host.pulse.devices.utilization_permille or ()
-    longer = None
-    if rhythm is not None and rhythm.before_us is not None:
-        longer = max(0.0, 1 - rhythm.before_us * pace / 1e6)
+    busy, longer = host.pulse.devices.utilization_permille or (), longer_than_before(host, pace)
     if parts is not None:
         left = parts.host_gap + parts.unknown
         if longer is None:

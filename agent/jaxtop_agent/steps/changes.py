@@ -21,8 +21,10 @@ FEWEST_BEFORE, MOST_BEFORE = 8, 32
 BLOCK, BLOCKS_BEFORE = 6, 4
 # A gap is a pause if it exceeds the usual step by this factor and this time.
 PAUSE, SHORTEST_PAUSE_NS = 3, 250_000_000
-# The pauses of the last minute count.
+# The pauses of the last minute count. What they cost is taken from the latest, if there are enough: shorter
+# ones may have come before.
 LAST_NS, MOST_PAUSES = 60_000_000_000, 64
+LATEST_NS, ENOUGH_PAUSES = 15_000_000_000, 3
 # Of so many gaps the usual one is taken.
 COMPARED = 64
 
@@ -104,6 +106,8 @@ class Pauses:
         if not self._found:
             return None
         first, last = self._found[0], self._found[-1]
-        steps = last.steps - first.steps
-        lost = max(0.0, (last.passed - first.passed) / steps - step) if steps else 0.0
+        latest = [each for each in self._found if each.end >= self._until - LATEST_NS]
+        since = latest[0] if len(latest) >= ENOUGH_PAUSES else first
+        steps = last.steps - since.steps
+        lost = max(0.0, (last.passed - since.passed) / steps - step) if steps else 0.0
         return Paused(len(self._found), last.end - first.end, lost)

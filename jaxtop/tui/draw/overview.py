@@ -251,13 +251,12 @@ def _parts_of_memory(shown: Overview, ink: Ink, room: int) -> list[Text]:
 
 def _hosts(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     room, rows = width - FRAME_WIDTH, height - FRAME_HEIGHT
-    hosts = shown.hosts[: rows if len(shown.hosts) <= rows and shown.host_count <= rows else max(0, rows - 1)]
+    hosts = shown.hosts[: max(0, rows)]
     name = min(max((len(each.label) for each in hosts), default=0), max(8, room // 4))
     lines = [_host(each, ink, room, name) for each in hosts]
-    if shown.host_count > len(hosts):
-        lines.append(Text(f"{shown.host_count - len(hosts)} more: press 3", ink.muted))
     title = f"Hosts  {shown.live} of {shown.host_count} live"
-    return panel(title, lines, (width, height), ink)
+    hidden = shown.host_count - len(hosts)
+    return panel(title, lines, (width, height), ink, f"{hidden} more: 3 lists all" if hidden else "")
 
 
 def _host(host: HostLine, ink: Ink, room: int, name: int) -> Text:

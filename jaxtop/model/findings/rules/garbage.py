@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import OLDEST_MS
+from jaxtop.model.gaps import OLDEST_MS, longer_than_before
 from jaxtop.model.hosts import named
 from jaxtop.model.parts import mean_of
 from jaxtop.model.steps import pace_of
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from jaxtop.model.findings.rule import RunFacts
     from jaxtop.model.host import Host
+    from jaxtop.model.parts import Parts
 
 NOTE_SHARE = Number("share", 0.03, "reported from this share of the time on")
 WARNING_SHARE = Number("warning_share", 0.05, "a warning from this share of the time on that devices lose")
@@ -45,9 +46,19 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
         share = host.activity.gc_us / 1000 / host.activity.span_ms
         if share >= facts.number("gc_pauses", NOTE_SHARE):
             parts = facts.parts.get(host.agent) or mean
-            found.append(_Collecting(host, share, share if parts is None else min(share, 1 - parts.busy)))
+            found.append(_Collecting(host, share, min(share, _not_computing(host, parts))))
     if found:
         yield _finding(facts, found)
+
+
+def _not_computing(host: Host, parts: Parts | None) -> float:
+    """Return the share of the time in which devices do not compute, or by which steps have become longer.
+
+    Where devices are cores of the machine, collections slow them down, and no device is idle.
+    """
+    pace = pace_of(host)
+    longer = longer_than_before(host, pace) if pace else None
+    return max(1.0 if parts is None else 1 - parts.busy, longer or 0.0)
 
 
 def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
