@@ -18,7 +18,15 @@ from jaxtop_agent.core.threads import Wake
 from jaxtop_agent.profiler import rows, traces
 from jaxtop_agent.profiler.load import seconds_between
 from jaxtop_agent.profiler.lock import HeldDoor
-from jaxtop_agent.profiler.schedule import FIRST_TRIES, FIRST_WINDOWS, SLOT_S, TIME_SHARE, Result, Schedule
+from jaxtop_agent.profiler.schedule import (
+    FIRST_TRIES,
+    FIRST_WINDOWS,
+    RENEWED_CPU_S,
+    SLOT_S,
+    TIME_SHARE,
+    Result,
+    Schedule,
+)
 from jaxtop_agent.profiler.session import Sessions
 from jaxtop_agent.profiler.traces.parts import Op, Seen, Span
 from jaxtop_agent.programs.loaded import Loaded
@@ -411,7 +419,7 @@ class TestSchedule:
         schedule.renew(1060.0)
         assert schedule.level > 0
         schedule.renew(2000.0)
-        schedule.learn(result(cpu=0.25))
+        schedule.learn(result(cpu=RENEWED_CPU_S + 0.01))
         assert schedule.level > 0
 
     def test_a_window_grows_until_it_holds_a_step(self):

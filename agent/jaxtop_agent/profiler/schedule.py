@@ -54,7 +54,7 @@ EXCESS = 1.5
 # exceeds the event limit by the factor CLEARLY.
 FIRST_CPU_S, CLEARLY = 0.4, 4
 # After a change of the step's rhythm the first windows are repeated, for less, and not again for a while.
-RENEWED_CPU_S, RENEW_EVERY_S = 0.2, 180.0
+RENEWED_CPU_S, RENEW_EVERY_S = 0.3, 240.0
 
 
 def why_not_sampled(policy: str, platform: str, profiler: Profiler) -> str | None:
