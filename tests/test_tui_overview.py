@@ -39,7 +39,9 @@ def test_a_finding_explains_itself_and_can_be_muted():
             and "wait of the others" in stage.text
             and "Where a step goes" not in stage.text
         )
-        await stage.press("i", "x")
+        await stage.press("escape")
+        assert "Do: " not in stage.text and "Where a step goes" in stage.text
+        await stage.press("x")
         assert "Straggler  " not in stage.text and "Where a step goes" in stage.text
 
     play(act, *LATE)

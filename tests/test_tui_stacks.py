@@ -8,7 +8,9 @@ import pytest
 from msgspec import structs
 
 from jaxtop.tui.app import JaxtopApp
+from jaxtop.tui.core.moment import Selection
 from jaxtop.tui.screens import SCREENS
+from jaxtop.tui.screens.base import View
 from tests import builders
 from tests import stage as staging
 from tests import staged_collectives as staged
@@ -145,6 +147,15 @@ class TestAsking:
             await stage.paint()
             assert said(stage)[-1] == "asked 2 processes for stacks: 2 answered"
             assert "asking" not in stage.line("facts")
+
+        asking(act, *builders.well())
+
+    def test_a_finding_whose_proof_are_stacks_asks_for_them(self):
+        async def act(stage, asker):
+            stage.app.post_message(View.Drilled(Selection(agent_id(1)), "stacks"))
+            await stage.until(lambda: bool(asker.questions))
+            assert stage.screen_shown == "screen-stacks"
+            assert asker.questions[0][:2] == ("stacks", [agent_id(0), agent_id(1)])
 
         asking(act, *builders.well())
 

@@ -178,6 +178,8 @@ class JaxtopApp(RunApp):
         if message.filter or message.row:
             self._view.filter_by(message.filter)
         self._view.point_at(message.row)
+        if message.screen == "stacks" and self._playback.is_live and self._lacks_stacks:
+            self._sample_stacks()  # they are the proof
 
     async def action_screen(self, name: str) -> None:
         before, view, is_first = self._view, self._views[name], False

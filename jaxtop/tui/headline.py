@@ -19,6 +19,7 @@ from jaxtop.tui.core import text
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from jaxtop.model import Finding
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
@@ -218,9 +219,11 @@ def _black_boxes(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]
 def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     """Return each live straggler once, with the longest wait it causes."""
     found = []
+    by_script = {each.subject.agent for each in moment.findings if _is_by_script(each)}
     for late in latecomers(moment.cluster):
         host = moment.host(late.agent)
-        if host is not None and moment.states.get(late.agent) is State.LIVE:
+        is_live = moment.states.get(late.agent) is State.LIVE
+        if host is not None and is_live and late.agent not in by_script:
             is_known = host.process_index is not None and len(moment.runs) == 1
             who = f"process {host.process_index}" if is_known else moment.label(host)
             words = f"{who} is late: others wait {text.micros(late.late_us)}"
@@ -237,8 +240,13 @@ def _findings(moment: Moment, palette: Palette, shown: Collection[str]) -> list[
     return [
         ("▲", f"{RULES_BY_NAME[each.rule].title}: {each.text}", colours[each.severity])
         for each in moment.findings
-        if each.severity in colours and each.rule not in shown
+        if each.severity in colours and (each.rule not in shown or _is_by_script(each))
     ]
+
+
+def _is_by_script(finding: Finding) -> bool:
+    """Whether a finding names the line by which a host is late, which no figure shows."""
+    return finding.rule == "straggler" and bool(finding.subject.source)
 
 
 def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:

@@ -68,6 +68,11 @@ class RequestApp(TimedApp):
             self._requests.send("stacks", self._agents, is_quiet=True)
 
     @property
+    def _lacks_stacks(self) -> bool:
+        """Whether processes can be asked for stacks, and none has sent any yet."""
+        return self._requests.can_ask and not any(host.stacks.threads for host in self._asked_hosts)
+
+    @property
     def _asked_hosts(self) -> list[Host]:
         return [self._cluster.hosts[agent] for agent in self._agents]
 

@@ -103,6 +103,10 @@ class RequestBoard:
     def progress(self) -> list[str]:
         return [request.progress for request in self._open if not request.is_quiet]
 
+    @property
+    def can_ask(self) -> bool:
+        return self._ask is not None
+
     def send(
         self, what: What, agents: Sequence[str], interval_ms: int | None = None, *, is_quiet: bool = False
     ) -> Outcome | None:

@@ -109,6 +109,7 @@ class OverviewView(TableView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("i", "explain", "Explain"),
         Binding("x", "mute", "Mute this finding", show=False),
+        Binding("escape", "close_explanation", "Back", show=False),
     ]
 
     def __init__(self) -> None:
@@ -188,6 +189,12 @@ class OverviewView(TableView):
         """Show the evidence of the finding under the cursor, and what to do; or the panels again."""
         self.toggle_class("explained")
         self._draw()
+
+    async def action_close_explanation(self) -> None:
+        if self.has_class("explained"):
+            self.action_explain()
+        else:
+            await self.app.run_action("app.return")
 
     def action_mute(self) -> None:
         """Hide the finding under the cursor for the rest of this view."""

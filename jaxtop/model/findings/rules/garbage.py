@@ -76,7 +76,7 @@ def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
         facts.run.id,
         f"Python collects garbage for {worst.share:.0%} of the time on {who}, "
         f"up to {activity.gc_longest_us / 1000:.0f} ms at once"
-        + (": the others wait each time" if len(facts.present) > 1 else ""),
+        + (": the others wait each time" if len(found) < len(facts.present) else ""),
         Subject(agent=host.agent, process_index=host.process_index),
         cost=Cost(ms, worst.lost),
         evidence=(

@@ -11,6 +11,7 @@ from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subje
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
 from jaxtop.model.findings.words import containing, in_bytes, in_minutes, line_of
+from jaxtop.model.hosts import named
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def _array_growth(facts: RunFacts) -> Iterator[Finding]:
 def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     minutes = _until_full(view.now.pulse, grower.bytes_per_minute)
     name = _name(grower)
+    of_host = f" of {named([view.host])}" if len(facts.present) > 1 else ""
     is_much = (
         grower.bytes_per_minute >= facts.number("array_growth", MUCH) if minutes is None else minutes < DAY
     )
@@ -185,7 +187,7 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
         Severity.WARNING if is_much and is_lasting else Severity.INFO,
         min(0.95, 0.6 + grower.seconds / 300),
         facts.run.id,
-        f"{name} grows by {in_bytes(grower.bytes_per_minute)} a minute on a device"
+        f"{name} grows by {in_bytes(grower.bytes_per_minute)} a minute on a device{of_host}"
         f" (now {in_bytes(grower.bytes_per_device)}){_made_at(grower)}{until}",
         Subject(
             agent=grower.agent,
