@@ -87,6 +87,22 @@ def test_a_figure_that_wavers_makes_one_finding(only):
     assert len([each for each in cluster.events if each.kind == "finding"]) == 1
 
 
+def test_a_severity_that_wavers_stays_at_the_higher_one_and_falls_in_the_end(only):
+    times = iter(range(1000))
+
+    def check(_facts):
+        i = next(times)
+        yield found(severity=Severity.WARNING if i < 10 and i % 2 == 0 else Severity.INFO)
+
+    only(rule(check, holds_for=0, stays_for=10))
+    cluster = run()
+    live(cluster, 18)
+    assert [each.severity for each in findings(cluster)] == [Severity.WARNING]
+    live(cluster, 20, NOW + 18)
+    assert [each.severity for each in findings(cluster)] == [Severity.INFO]
+    assert len([each for each in cluster.events if each.kind == "finding"]) == 1
+
+
 def test_the_most_severe_comes_first_then_what_costs_most(only):
     only(
         rule(lambda _facts: [found("small", share=0.1)], "small", holds_for=0),

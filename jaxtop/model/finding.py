@@ -107,12 +107,16 @@ class Finding:
 
 
 class Ongoing(NamedTuple):
-    """A finding with the times at which its rule first and last held, and whether it was reported."""
+    """A finding with the times at which its rule first and last held, and whether it was reported.
+
+    `severe_at` is when it last had this severity: a lower one counts only after the rule's `stays_for`.
+    """
 
     finding: Finding
     first_at: float
     last_at: float
     is_reported: bool
+    severe_at: float
 
 
 @dataclass

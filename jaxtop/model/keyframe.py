@@ -186,7 +186,11 @@ def _events(cluster: ClusterState) -> wire.PastEvents:
         ),
         tuple(
             wire.PastFinding(
-                msgspec.json.encode(each.finding).decode(), each.first_at, each.last_at, each.is_reported
+                msgspec.json.encode(each.finding).decode(),
+                each.first_at,
+                each.last_at,
+                each.is_reported,
+                each.severe_at,
             )
             for each in cluster.findings.ongoing.values()
         ),
@@ -256,7 +260,9 @@ def _findings(past: wire.PastEvents) -> Findings:
             finding = msgspec.json.decode(each.finding, type=Finding)
         except msgspec.MsgspecError as error:
             raise wire.Unreadable(f"a finding: {error}") from None
-        found.ongoing[finding.key] = Ongoing(finding, each.first_at, each.last_at, each.is_reported)
+        found.ongoing[finding.key] = Ongoing(
+            finding, each.first_at, each.last_at, each.is_reported, each.severe_at
+        )
     return found
 
 

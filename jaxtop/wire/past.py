@@ -148,12 +148,16 @@ class PastStarts(Struct, frozen=True, array_like=True):
 
 
 class PastFinding(Struct, frozen=True, array_like=True):
-    """A finding at the moment, as JSON, with the times at which its rule first and last held."""
+    """A finding at the moment, as JSON, with the times at which its rule first and last held.
+
+    `severe_at` is when it last had its severity; absent in older recordings.
+    """
 
     finding: str
     first_at: TimeS
     last_at: TimeS
     is_reported: bool
+    severe_at: TimeS = 0.0
 
 
 class PastUnchecked(Struct, frozen=True, array_like=True):

@@ -103,12 +103,22 @@ def _check_run(facts: RunFacts, all_runs: Collection[str]) -> Iterator[LoggedEve
             first_at = before.first_at if before is not None else finding.since or at
             was_reported = before is not None and before.is_reported
             is_reported = was_reported or at - first_at >= holds_for
-            dated = replace(finding, since=first_at)
-            state.findings.ongoing[finding.key] = Ongoing(dated, first_at, at, is_reported)
+            severity, severe_at = _severity(finding, before, rule, at)
+            dated = replace(finding, since=first_at, severity=severity)
+            state.findings.ongoing[finding.key] = Ongoing(dated, first_at, at, is_reported, severe_at)
             # A note makes no event; one that becomes a warning does.
             rank = before.finding.severity.rank if before is not None and was_reported else 0
-            if is_reported and rank < finding.severity.rank and rule.makes_event(finding):
-                yield _event(dated, at, f"{rule.title}: {finding.text}", finding.severity)
+            if is_reported and rank < severity.rank and rule.makes_event(finding):
+                yield _event(dated, at, f"{rule.title}: {finding.text}", severity)
+
+
+def _severity(finding: Finding, before: Ongoing | None, rule: Rule, at: float) -> tuple[Severity, float]:
+    """Return the severity, and when it was last found: it falls only after a while, so it does not waver."""
+    if before is not None and at - before.severe_at < rule.stays_for:
+        kept = before.finding.severity
+        if kept.rank > finding.severity.rank:
+            return kept, before.severe_at
+    return finding.severity, at
 
 
 def _mute(state: ClusterState, run: str, rule: str) -> None:
