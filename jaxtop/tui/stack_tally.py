@@ -30,7 +30,7 @@ class StackTally:
         self._seen: dict[str, int] = {}
 
     def start(self, hosts: Iterable[Host]) -> None:
-        """Begin anew. Stacks that these hosts sent earlier do not count."""
+        """Start counting. Stacks that these hosts sent earlier do not count."""
         members = list(hosts)
         self._left = SAMPLES - 1 if len(members) <= MOST_PROCESSES else 0
         self._lines.clear()

@@ -138,7 +138,7 @@ class Follower:
                 self.grew.setdefault(each.key, time.time())
 
     def begin(self) -> None:
-        """Take the findings of now as those of the healthy run."""
+        """Count the present findings as those of the healthy run."""
         self.first = {key: (at, self.last[key]) for key, (at, _) in self.first.items()}
         self.grew.clear()
 

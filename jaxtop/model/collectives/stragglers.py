@@ -1,4 +1,4 @@
-"""Judges after each window who comes last in each collective, and reports changes as events."""
+"""Determines after each window who comes last in each collective, and reports changes as events."""
 
 from __future__ import annotations
 

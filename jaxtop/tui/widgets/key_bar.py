@@ -37,7 +37,7 @@ class Item(NamedTuple):
     is_open: bool = False
 
 
-@lru_cache(maxsize=64)  # it is drawn anew whenever the keys may have changed
+@lru_cache(maxsize=64)  # it is drawn whenever the keys may have changed
 def key_bar(screens: tuple[Item, ...], keys: tuple[Item, ...], width: int) -> Text:
     """Return the line: the screens on the left, the other keys on the right.
 
