@@ -1,0 +1,97 @@
+"""Findings about gaps of hosts: which are measured, and the words, cost and evidence that they share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
+from jaxtop.model.findings.rule import Unmeasured
+from jaxtop.model.hosts import named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.gaps import Gap
+    from jaxtop.wire import ActiveLine
+
+# While more than this share of the samples compiles, the run is starting.
+MOST_COMPILING = 0.1
+EXPLAINS = ("slower_than_before",)
+SOURCE = (
+    "launch counters, windows of the profiler, and samples of the main thread, without its waits for a core"
+)
+_WINDOWS, _SAMPLES = "launch counters and profiler windows", "samples of the main thread"
+
+
+def measured_gaps(facts: RunFacts) -> list[Gap]:
+    found = [each for each in facts.gaps if each.uncovered is not None]
+    if not found:
+        raise Unmeasured("the main threads, or launches of the step, were not measured for long enough")
+    return [each for each in found if each.compiling < MOST_COMPILING]
+
+
+def worst_of(found: Sequence[Gap], activity: int) -> tuple[Gap, tuple[ActiveLine, float]]:
+    worst = max(found, key=lambda each: each.share)
+    line = worst.line(activity)
+    assert line is not None
+    return worst, line
+
+
+def place_of(line: ActiveLine) -> str:
+    return f"{line.place.file}:{line.place.line} {line.place.function}"
+
+
+def acting(facts: RunFacts, found: Sequence[Gap], one: str, many: str) -> str:
+    """Return the hosts as the subject of a sentence, with its verb in the form for one or for many."""
+    if len(found) == 1:
+        who = "the process" if len(facts.present) == 1 else named([found[0].host])
+        return f"{who} {one}"
+    who = "all hosts" if len(found) == len(facts.present) else named([each.host for each in found])
+    return f"{who} {many}"
+
+
+def finding_of(
+    facts: RunFacts,
+    found: Sequence[Gap],
+    line: ActiveLine | None,
+    *,
+    rule: str,
+    severity: Severity,
+    text: str,
+    cost: Cost | None = None,
+    explains: tuple[str, ...] = EXPLAINS,
+) -> Finding:
+    worst = max(found, key=lambda each: each.share)
+    agents, host = {each.host.agent for each in found}, worst.host
+    # A process that is late because of its script is not late for another reason, and the others wait for it.
+    is_cause = facts.late <= agents
+    has_waiting = is_cause and len(found) < len(facts.present)
+    measured_at = host.pulse_at
+    parts = facts.parts.get(host.agent)
+    return Finding(
+        rule,
+        severity,
+        0.9 if parts is not None else 0.7,
+        facts.run.id,
+        text,
+        Subject(
+            agent=host.agent,
+            process_index=host.process_index,
+            source=f"{line.place.file}:{line.place.line}" if line is not None else "",
+        ),
+        cost=cost or Cost(worst.ms, worst.share),
+        evidence=(
+            Evidence("host gap", worst.share, "ratio", _WINDOWS, parts.at if parts else measured_at),
+            Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, measured_at),
+            Evidence("main thread in launches", worst.launch, "ratio", _SAMPLES, measured_at),
+            Evidence("main thread in waits", worst.wait, "ratio", _SAMPLES, measured_at),
+            Evidence("processes", len(found), source=_SAMPLES, at=measured_at),
+        ),
+        proof=Proof("stacks", row=host.agent),
+        explains=(
+            *explains,
+            *(("straggler",) if is_cause else ()),
+            *(("communication_bound",) if has_waiting else ()),
+        ),
+    )

@@ -1,0 +1,108 @@
+"""Pauses between steps: the script stops now and then, or saves its state."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jaxtop.model.finding import Finding, Severity
+from jaxtop.model.findings.gap_findings import (
+    EXPLAINS,
+    SOURCE,
+    acting,
+    finding_of,
+    measured_gaps,
+    place_of,
+    worst_of,
+)
+from jaxtop.model.findings.rule import Rule
+from jaxtop.model.gaps import confirmed
+from jaxtop.model.tuning import Number
+from jaxtop.wire import SCRIPT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.model.findings.rule import RunFacts
+    from jaxtop.model.gaps import Gap
+    from jaxtop.wire import ActiveLine
+
+PAUSE_SHARE = Number("share", 0.1, "reported from this share of the time on")
+LONG_PAUSE_SHARE = Number("warning_share", 0.25, "a warning from this share of the time on")
+LINE_SHARE = 0.05
+# So many pauses within a minute repeat, or two within this time. A single one is something that is rare.
+REPEATED, SOON_MS = 3, 20_000
+_SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
+
+
+def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
+    """Return the gaps of hosts that pause repeatedly at a line, with the share of the time in pauses."""
+    found = []
+    least = facts.number("checkpoint_pauses" if saves else "pauses", PAUSE_SHARE)
+    for each in measured_gaps(facts):
+        line, rhythm = each.line(SCRIPT), each.host.pulse.rhythm
+        if line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves or rhythm is None:
+            continue
+        is_repeated = rhythm.pauses >= REPEATED or (rhythm.pauses > 1 and rhythm.pauses_ms <= SOON_MS)
+        share = confirmed(rhythm.lost_us / 1000 / each.step_ms, each.script + each.delayed) - each.delayed
+        if is_repeated and share >= least:
+            found.append(replace(each, share=share))
+    return found
+
+
+def _saves(line: ActiveLine) -> bool:
+    return _SAVING.search(line.place.function) is not None or _SAVING.search(line.place.file) is not None
+
+
+def _pauses(facts: RunFacts) -> Iterator[Finding]:
+    found = _pausing(facts, saves=False)
+    if found:
+        worst, (line, _) = worst_of(found, SCRIPT)
+        text = (
+            f"{acting(facts, found, 'pauses', 'pause')} between some steps, {worst.share:.0%} of the time: "
+            f"{place_of(line)}"
+        )
+        yield finding_of(facts, found, line, rule="pauses", severity=Severity.WARNING, text=text)
+
+
+def _checkpoint_pauses(facts: RunFacts) -> Iterator[Finding]:
+    found = _pausing(facts, saves=True)
+    if found:
+        worst, (line, _) = worst_of(found, SCRIPT)
+        share = f"{worst.share:.0%} of the time"
+        text = f"{acting(facts, found, 'saves', 'save')} state for {share}: {place_of(line)}"
+        is_much = worst.share >= facts.number("checkpoint_pauses", LONG_PAUSE_SHARE)
+        severity = Severity.WARNING if is_much else Severity.INFO
+        yield finding_of(facts, found, line, rule="checkpoint_pauses", severity=severity, text=text)
+
+
+RULES = (
+    Rule(
+        name="pauses",
+        title="Pauses",
+        threshold="10 % of the time is spent in the script in three pauses between steps within a minute, "
+        "or two within 20 s; a pause is three times as long as a step, and 250 ms longer",
+        rationale="The median step looks well, yet the run is slower: the time is lost between steps.",
+        source=SOURCE,
+        advice="Look at that line: a buffer that runs empty, a validation in Python, a log that is flushed.",
+        check=_pauses,
+        holds_for=2.0,
+        stays_for=20.0,
+        explains=EXPLAINS,
+        numbers=(PAUSE_SHARE,),
+    ),
+    Rule(
+        name="checkpoint_pauses",
+        title="Checkpoint pauses",
+        threshold="as for pauses, at a line that saves; a warning from 25 % on",
+        rationale="While the script saves its state, the devices are idle.",
+        source=SOURCE,
+        advice="Save asynchronously (orbax AsyncCheckpointer), less often, or to a faster disk.",
+        check=_checkpoint_pauses,
+        holds_for=2.0,
+        stays_for=30.0,
+        explains=EXPLAINS,
+        numbers=(PAUSE_SHARE, LONG_PAUSE_SHARE),
+    ),
+)
