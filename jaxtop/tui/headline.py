@@ -10,6 +10,7 @@ from rich.text import Text
 
 from jaxtop.model import RULES_BY_NAME, Host, Severity, State, launch_rate, pace_of, step_of_run
 from jaxtop.model.collectives import latecomers
+from jaxtop.model.findings.rules.stragglers import is_by_script
 from jaxtop.model.liveness import BY_SEVERITY
 from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.steps import past_of
@@ -19,7 +20,6 @@ from jaxtop.tui.core import text
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from jaxtop.model import Finding
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
@@ -219,7 +219,7 @@ def _black_boxes(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]
 def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
     """Return each live straggler once, with the longest wait it causes."""
     found = []
-    by_script = {each.subject.agent for each in moment.findings if _is_by_script(each)}
+    by_script = {each.subject.agent for each in moment.findings if is_by_script(each)}
     for late in latecomers(moment.cluster):
         host = moment.host(late.agent)
         is_live = moment.states.get(late.agent) is State.LIVE
@@ -236,17 +236,11 @@ _SHOWN = frozenset({"host_lost", "stalled", "straggler", "program_mismatch", "re
 
 
 def _findings(moment: Moment, palette: Palette, shown: Collection[str]) -> list[tuple[str, str, str]]:
-    colours = {Severity.CRITICAL: palette.bad, Severity.WARNING: palette.warning}
     return [
-        ("▲", f"{RULES_BY_NAME[each.rule].title}: {each.text}", colours[each.severity])
+        ("▲", f"{RULES_BY_NAME[each.rule].title}: {each.text}", palette.of_severity(each.severity.rank))
         for each in moment.findings
-        if each.severity in colours and (each.rule not in shown or _is_by_script(each))
+        if each.severity is not Severity.INFO and (each.rule not in shown or is_by_script(each))
     ]
-
-
-def _is_by_script(finding: Finding) -> bool:
-    """Whether a finding names the line by which a host is late, which no figure shows."""
-    return finding.rule == "straggler" and bool(finding.subject.source)
 
 
 def _programs(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:

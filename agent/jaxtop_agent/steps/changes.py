@@ -6,7 +6,7 @@ from collections import deque
 from statistics import quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.steps.durations import until_other, usual_step
+from jaxtop_agent.steps.durations import SHORTEST_PAUSE_NS, until_other, usual_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 IN_A_ROW, FACTOR, AT_LEAST_NS = 5, 1.25, 5_000_000
 FEWEST_BEFORE, MOST_BEFORE = 8, 32
 BLOCK, BLOCKS_BEFORE = 6, 4
-# A gap is a pause if it exceeds the usual step by this factor and this time.
-PAUSE, SHORTEST_PAUSE_NS = 3, 250_000_000
+# A gap is a pause if it is this many times as long as the usual step, and longer by SHORTEST_PAUSE_NS.
+PAUSE = 3
 # The pauses of the last minute count. What they cost is taken from the latest, if there are enough: shorter
 # ones may have come before.
 LAST_NS, MOST_PAUSES = 60_000_000_000, 64

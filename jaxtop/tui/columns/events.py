@@ -137,10 +137,6 @@ def _severity(row: EventRow) -> str:
     return f"{_SIGNS.get(row.event.severity, ' ·')} {row.event.severity}"
 
 
-def severity_colour(event: LoggedEvent, palette: Palette) -> str:
-    return (palette.muted, palette.warning, palette.bad)[event.rank]
-
-
 def _text_colour(row: EventRow, palette: Palette) -> str | None:
     return palette.bad if row.event.severity == "critical" else None
 
@@ -159,7 +155,7 @@ def columns_for(moment: Moment, width: int) -> tuple[Column[EventRow], ...]:
             "left",
             _rank,
             _severity,
-            lambda row, palette: severity_colour(row.event, palette),
+            lambda row, palette: palette.of_severity(row.event.rank),
             largest_first=True,
         ),
     )

@@ -53,6 +53,10 @@ class Palette:
         """Return the colour of a figure at this level; None if it needs no colour."""
         return (None, self.warning, self.bad)[level]
 
+    def of_severity(self, rank: int) -> str:
+        """Return the colour of a finding or an event whose severity has this rank."""
+        return (self.muted, self.warning, self.bad)[rank]
+
     def of_category(self, number: int) -> str:
         return self.categories[number % STEPS]
 

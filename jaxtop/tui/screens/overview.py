@@ -46,11 +46,7 @@ SETTLES_IN = 10.0
 
 
 def colour(finding: Finding, palette: Palette) -> str:
-    return {
-        Severity.CRITICAL: palette.bad,
-        Severity.WARNING: palette.warning,
-        Severity.INFO: palette.muted,
-    }[finding.severity]
+    return palette.of_severity(finding.severity.rank)
 
 
 def columns() -> tuple[Column[Finding], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from jaxtop.model import (
     FIGURES,
@@ -31,7 +31,7 @@ from jaxtop.tui.draw.reading import EMPTY as NO_CODE
 from jaxtop.tui.draw.reading import Scale, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from jaxtop.model import DeviceView, HostView, LoggedEvent, ProgramView
     from jaxtop.tui.core.moment import Moment
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 MOST_HOSTS, PAST, STEPS = 40, 8, 200
 # The collectives and programs that the panels list at most.
 MOST_LISTED = 12
+_View = TypeVar("_View")
 _CPU, _MEMORY = FIGURES["process_cpu_cores"], FIGURES["memory_used_bytes"]
 
 
@@ -99,8 +100,7 @@ def _news(moment: Moment) -> Iterator[tuple[LoggedEvent, str]]:
 def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
     """Return the collectives that devices wait in longest, one for each kind and axes, with their titles."""
     longest = sorted(moment.collectives, key=lambda view: -(view.wait_us or 0))
-    first = {(view.kind, axes_in_words(view)): view for view in reversed(longest)}
-    views = [view for view in longest if first[view.kind, axes_in_words(view)] is view][:MOST_LISTED]
+    views = _first_of_each(longest, lambda view: (view.kind, axes_in_words(view)))
     return [("", "axes", "p50", "wait", "straggler")] * bool(views) + [
         (
             view.kind,
@@ -116,8 +116,7 @@ def _collectives(moment: Moment) -> Sequence[Sequence[str]]:
 def _programs(moment: Moment) -> Sequence[Sequence[str]]:
     """Return the programs that are launched most often, one for each function, with their titles."""
     often = sorted(moment.programs, key=lambda view: (-_rate(view), -(view.needs_bytes or 0)))
-    first = {view.function: view for view in reversed(often)}
-    views = [view for view in often if first[view.function] is view][:MOST_LISTED]
+    views = _first_of_each(often, lambda view: view.function)
     return [("", "launch/s", "needs", "headroom")] * bool(views) + [
         (
             shorten(view.function, 16),
@@ -127,6 +126,13 @@ def _programs(moment: Moment) -> Sequence[Sequence[str]]:
         )
         for view in views
     ]
+
+
+def _first_of_each(views: Iterable[_View], key: Callable[[_View], Hashable]) -> list[_View]:
+    found: dict[Hashable, _View] = {}
+    for view in views:
+        found.setdefault(key(view), view)
+    return list(found.values())[:MOST_LISTED]
 
 
 def _fullness(device: DeviceView) -> tuple[float, int]:
@@ -139,7 +145,6 @@ def _hosts(moment: Moment) -> list[draw.HostLine]:
     order = sorted(
         moment.hosts,
         key=lambda view: (-view.state.severity, -_rank(about.get(view.host.agent))),
-        reverse=False,
     )
     return [_host(view, about.get(view.host.agent), moment) for view in order[:MOST_HOSTS]]
 

@@ -72,9 +72,9 @@ def _by_script(facts: RunFacts, late: list[Gap]) -> Finding:
     )
 
 
-def _is_from_samples(finding: Finding) -> bool:
-    """Whether a finding rests on samples of the main threads: one of a collective has events of its own."""
-    return not finding.subject.collective
+def is_by_script(finding: Finding) -> bool:
+    """Whether a straggler was found by samples of its main thread, which no figure of a collective shows."""
+    return finding.rule == "straggler" and not finding.subject.collective
 
 
 def _severity(facts: RunFacts, share: float | None) -> Severity:
@@ -132,6 +132,6 @@ RULES = (
         check=_check,
         holds_for=0.0,
         numbers=(CRITICAL_SHARE,),
-        makes_event=_is_from_samples,
+        makes_event=is_by_script,  # one of a collective has events of its own
     ),
 )
