@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
+import re
+from pathlib import Path
+
 import pytest
 from rich.text import Text
 
 from jaxtop import wire
+from jaxtop.model import FIGURES, RULES_BY_NAME
+from jaxtop.model.findings.rules import garbage
+from jaxtop.tui.columns import hosts
+from jaxtop.tui.core.moment import EMPTY
 from jaxtop.tui.core.palette import DARK
+from jaxtop.tui.draw.finding_pane import figure_of
 from jaxtop.tui.draw.ink import ink_of
 from jaxtop.tui.draw.panel import beside, cut, panel
 from jaxtop.tui.draw.sparkline import columns
 from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.stage import Stage, play, shown_after
+from tests.staged_findings import Staged
 from tests.staged_hardware import working
+from tests.test_findings_losses import reports
 
 LATE = staged_collectives.late()
 DIED = [*builders.well(), frame(agent_id(1), wire.Link("closed", "x"), NOW, 9)]
@@ -101,3 +112,67 @@ def test_long_names_keep_their_end():
 def test_in_few_lines_the_first_finding_stands_in_the_verdict_with_one_sign():
     shown = shown_after(*LATE, keys=(), size=(60, 11))
     assert " ▲ Straggler: process 3" in shown and "▲ ▲" not in shown
+
+
+def lost_loss():
+    """Two processes whose loss is not finite on the second."""
+    run = Staged()
+    run.train(30, reports(2.31))
+    run.train(4, reports(math.nan, on=1))
+    return run
+
+
+def collecting():
+    """Two processes, of which the second collects garbage for a third of the time."""
+    run = Staged()
+    run.train(30)
+    for index, us in ((0, 20_000), (1, 7_000_000)):
+        run.tell(index, wire.Activity(int(run.at * 1000), 20_000, (100, 0, 0, 0), gc_runs=60, gc_us=us))
+    run.train(10)
+    return run
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+@pytest.mark.parametrize(
+    ("run", "rule", "figure"),
+    [(lost_loss, "bad_loss", "not finite"), (collecting, "gc_pauses", "35%")],
+    ids=["loss", "collections"],
+)
+def test_the_screen_with_the_proof_shows_the_figure_of_the_finding(run, rule, figure, size):
+    run = run()
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = run.at
+        await stage.paint()
+        finding = next(each for each in stage.app.moment.findings if each.rule == rule)
+        stage.view_shown.table.select(finding.key)
+        await stage.press("enter")
+        assert stage.screen_shown == "screen-hosts"
+        row = next(line for line in stage.text.splitlines() if "▌" in line)
+        assert figure in row
+        first = finding.evidence[0]
+        figures = f"▲ {RULES_BY_NAME[rule].title}: {first.name} {figure_of(first)}"
+        assert stage.text.splitlines()[1].startswith(figures)
+        await stage.press("1", "3")
+        assert not stage.text.splitlines()[1].startswith(figures)
+
+    play(act, *run.frames, size=size)
+
+
+def test_the_columns_that_rules_name_exist():
+    rules = Path(garbage.__file__).parent
+    named = {key for path in rules.glob("*.py") for key in re.findall(r'column="(\w+)"', path.read_text())}
+    figures = {each.name for each in FIGURES.values() if each.has_column}
+    of_hosts = {each.key for each in hosts.columns_for(EMPTY, (), {hosts.LOSS, hosts.COLLECTING})}
+    assert named and named <= figures | of_hosts
+
+
+@pytest.mark.parametrize("size", [(59, 20), (40, 10)])
+def test_where_the_proof_has_no_room_its_explanation_opens(size):
+    async def act(stage: Stage) -> None:
+        await stage.press("enter")
+        assert stage.screen_shown == "screen-overview" and "Do: " in stage.text
+        await stage.press("escape", "5", "w")
+        assert stage.screen_shown == "screen-overview" and "Do: " in stage.text
+
+    play(act, *LATE, size=size)

@@ -62,11 +62,12 @@ class Evidence(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """Where a person sees it: a screen, the filter to set there, and the key of the row to select."""
+    """Where a person sees it: a screen, the filter to set there, and the keys of a row and a column."""
 
     screen: str
     filter: str = ""
     row: str = ""
+    column: str = ""
 
 
 @dataclass(frozen=True, slots=True)

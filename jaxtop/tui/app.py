@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from textual.geometry import Size
     from textual.screen import Screen
 
+    from jaxtop.model import Finding
     from jaxtop.tui.ingest import Feed
     from jaxtop.tui.screens.base import View
 
@@ -69,6 +70,8 @@ class JaxtopApp(RunApp):
         # The moment that was drawn last. An unchanged moment is not drawn again.
         self._drawn: Moment | None = None
         self._selection: Selection = NOTHING
+        # The finding whose proof the open screen shows.
+        self._proven: tuple[str, str, str] | None = None
         self._header = Line(id="header")
         self._facts = Line(id="facts")
         self._keys = KeyBar()
@@ -144,7 +147,10 @@ class JaxtopApp(RunApp):
         self._header.read(headline.header(moment, status, width, self.palette))
         asking, notes = self._requests.progress, self._feed.notes()
         rejected = self._feed.rejected()
-        self._facts.read(headline.facts(moment, rejected, width, self.palette, asking, notes=notes))
+        proven = next((each for each in moment.findings if each.key == self._proven), None)
+        self._facts.read(
+            headline.facts(moment, rejected, width, self.palette, asking, notes=notes, proven=proven)
+        )
 
     async def on_click(self, event: events.Click) -> None:
         """List the runs on a click on their name; on one beside it, open the palette with all keys."""
@@ -161,9 +167,13 @@ class JaxtopApp(RunApp):
         self._bar.set_class(event.size.height < LOW, "low")
         self._paint_lines(self.moment)
 
+    def _is_too_small(self, size: Size, name: str) -> bool:
+        width, height = SMALLEST_OVERVIEW if name == SCREENS[0].name else SMALLEST
+        return size.width < width or size.height < height
+
     def _check_size(self, size: Size) -> None:
         width, height = SMALLEST_OVERVIEW if self._open == SCREENS[0].name else SMALLEST
-        small = size.width < width or size.height < height
+        small = self._is_too_small(size, self._open)
         self.screen_stack[0].set_class(small, "small")  # not on the help above it
         if small:
             elsewhere = "" if self._open == SCREENS[0].name else "; press 1 for the overview"
@@ -174,14 +184,30 @@ class JaxtopApp(RunApp):
 
     async def on_view_drilled(self, message: View.Drilled) -> None:
         self._selection = message.selection
+        finding = message.finding
+        if finding is not None and self._is_too_small(self.size, message.screen):
+            await self._explain(finding)
+            return
         await self.action_screen(message.screen)
         if message.filter or message.row:
             self._view.filter_by(message.filter)
         self._view.point_at(message.row)
+        if finding is not None:
+            self._view.reveal(finding.proof.column)
+            self._proven = finding.key
+            self._paint_lines(self.moment)
         if message.screen == "stacks" and self._playback.is_live and self._lacks_stacks:
             self._sample_stacks()  # they are the proof
 
+    async def _explain(self, finding: Finding) -> None:
+        """Show the explanation of a finding, where the terminal has no room for its proof."""
+        if self._open != SCREENS[0].name:
+            await self.action_screen(SCREENS[0].name)
+        if isinstance(self._view, OverviewView):
+            self._view.explain(finding)
+
     async def action_screen(self, name: str) -> None:
+        self._proven = None
         before, view, is_first = self._view, self._views[name], False
         if view is not before:
             self._visited.append(self._open)

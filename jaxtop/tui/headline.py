@@ -16,10 +16,12 @@ from jaxtop.model.stalls.lulls import running_of
 from jaxtop.model.steps import past_of
 from jaxtop.tui import requests
 from jaxtop.tui.core import text
+from jaxtop.tui.draw.finding_pane import figure_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from jaxtop.model import Finding
     from jaxtop.tui.core.moment import Moment
     from jaxtop.tui.core.palette import Palette
 
@@ -143,8 +145,12 @@ def facts(
     asking: Sequence[str] = (),
     *,
     notes: Sequence[str] = (),
+    proven: Finding | None = None,
 ) -> Text:
-    """Return the second line: open requests and problems, or a summary of the run if there are none."""
+    """Return the second line: open requests and problems, or a summary of the run if there are none.
+
+    Where the screen shows the proof of a finding, its figures come first.
+    """
     line = Text(no_wrap=True)
     refused = (*rejected.items(), *moment.cluster.rejected.items())
     skipped = [("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused]
@@ -156,9 +162,10 @@ def facts(
         *_latecomers(moment, palette),
     ]
     found = [
+        *([_proof(proven, palette)] if proven is not None else []),
         *(("?", words, palette.accent) for words in asking),
         *figures,
-        *_findings(moment, palette, _SHOWN if figures else ()),
+        *_findings(moment, palette, _SHOWN if figures else (), proven),
         *skipped,
         *(("#", note, palette.warning) for note in notes),
         *_compiling(moment, palette),
@@ -235,11 +242,22 @@ def _latecomers(moment: Moment, palette: Palette) -> list[tuple[str, str, str]]:
 _SHOWN = frozenset({"host_lost", "stalled", "straggler", "program_mismatch", "recompilation", "black_box"})
 
 
-def _findings(moment: Moment, palette: Palette, shown: Collection[str]) -> list[tuple[str, str, str]]:
+def _proof(finding: Finding, palette: Palette) -> tuple[str, str, str]:
+    """Return the figures that a finding rests on, which the screen with its proof may not all have."""
+    figures = ", ".join(f"{each.name} {figure_of(each)}" for each in finding.evidence)
+    title = RULES_BY_NAME[finding.rule].title
+    return "▲", f"{title}: {figures or finding.text}", palette.of_severity(finding.severity.rank)
+
+
+def _findings(
+    moment: Moment, palette: Palette, shown: Collection[str], proven: Finding | None
+) -> list[tuple[str, str, str]]:
     return [
         ("▲", f"{RULES_BY_NAME[each.rule].title}: {each.text}", palette.of_severity(each.severity.rank))
         for each in moment.findings
-        if each.severity is not Severity.INFO and (each.rule not in shown or is_by_script(each))
+        if each.severity is not Severity.INFO
+        and (each.rule not in shown or is_by_script(each))
+        and each is not proven
     ]
 
 

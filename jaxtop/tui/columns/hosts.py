@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from jaxtop.model import (
@@ -23,7 +24,9 @@ from jaxtop.model import (
 )
 from jaxtop.model.figure_type import USUAL
 from jaxtop.model.figures import STEPS_PER_SECOND, figures_of
+from jaxtop.model.findings.rules.garbage import SHORTEST_MS
 from jaxtop.model.liveness import BY_SEVERITY
+from jaxtop.model.losses import is_loss
 from jaxtop.model.steps import StepView, past_of, step_in
 from jaxtop.tui.columns.figures import by_rank, measured, past
 from jaxtop.tui.core import text
@@ -105,6 +108,21 @@ class HostRow:
         last = self.view.host
         reported = last.pulse.step
         return None if reported is None else reported.index
+
+    @property
+    def loss(self) -> float | None:
+        """The first loss that the script reported last; infinite if it is not finite."""
+        reported = self.view.host.pulse.step
+        losses = (
+            () if reported is None else [value for name, value in reported.metrics.items() if is_loss(name)]
+        )
+        return next((value if isfinite(value) else inf for value in losses), None)
+
+    @property
+    def collecting(self) -> float | None:
+        """The share of the time that Python collects garbage; None while it was timed for too short."""
+        activity = self.now.activity
+        return activity.gc_us / 1000 / activity.span_ms if activity.span_ms >= SHORTEST_MS else None
 
     @property
     def still(self) -> float | None:
@@ -206,6 +224,8 @@ def _step_column(of: Figure) -> Column[HostRow]:
 # The columns of the step: its times stand before the history, the others behind it.
 _STEP_FIGURES = by_rank(figures_of(Scope.STEP))
 _TIMES = tuple(each for each in _STEP_FIGURES if each.unit is Unit.SECONDS)
+# The columns of the loss, and of the time in collections where a host spends this share on them.
+LOSS, COLLECTING, COLLECTS = "loss", "gc", 0.01
 # The number of hosts to check for a figure of the step. We assume that all hosts report the same figures.
 HOSTS_CHECKED = 16
 
@@ -213,7 +233,22 @@ HOSTS_CHECKED = 16
 def reported_steps(rows: Iterable[HostRow]) -> frozenset[str]:
     """Return the names of the figures of the step that have a value."""
     first = list(islice(rows, HOSTS_CHECKED))
-    return frozenset(of.name for of in _STEP_FIGURES if any(row.of_step(of) is not None for row in first))
+    found = {of.name for of in _STEP_FIGURES if any(row.of_step(of) is not None for row in first)}
+    if any(row.loss is not None for row in first):
+        found.add(LOSS)
+    if any((row.collecting or 0.0) >= COLLECTS for row in first):
+        found.add(COLLECTING)
+    return frozenset(found)
+
+
+def _loss(value: float | None) -> str:
+    if value is None:
+        return text.NA
+    return f"{value:.4g}" if isfinite(value) else "not finite"
+
+
+def _loss_colour(row: HostRow, palette: Palette) -> str | None:
+    return None if row.loss is None or isfinite(row.loss) else palette.bad
 
 
 def _machine_columns(figures: Iterable[Figure]) -> tuple[Column[HostRow], ...]:
@@ -281,6 +316,16 @@ def columns_for(
         figure("steps", "steps/s", 7, lambda row: row.steps, partial(text.number, digits=2)),
         *((*times, history) if times else ()),
         *(_step_column(of) for of in _STEP_FIGURES if of.name in step_figures and of not in _TIMES),
+        *(
+            (figure(LOSS, "loss", 10, lambda row: row.loss, _loss, style=_loss_colour),)
+            if LOSS in step_figures
+            else ()
+        ),
+        *(
+            (figure(COLLECTING, "gc", 5, lambda row: row.collecting, text.share),)
+            if COLLECTING in step_figures
+            else ()
+        ),
         figure("heard", "heard", 6, lambda row: row.age, text.age),
         figure("index", "at step", 7, lambda row: row.step, text.number),
         *_machine_columns([_CPU]),

@@ -13,6 +13,7 @@ from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
     from jaxtop.model import Finding
+    from jaxtop.model.finding import Evidence
     from jaxtop.tui.draw.ink import Ink
 
 _WRITERS = {unit.value: text.writer_of(unit) for unit in Unit if unit is not Unit.NUMBER}
@@ -34,7 +35,7 @@ def finding_pane(finding: Finding, now: float, ink: Ink, width: int, height: int
     for each in finding.evidence:
         age = "" if each.at is None else f", {text.age(now - each.at)} ago"
         source = f"  ({each.source}{age})" if each.source or age else ""
-        lines.append(Text.assemble(f"{each.name}: {_value(each.value, each.unit)}", (source, ink.muted)))
+        lines.append(Text.assemble(f"{each.name}: {figure_of(each)}", (source, ink.muted)))
     lines += [Text(), *_wrapped(f"Why it matters: {rule.rationale}", width)]
     lines += _wrapped(f"Reported when {rule.threshold}.", width)
     for line in lines:
@@ -42,7 +43,9 @@ def finding_pane(finding: Finding, now: float, ink: Ink, width: int, height: int
     return Text("\n").join(lines[:height])
 
 
-def _value(value: float | str | None, unit: str) -> str:
+def figure_of(evidence: Evidence) -> str:
+    """Return the figure of an evidence with its unit."""
+    value, unit = evidence.value, evidence.unit
     if value is None:
         return text.NA
     if isinstance(value, str):

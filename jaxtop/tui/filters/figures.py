@@ -59,6 +59,8 @@ OF_HOSTS: dict[str, Field[HostRow]] = {
     "still": Field(lambda row: row.still, seconds),
     "heard": Field(lambda row: row.age, seconds),
     **dict.fromkeys(("index", "at_step"), Field(lambda row: row.step, count)),
+    "loss": Field(lambda row: row.loss, count),
+    "gc": Field(lambda row: row.collecting, percent),
     "compiling": Field(lambda row: row.compiling and row.compiling[1], words),
     "agent": Field(lambda row: row.agent_cpu, quantity({"": 1, "%": 1})),
     "pid": Field(lambda row: row.host.pid, count),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.widget import Widget
 
+    from jaxtop.model import Finding
+
 
 class View(Container):
     """One screen. It draws a moment and holds the selection.
@@ -37,13 +39,14 @@ class View(Container):
     class Drilled(Message):
         """Posted when the user opens the selection on the screen of this name, with this filter.
 
-        `row` names the row to select, where the selection does not.
+        `row` names the row to select, where the selection does not. `finding` is the one that it proves.
         """
 
         selection: Selection
         screen: str
         filter: str = ""
         row: str = ""
+        finding: Finding | None = None
 
     @property
     def palette(self) -> Palette:
@@ -76,6 +79,11 @@ class View(Container):
 
     def point_at(self, row: str) -> None:
         """Put the cursor on the row that a finding or the palette names, if this screen has it."""
+
+    def reveal(self, column: str) -> None:
+        """Scroll the column with the figure of a finding into view, if this screen has it."""
+        for filtered in self.query(FilteredTable):
+            filtered.table.reveal(column)
 
     def look_at(self, figure: str) -> None:
         """Start with the figure that another screen focused on."""

@@ -165,7 +165,7 @@ class OverviewView(TableView):
         if first is not None:
             title = RULES_BY_NAME[first.rule].title
             sentence, style = f"{title}: {first.text}", colour(first, self.palette)
-        sign = {"good": "●", "muted": "…"}.get(kind, "▲")
+        sign = {"good": "●", "muted": "…"}.get(kind, "▲") if first is None else SIGNS[first.severity]
         self._verdict.read(
             Text(text.printable(f"{sign} {sentence}"), style, no_wrap=True, overflow="ellipsis")
         )
@@ -179,6 +179,12 @@ class OverviewView(TableView):
 
     def select(self, selection: Selection) -> None:
         super().select(selection)
+        self._draw()
+
+    def explain(self, finding: Finding) -> None:
+        """Show the explanation of this finding."""
+        self.table.select(finding.key)
+        self.add_class("explained")
         self._draw()
 
     def action_explain(self) -> None:
@@ -209,4 +215,5 @@ def proof_of(finding: Finding, moment: Moment) -> View.Drilled:
     members = (view.host.agent for run in moment.runs if run.id == finding.run for view in run.hosts)
     agent = finding.subject.agent or next(members, None)
     selection = Selection(agent, finding.subject.device_id)
-    return View.Drilled(selection, finding.proof.screen, finding.proof.filter, finding.proof.row)
+    proof = finding.proof
+    return View.Drilled(selection, proof.screen, proof.filter, proof.row, finding)

@@ -116,6 +116,8 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._wanted: Hashable | None = None
         self._reveal = False
         self._skipped = 0
+        # The key of a column to scroll into view, once the table has it and a width.
+        self._sought = ""
         self._layout: draw.Layout[Row] = draw.Layout(0)
 
     def update_rows(self, rows: Sequence[Row], empty: str | None = None) -> None:
@@ -197,6 +199,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
             return
         self._stale = False
         self._shown = self._ordered()
+        self._reveal_sought()
         was_visible = self._is_visible(self._cursor)
         is_placed = self._place_cursor()
         counted = self._tally()
@@ -275,6 +278,17 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._bring_into_view(column)
         self._touch()
         self.post_message(self.Sorted())
+
+    def reveal(self, key: str) -> None:
+        """Scroll the column with this key into view, now or when it appears."""
+        self._sought = key
+        self._touch()
+
+    def _reveal_sought(self) -> None:
+        column = next((each for each in self.columns if each.key == self._sought), None)
+        if column is not None and self._width:
+            self._sought = ""
+            self._bring_into_view(column)
 
     def _bring_into_view(self, column: Column[Row]) -> None:
         """Skip the fewest columns that make this one visible; in a very narrow table, none may do so."""

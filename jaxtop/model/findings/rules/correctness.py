@@ -130,7 +130,7 @@ def _versions_differ(facts: RunFacts) -> Iterator[Finding]:
             for other, each in found
             for value, members in each
         ),
-        proof=Proof("hosts", row=groups[-1][1][0].agent),
+        proof=Proof("hosts", row=groups[-1][1][0].agent, column="jax"),
         explains=("stalled",) if differ and name in _LIBRARIES else (),
     )
 

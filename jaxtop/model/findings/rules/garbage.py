@@ -86,7 +86,7 @@ def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
             ),
             Evidence("collections", activity.gc_runs, source="gc.callbacks", at=host.pulse_at),
         ),
-        proof=Proof("hosts", row=host.agent),
+        proof=Proof("hosts", row=host.agent, column="gc"),
         explains=(*_EXPLAINS, "input_bound", "pauses", "straggler") if is_cause else _EXPLAINS,
     )
 

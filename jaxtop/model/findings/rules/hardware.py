@@ -71,7 +71,7 @@ def _slowed(facts: RunFacts, reason: str, places: list[tuple[Host, int]]) -> Fin
             Evidence("temperature", heat, "celsius", _DRIVER, host.pulse_at),
             Evidence("power", None if power is None else power / 1000, "watts", _DRIVER, host.pulse_at),
         ),
-        proof=Proof("devices", row=host.agent),
+        proof=Proof("devices", row=host.agent, column="clock_hz"),
         explains=(*_EXPLAINS, "straggler", "uneven_work") if is_cause else _EXPLAINS,
     )
 

@@ -170,7 +170,7 @@ def _of_hosts(facts: RunFacts, growing: list[_Growing]) -> Finding:
             Evidence("machine's memory", sample.memory_total_bytes, "bytes", "kernel", view.now.pulse_at),
             Evidence("observed for", rising.seconds, "seconds", "kernel", facts.at),
         ),
-        proof=Proof("hosts", row=host.agent),
+        proof=Proof("hosts", row=host.agent, column="rss_bytes"),
     )
 
 

@@ -70,7 +70,7 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
                 Evidence("processes lost", len(lost), source="connections", at=facts.at),
                 Evidence("last pulse", first.pulse_at, "timestamp", "agent", first.pulse_at),
             ),
-            proof=Proof("hosts", row=first.agent),
+            proof=Proof("hosts", row=first.agent, column="heard"),
             advice=_ADVICE[state],
             explains=_explained(facts, [host.agent for host in lost]),
             since=first.link_at if first.link.state != "up" else 0.0,
@@ -137,7 +137,7 @@ def _ended_early(facts: RunFacts) -> Iterator[Finding]:
             Evidence("ended", first.heard_at, "timestamp", "agent", first.heard_at),
             Evidence("steps that it made", first.steps.last if first.steps else None, source="script"),
         ),
-        proof=Proof("hosts", row=first.agent),
+        proof=Proof("hosts", row=first.agent, column="heard"),
         explains=() if stall is None else _CONSEQUENCES,
         since=first.heard_at or 0.0,
     )

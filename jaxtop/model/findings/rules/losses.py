@@ -94,7 +94,7 @@ def _not_finite(facts: RunFacts, bad: list[_Loss]) -> Finding:
             Evidence("its step", loss.last_step, source="script"),
             Evidence("reports in a row that were not finite", loss.bad, source="script", at=host.pulse_at),
         ),
-        proof=Proof("hosts", row=host.agent),
+        proof=Proof("hosts", row=host.agent, column="loss"),
         advice="Go back to a checkpoint before that step; with jax.config.update('jax_debug_nans', True) JAX "
         "names the operation. Look at the input and the learning rate of that step.",
     )
@@ -118,7 +118,7 @@ def _spike(facts: RunFacts, high: list[_Loss], lasting: list[_Loss]) -> Finding:
             Evidence("its median in two minutes", before.median, source="script"),
             Evidence("limit", before.limit, source="script"),
         ),
-        proof=Proof("hosts", row=host.agent),
+        proof=Proof("hosts", row=host.agent, column="loss"),
     )
 
 

@@ -90,7 +90,7 @@ def _findings(
             Evidence(FIGURES[kind.name].title, value, "ratio", _KERNEL, host.pulse_at),
             Evidence("hosts", len(hosts), source=_KERNEL, at=host.pulse_at),
         ),
-        proof=Proof("hosts", row=host.agent),
+        proof=Proof("hosts", row=host.agent, column=kind.name),
         explains=(*_EXPLAINS, "straggler") if is_cause else _EXPLAINS,
     )
 

@@ -171,7 +171,7 @@ def _idle(facts: RunFacts) -> Iterator[Finding]:
             Evidence("launches", 0, source="launch counters", at=facts.at),
             Evidence("launches of the others", others, source="launch counters", at=facts.at),
         ),
-        proof=Proof("hosts", row=idle[0].agent),
+        proof=Proof("hosts", row=idle[0].agent, column="launches"),
         advice="Its devices are idle: press p for its stacks, which show what it does instead.",
     )
 
@@ -203,7 +203,7 @@ def _restarted(facts: RunFacts) -> Iterator[Finding]:
             Evidence("starts", starts, source="agents", at=facts.at),
             Evidence("last start", facts.at - ago, "timestamp", "agents", facts.at - ago),
         ),
-        proof=Proof("hosts", row=worst.agent),
+        proof=Proof("hosts", row=worst.agent, column="starts"),
         since=facts.at - ago,
     )
 
