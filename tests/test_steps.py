@@ -38,7 +38,8 @@ class Script:
         self.calls.append(Call(self.now, step))
 
     def look(self):
-        return self.steps.look(self.launches[-2048:], self.calls[-1024:], self.facts, self.now)
+        new, self.calls = self.calls[-1024:], []
+        return self.steps.look(self.launches[-2048:], new, self.facts, self.now)
 
 
 def near(value: float) -> object:

@@ -43,6 +43,7 @@ class StepRhythm:
         self._facts = Facts()
         self._learned_from: tuple[object, ...] = ()
         self._patience = PATIENCE
+        self._called = 0  # the time of the last call of `agent.step()` that was looked at
         # Since when the steps have their rhythm, by both clocks: converted once, or it would waver.
         self._since = self._since_ms = 0
 
@@ -61,14 +62,12 @@ class StepRhythm:
             names = self._launched.names()  # read after the launches, so that each of them has a name
             of_the_script = self._launched.of_the_script()
         self._learn(names, of_the_script, board.programs, board.windows)
-        functions = {launch.function for launch in self._recent} - self._facts.own
-        # Of several functions, one may be an evaluation, which only the sizes of its results show.
-        if self._patience and len(functions) > 1 and _are_being_read(board):
+        if self._must_wait(board):
             self._patience -= 1
             return
-        if not _are_being_read(board):
-            self._patience = 0
-        figures = self._steps.look(list(self._recent), self._progress.recent(), self._facts, now, counts)
+        calls = self._progress.since(self._called)
+        self._called = calls[-1].at if calls else self._called
+        figures = self._steps.look(list(self._recent), calls, self._facts, now, counts)
         devices = len(board.topology.devices) if board.topology is not None else 0
         has_changed = False
         if figures is not None and figures.since != self._since:
@@ -81,6 +80,15 @@ class StepRhythm:
 
     def forget(self, board: Board) -> None:
         board.rhythm = None
+
+    def _must_wait(self, board: Board) -> bool:
+        """Return whether to wait: of several functions, one may be an evaluation, which its program shows."""
+        if not self._patience:
+            return False
+        if not _are_being_read(board):
+            self._patience = 0
+            return False
+        return len({launch.function for launch in self._recent} - self._facts.own) > 1
 
     def _learn(
         self,

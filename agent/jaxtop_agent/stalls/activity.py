@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 NAME = "activity"
 # The mean time between two samples. Each comes at a random time, or a loop of the same period would show only
 # one of its lines.
-EVERY_S = 0.2
+EVERY_S = 0.25
 SPAN_S = 12.0
 SEND_EVERY_S = 3.0
 FEWEST_SAMPLES = 10
 # After a change of the step's rhythm, so many samples are taken sooner, and then sent at once.
 SOON, SOON_EVERY_S = 25, 0.1
 MOST_LINES, DEEPEST = 6, 40
+# Reading the waits for a core costs as much as half a sample.
+DELAY_EVERY_S = 1.0
 IDLE_S = 2.0
 # Files of JAX in which its Python waits for a result or for other processes, and those in which it compiles.
 _WAITING = ("array.py", "multihost_utils.py", "distributed.py")
@@ -53,7 +55,7 @@ class _Sample(NamedTuple):
     at: float
     place: tuple[str, int, str]
     activity: int
-    # What had passed by then: garbage collections, and waits of the main thread for a core.
+    # What had passed by then: garbage collections, and waits of the main thread for a core when last read.
     garbage: GarbageRuns
     delayed_ns: int | None
 
@@ -66,6 +68,8 @@ class MainThread:
         self._hooks = hooks
         self._samples: deque[_Sample] = deque()
         self._random = random.Random()  # noqa: S311 - it only spreads samples over time
+        self._delayed_ns: int | None = None
+        self._delay_read_at = 0.0
         self._sent_at = 0.0
         # When the rhythm of the steps last changed, and whether no samples were sent since.
         self._since_ms = 0
@@ -95,7 +99,9 @@ class MainThread:
         samples = self._samples
         if not samples:
             self._sent_at = now
-        samples.append(_Sample(now, *read, self._hooks.garbage(), basics.delayed_ns()))
+        if now - self._delay_read_at >= DELAY_EVERY_S:
+            self._delayed_ns, self._delay_read_at = basics.delayed_ns(), now
+        samples.append(_Sample(now, *read, self._hooks.garbage(), self._delayed_ns))
         oldest = max(now - SPAN_S, self._changed_at(now))
         while len(samples) > 1 and samples[0].at < oldest:
             samples.popleft()

@@ -30,7 +30,7 @@ class Gap(NamedTuple):
     """The time from the end of one step to the end of the next, and the number of steps in it.
 
     `launched` has the number of launches of each function in the gap, `first` the time from the beginning of
-    the gap to the function's first launch.
+    the gap to the function's first launch. `functions` are the keys of both.
     """
 
     end: int
@@ -38,6 +38,7 @@ class Gap(NamedTuple):
     steps: int
     launched: Mapping[int, int]
     first: Mapping[int, int]
+    functions: frozenset[int]
 
 
 def launches_a_step(gaps: Sequence[Gap]) -> dict[int, float]:
@@ -48,7 +49,7 @@ def launches_a_step(gaps: Sequence[Gap]) -> dict[int, float]:
 
 
 def _usual(gaps: Sequence[Gap]) -> frozenset[int]:
-    return Counter(frozenset(gap.launched) for gap in gaps).most_common(1)[0][0]
+    return Counter(gap.functions for gap in gaps).most_common(1)[0][0]
 
 
 def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, float]]:
@@ -75,9 +76,9 @@ def step_times(gaps: Sequence[Gap], device_ns: int | None) -> list[tuple[int, fl
 def _steps_only(gaps: Sequence[Gap]) -> tuple[list[Gap], float, frozenset[int]]:
     """Return the gaps with usual functions only, their median per step, and the usual functions."""
     launches = _usual(gaps)
-    alike = [gap for gap in gaps if launches.issuperset(gap.launched)]
+    alike = [gap for gap in gaps if gap.functions <= launches]
     if len(alike) * 2 < len(gaps):  # most gaps differ, so no set of functions is usual
-        alike, launches = list(gaps), frozenset().union(*(gap.launched for gap in gaps))
+        alike, launches = list(gaps), frozenset().union(*(gap.functions for gap in gaps))
     return alike, median(gap.duration / gap.steps for gap in alike), launches
 
 
@@ -131,9 +132,9 @@ def _taken(gaps: Iterable[Gap]) -> Iterable[tuple[int, float]]:
 
 def until_other(gap: Gap, launches: frozenset[int]) -> Gap:
     """Return the part of a gap before the first launch of a function that is not among these."""
-    if launches.issuperset(gap.launched):
+    if gap.functions <= launches:
         return gap
-    return gap._replace(duration=min(gap.first[each] for each in gap.first.keys() - launches))
+    return gap._replace(duration=min(gap.first[each] for each in gap.functions - launches))
 
 
 def _runs_ahead(gaps: Sequence[Gap], usual: float, device_ns: int | None) -> bool:

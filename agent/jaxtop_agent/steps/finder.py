@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import deque
 from heapq import merge
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.changes import Pauses, changed_at
 from jaxtop_agent.steps.durations import Gap, step_times
@@ -16,17 +16,14 @@ from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# The steps that are remembered.
-REMEMBERED = 256
+# The steps that are remembered, and of how many of them figures are made.
+REMEMBERED, IN_FIGURES = 256, 128
 # After this many launches, or this time, the pattern is checked again.
 VERIFY_EVERY, VERIFY_EVERY_NS = 128, 5_000_000_000
 # JAX's own operations, launched one by one, make a step only if this many of them repeat for this long.
 FEWEST_EAGER, EAGER_LASTS_NS = 2, 10_000_000_000
 # The script may count in strides, but a longer one than this is implausible.
 LONGEST_STRIDE = 10_000
-
-
-T = TypeVar("T", Launch, "Call")
 
 
 class Call(NamedTuple):
@@ -37,7 +34,7 @@ class Call(NamedTuple):
 
 
 class Steps:
-    """The step finder. Each look passes all remembered launches; their times show which are new.
+    """The step finder. Each look passes all remembered launches, and the calls since the last look.
 
     Launches that were dropped before a look, because nobody watched, are counted from the launch counters.
     """
@@ -75,9 +72,10 @@ class Steps:
                 return None
         self._follow(launches, calls, facts.own, counts or {})
         self._notice_change()
-        paused = self._pauses.look(list(self._gaps))
+        gaps = list(self._gaps)
+        paused = self._pauses.look(gaps)
         group = () if self._is_reported or self._pattern is None else self._pattern.group
-        found = figures(list(self._gaps), self._began, group, facts, now)
+        found = figures(gaps[-IN_FIGURES:], self._began, group, facts, now)
         return None if found is None else found._replace(before_ns=self._before_ns, paused=paused)
 
     def _is_due(self, launches: Sequence[Launch], facts: Facts, now: int) -> bool:
@@ -132,7 +130,7 @@ class Steps:
         self._gaps: deque[Gap] = deque(maxlen=REMEMBERED)
         self._pauses = Pauses()
         self._before_ns: float | None = None
-        self._seen = self._seen_calls = 0
+        self._seen = 0
         self._closed: Call | None = None
         self._began = 0
         # The launches of the closing function: since the last step, and all that were counted. Then whether
@@ -164,10 +162,9 @@ class Steps:
             self._closed = None
             self._count_dropped(launches, own, counts)
         hidden = own if self._pattern is None or own.isdisjoint(self._pattern.group) else frozenset()
-        new = _after(launches, self._seen), _after(calls, self._seen_calls)
+        new = launches[bisect_right(launches, self._seen, key=lambda each: each.at) :]
         self._seen = launches[-1].at if launches else self._seen
-        self._seen_calls = calls[-1].at if calls else self._seen_calls
-        streams: Iterable[Launch | Call] = merge(*new, key=lambda each: each.at)
+        streams: Iterable[Launch | Call] = merge(new, calls, key=lambda each: each.at)
         for each in streams:
             if isinstance(each, Call):
                 self._close(each)
@@ -218,8 +215,4 @@ class Steps:
         if not 0 < stride <= LONGEST_STRIDE:
             return
         self.steps += stride
-        self._gaps.append(Gap(now.at, now.at - before.at, stride, launched, first))
-
-
-def _after(what: Sequence[T], at: int) -> Sequence[T]:
-    return what[bisect_right(what, at, key=lambda each: each.at) :]
+        self._gaps.append(Gap(now.at, now.at - before.at, stride, launched, first, frozenset(launched)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from itertools import islice
+from itertools import islice, takewhile
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +50,12 @@ class Progress:
         """The monotonic time in seconds of the last reported step; 0 before the first one."""
         return self._times[-1][0] / 1e9 if self._times else 0.0
 
-    def recent(self) -> list[Call]:
-        """Return the last calls, with times in nanoseconds of the monotonic clock."""
+    def since(self, at: int) -> list[Call]:
+        """Return the remembered calls after a time, in nanoseconds of the monotonic clock."""
         from jaxtop_agent.steps.finder import Call  # not needed without JAX, as in `read`
 
-        return [Call(*each) for each in self._times.copy()]
+        newest_first = takewhile(lambda each: each[0] > at, reversed(self._times.copy()))
+        return [Call(*each) for each in newest_first][::-1]
 
     def _note(self, name: str | None, value: Any) -> None:
         # The type decides, so that no property of a foreign object runs here and no tracer of JAX is held.
