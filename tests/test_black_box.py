@@ -22,7 +22,7 @@ COUNTING = """
     import jax, jax.numpy as jnp
     from jaxtop import agent
     from jaxtop_agent.core import budget
-    budget.COLLECTOR = budget.RHYTHM = budget.CpuShare(1.0)  # else a costly turn pauses a collector for seconds
+    budget.COLLECTOR = budget.RHYTHM = budget.CpuShare(1.0)  # else they pause for seconds
     agent.start(record=sys.argv[1])
     @jax.jit
     def step(x):
