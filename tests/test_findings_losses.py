@@ -179,3 +179,16 @@ def test_a_loss_that_becomes_nan_is_found_in_a_real_process(tmp_path):
             shown = json.loads(to_json(attached.cluster, time.time()))
     assert finding.rule == "bad_loss" and "loss is NaN" in finding.text
     assert shown["hosts"][0]["step"]["metrics"] == {"loss": None, "lr": None}
+
+
+def test_the_step_since_which_it_is_bad_stays_the_same():
+    """The host that began last makes more reports in a row than the first."""
+    run = Staged()
+    run.train(30, reports(2.0))
+    run.train(2, reports(math.nan, on=0))
+    texts, spoilt = set(), reports(math.nan)
+    for _ in range(8):
+        run.train(1, spoilt)
+        run.tell(1, spoilt(1, run.at + 0.3, round(run.at - NOW) * 10 + 3))
+        texts |= {each.text for each in run.found("bad_loss")}
+    assert texts and all("since about step 310" in text for text in texts)

@@ -74,15 +74,16 @@ def _hosts(facts: RunFacts) -> Iterator[Host]:
 
 
 def _not_finite(facts: RunFacts, bad: list[_Loss]) -> Finding:
-    worst = max(bad, key=lambda each: each.loss.bad)
-    host, loss, value, _ = worst
+    # The host where it began names the step: the one with most reports changes from check to check.
+    host, loss, value, _ = min(bad, key=lambda each: (each.loss.bad_step or 0, each.host.process_index or 0))
     last, since = loss.values[-1] if loss.values else None, loss.bad_step or 0
+    in_a_row = max(each.loss.bad for each in bad)
     what, lasting = "NaN" if isnan(value) else "infinite", facts.number("bad_loss", LASTING_REPORTS)
     where = _where(facts, bad, loss.name, since)
     before = ", the first one" if last is None else f"; it was {last:.4g} before"
     return Finding(
         "bad_loss",
-        Severity.CRITICAL if loss.bad >= lasting else Severity.WARNING,
+        Severity.CRITICAL if in_a_row >= lasting else Severity.WARNING,
         1.0,
         facts.run.id,
         f"{loss.name} is {what}{where} since about step {since:,}{before}",
@@ -92,7 +93,7 @@ def _not_finite(facts: RunFacts, bad: list[_Loss]) -> Finding:
             Evidence(loss.name, what, source="script", at=host.pulse_at),
             Evidence("last finite value", last, source="script"),
             Evidence("its step", loss.last_step, source="script"),
-            Evidence("reports in a row that were not finite", loss.bad, source="script", at=host.pulse_at),
+            Evidence("reports in a row that were not finite", in_a_row, source="script", at=host.pulse_at),
         ),
         proof=Proof("hosts", row=host.agent, column="loss"),
         advice="Go back to a checkpoint before that step; with jax.config.update('jax_debug_nans', True) JAX "
