@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Growth counts only if it repeats: a program sets some arrays up once, and holds others twice for a moment.
 STEPS_UP = 3
 GROWS_AT_LEAST = 64 << 10  # bytes a minute on one device
+# Growth is even if the last rates differ by at most this factor; in less time a rate says little.
+UNEVEN, SHORTEST_MS = 1.5, 4_000
 # Growth has ended after this many times the usual time between two rises, but not before `PAUSE_MS`.
 PAUSES, PAUSE_MS = 2.5, 20_000
 # The processes of a run that are examined. The same arrays grow on all, or most on a few.
@@ -37,7 +39,7 @@ class Grower(NamedTuple):
     """Arrays that keep growing: those of one name apart from its indices, or of one line of the script.
 
     `created` is the line that creates them, if it is a single one. `agent` is the process on which they grow
-    fastest; they have grown there for `seconds`, at least.
+    fastest; they have grown there for `seconds`, at least, and evenly if `is_even`.
     """
 
     run: str
@@ -47,6 +49,7 @@ class Grower(NamedTuple):
     bytes_per_device: int
     agent: str = ""
     seconds: float = 0.0
+    is_even: bool = False
 
 
 class _Growth(NamedTuple):
@@ -131,10 +134,22 @@ def _growth(host: Host, stem: _Stem, sums: Sequence[tuple[wire.Arrays, dict[_Ste
     rate = (sizes[-1] - sizes[0]) / (now - began) * 60_000
     if len(rises) < STEPS_UP or rate < GROWS_AT_LEAST:
         return None
+    seconds, is_even = (now - began) / 1000, _is_even(sums, sizes)
     grower = Grower(
-        run_of(host), stem[0], _made_by(host, stem), rate, sizes[-1], host.agent, (now - began) / 1000
+        run_of(host), stem[0], _made_by(host, stem), rate, sizes[-1], host.agent, seconds, is_even
     )
     return _Growth(grower, grew, (grew - began) / len(rises))
+
+
+def _is_even(sums: Sequence[tuple[wire.Arrays, dict[_Stem, int]]], sizes: Sequence[int]) -> bool:
+    """Return whether it rose from each census to the next at about the same rate, `STEPS_UP` times."""
+    rates = [
+        (sizes[i] - sizes[i - 1]) / passed
+        for i in range(1, len(sizes))
+        if (passed := sums[i][0].at_ms - sums[i - 1][0].at_ms) >= SHORTEST_MS
+    ]
+    lately = rates[-STEPS_UP:]
+    return len(lately) == STEPS_UP and max(lately) <= UNEVEN * min(lately)
 
 
 def _goes_on(host: Host, growth: _Growth) -> bool:

@@ -12,6 +12,7 @@ from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.findings.trends import FEWEST_POINTS, least, makes_steps, trend
 from jaxtop.model.findings.words import containing, in_bytes, in_minutes, line_of
 from jaxtop.model.hosts import named
+from jaxtop.model.steps import past_of
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -30,9 +31,11 @@ SOON = Number("critical_minutes", 10.0, "critical if a device is full in less th
 MOST_EXAMINED = 16
 # Arrays that grow are a warning once they have grown for this long, if they fill the device within a day; or,
 # without a limit, from this many bytes a minute on.
-LASTS, DAY, MUCH = (
+# Even growth that is `FAST` times as much, while steps go on, is one sooner.
+LASTS, DAY, FAST, MUCH = (
     60.0,
     24 * 60.0,
+    8,
     Number("warning_bytes_per_minute", 1 << 20, "a warning from this growth on, without a limit of memory"),
 )
 
@@ -172,10 +175,12 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     minutes = _until_full(view.now.pulse, grower.bytes_per_minute)
     name = _name(grower)
     of_host = f" of {named([view.host])}" if len(facts.present) > 1 else ""
-    is_much = (
-        grower.bytes_per_minute >= facts.number("array_growth", MUCH) if minutes is None else minutes < DAY
-    )
-    is_lasting = grower.seconds >= LASTS and makes_steps(view)
+    much = grower.bytes_per_minute / facts.number("array_growth", MUCH)
+    if minutes is not None:
+        much = DAY / max(minutes, 1e-3)
+    # A loop that collects something for a while, such as an evaluation, makes no steps meanwhile.
+    is_clear = grower.is_even and much >= FAST and past_of(view.now) is None
+    is_lasting = (grower.seconds >= LASTS or is_clear) and makes_steps(view)
     until = "" if minutes is None or minutes > 30 * DAY else f"; full in {in_minutes(minutes)}"
     asked = (
         containing("name", grower.name.partition("[*]")[0])  # all arrays of a grower share it
@@ -184,7 +189,7 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     )
     return Finding(
         "array_growth",
-        Severity.WARNING if is_much and is_lasting else Severity.INFO,
+        Severity.WARNING if much >= 1 and is_lasting else Severity.INFO,
         min(0.95, 0.6 + grower.seconds / 300),
         facts.run.id,
         f"{name} grows by {in_bytes(grower.bytes_per_minute)} a minute on a device{of_host}"
@@ -235,7 +240,8 @@ RULES = (
         name="array_growth",
         title="Arrays grow",
         threshold="arrays of one name or line gain 64 KiB a minute, in three rises and without a fall; a "
-        "warning after 60 s if they fill the device within a day or, without a limit, from 1 MiB a minute",
+        "warning after 60 s if they fill the device within a day or, without a limit, from 1 MiB a minute; "
+        "after three even rises if they grow eight times as fast while steps go on",
         rationale="A list that keeps a device array of each step fills the memory sooner or later.",
         source="counts of the live arrays of each process over two minutes",
         advice="Look at the line that creates them: something keeps a reference to each. Convert what is "
