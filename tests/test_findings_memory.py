@@ -142,9 +142,15 @@ class TestArrayGrowth:
         assert found is not None and proves(run, found.proof.filter, "history[0]")
 
     def test_it_is_reported_within_half_a_minute_first_as_a_note(self):
-        run = self.grown(30, lambda second: 1 + second // 2)
+        run = self.grown(36, lambda second: 1 + second // 2 + (second // 8) ** 2)  # ever faster
         found = run.found("array_growth")
         assert found is not None and found.severity is Severity.INFO
+
+    def test_fast_even_growth_is_a_warning_within_half_a_minute(self):
+        found = self.grown(36, lambda second: 1 + second // 2).found("array_growth")
+        assert found is not None and found.severity is Severity.WARNING and found.confidence < 0.75
+        slow = self.grown(36, lambda second: 1 + second // 16).found("array_growth")
+        assert slow is None or slow.severity is Severity.INFO
 
     def test_with_a_limit_it_is_a_warning_only_if_the_device_is_full_within_a_day(self):
         fast = self.grown(90, lambda second: 1 + second // 2, limit=80 * GIB).found("array_growth")
@@ -488,3 +494,9 @@ def test_amounts_in_words():
 def test_the_staged_mesh_is_what_the_shardings_say():
     assert MESH.axes == (("data", 2), ("model", 4)) and len(SHARDINGS) == 6
     assert census(NOW, *STATE).counts == (1,) * len(STATE)
+
+
+def test_where_all_arrays_are_small_the_rules_about_large_ones_say_so():
+    run = Run(array("params['w']", (64, 64), WHOLE, "parameters")).live(20)
+    small = "no array takes 1.0 MiB on a device"
+    assert run.why_not("replicated") == run.why_not("whole_on_one_device") == small

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jaxtop.model.arrays.groups import total
+from jaxtop.model.findings.words import in_bytes
 from jaxtop.model.programs import launched_lately
 from jaxtop.model.rates import program_of
 from jaxtop.model.tuning import Number
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 # Smaller arrays are never considered, and all of one kind together must cost this much on a device.
 LARGE, SAVES_SHARE = 1 << 20, 0.05
+ALL_SMALL = f"no array takes {in_bytes(LARGE)} on a device"
 SAVES_AT_LEAST = Number("least_bytes", 8 << 20, "bytes on a device below which it is not reported")
 
 

@@ -45,6 +45,9 @@ def _undonated(facts: RunFacts) -> Iterator[Finding]:
     candidates = [(view, program) for view in views for program in step_programs(view)]
     if not any(program.alias_bytes is not None for _, program in candidates):
         raise Unmeasured("the compiler reports no memory figures of the step's programs")
+    least = facts.number("undonated", SAVES_AT_LEAST)
+    if all((program.output_bytes or 0) < least for _, program in candidates):
+        raise Unmeasured(f"the results of the step take less than {in_bytes(least)} on a device")
     found: dict[str, _Undonated] = {}
     for view, program in candidates:
         each = _held_twice(facts, view.host, program)

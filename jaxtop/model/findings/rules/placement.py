@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop import wire
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
+    ALL_SMALL,
     LARGE,
     SAVES_AT_LEAST,
     SAVES_SHARE,
@@ -53,6 +54,8 @@ def _whole_on_one_device(facts: RunFacts) -> Iterator[Finding]:
     stepping = [view for view in counted if makes_steps(view)]
     if not stepping:
         raise Unmeasured("no step was found yet, and arrays lie on one device while a run starts")
+    if not any(True for view in stepping for _ in large(view.host)):
+        raise Unmeasured(ALL_SMALL)
     least = facts.number("whole_on_one_device", SAVES_AT_LEAST)
     wholes = ((whole, view) for view in stepping for whole in _wholes(facts, view))
     found = [each for each in wholes if each[0].bytes >= least]

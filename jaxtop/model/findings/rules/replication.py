@@ -10,6 +10,7 @@ from jaxtop.model.arrays.growth import without_indices
 from jaxtop.model.arrays.tree import parts
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.large_arrays import (
+    ALL_SMALL,
     LARGE,
     SAVES_AT_LEAST,
     SAVES_SHARE,
@@ -51,6 +52,8 @@ def _replicated(facts: RunFacts) -> Iterator[Finding]:
     views = of_each_mesh(facts)
     if not views:
         raise Unmeasured("no process has counted its arrays yet")
+    if not any(True for view in views for _ in large(view.host)):
+        raise Unmeasured(ALL_SMALL)
     reported: set[_Copies] = set()
     growing = {grower.name for grower in facts.growers}
     for view in views:
