@@ -23,7 +23,7 @@ NOTE_SHARE = Number("share", 0.03, "reported from this share of the time on")
 WARNING_SHARE = Number("warning_share", 0.05, "a warning from this share of the time on that devices lose")
 # Over less time the share in collections says little.
 SHORTEST_MS = 5_000
-# If collections are this part of a gap, they are its cause.
+# If collections are this part of a gap, or of communication, they are its cause.
 OF_GAP = 0.5
 
 
@@ -69,6 +69,9 @@ def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
     who = "all hosts" if len(found) == len(facts.present) > 1 else named([each.host for each in found])
     gap = next((each for each in facts.gaps if each.host.agent == host.agent), None)
     is_cause = gap is not None and worst.share >= OF_GAP * gap.share
+    mean = mean_of(facts.parts.values())
+    # Others wait in a collective for the host that collects: without marks of waits, that is communication.
+    delays = mean is not None and worst.lost >= OF_GAP * mean.communication
     return Finding(
         "gc_pauses",
         Severity.WARNING if worst.lost >= facts.number("gc_pauses", WARNING_SHARE) else Severity.INFO,
@@ -87,7 +90,11 @@ def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
             Evidence("collections", activity.gc_runs, source="gc.callbacks", at=host.pulse_at),
         ),
         proof=Proof("hosts", row=host.agent, column="gc"),
-        explains=(*_EXPLAINS, "input_bound", "pauses", "straggler") if is_cause else _EXPLAINS,
+        explains=(
+            *_EXPLAINS,
+            *(("input_bound", "pauses", "straggler") if is_cause else ()),
+            *(("communication_bound",) if delays else ()),
+        ),
     )
 
 
