@@ -10,6 +10,7 @@ import pytest
 from jaxtop import wire
 from jaxtop.model import RULES_BY_NAME, Cluster, Severity, Tuning, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
+from jaxtop.model.parts import Parts
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame, hello
 from tests.made_windows import Made
@@ -74,6 +75,10 @@ class TestGapsOfTheHost:
         one = only("pauses", cluster)
         assert one.severity is Severity.WARNING and one.subject.source == "train.py:54"
         assert one.cost.ms_per_step == pytest.approx(100)
+        assert one.text == "the process pauses for 2 s every 20 steps, 50% of the time: train.py:54 load"
+        figures = {each.name: each.value for each in one.evidence}
+        assert figures["median step"] == pytest.approx(0.1)
+        assert figures["a step, pauses included"] == pytest.approx(0.2)
         assert only("pauses", stalling(pauses=2, pauses_ms=11_000)).cost.share_of_step == pytest.approx(0.5)
 
     @pytest.mark.parametrize("seen", [{"pauses": 1}, {"pauses": 2, "pauses_ms": 40_000}], ids=["one", "two"])
@@ -208,6 +213,16 @@ class TestGarbage:
         one = only("gc_pauses", run(window(*EVEN), seen))
         assert one.severity is Severity.WARNING and "input_bound" in one.explains
         assert one.cost.ms_per_step == pytest.approx(60) and "120 ms at once" in one.text
+
+    def test_they_explain_communication_only_if_they_take_as_long(self):
+        seen = activity(script=50, wait=50, gc_runs=60, gc_us=6_000_000)
+        assert "communication_bound" in only("gc_pauses", run(window(*EVEN), seen)).explains
+        cluster = run(window(*EVEN), seen)
+        communicates = dict.fromkeys(cluster.hosts, Parts(0.1, 0.7, 0.0, 0.2, 0.0))
+        facts = RunFacts(cluster, runs(cluster, NOW)[0], NOW)
+        facts.parts = communicates
+        (one,) = RULES_BY_NAME["gc_pauses"].check(facts)
+        assert "communication_bound" not in one.explains
 
     def test_short_ones_and_those_that_hold_up_nothing_are_not(self):
         seen = activity(script=10, wait=90, gc_runs=60, gc_us=400_000)

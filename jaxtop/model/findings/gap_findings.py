@@ -83,6 +83,8 @@ def finding_of(
         cost=cost or Cost(worst.ms, worst.share),
         evidence=(
             Evidence("host gap", worst.share, "ratio", _WINDOWS, parts.at if parts else measured_at),
+            Evidence("median step", worst.p50_s, "seconds", _WINDOWS, measured_at),
+            Evidence("a step, pauses included", worst.step_ms / 1000, "seconds", _WINDOWS, measured_at),
             Evidence("main thread in the script", worst.script, "ratio", _SAMPLES, measured_at),
             Evidence("main thread in launches", worst.launch, "ratio", _SAMPLES, measured_at),
             Evidence("main thread in waits", worst.wait, "ratio", _SAMPLES, measured_at),

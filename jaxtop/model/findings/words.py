@@ -34,8 +34,8 @@ def costs(cost: Cost) -> str:
     """Return what a finding costs; empty where that is unknown."""
     words = []
     if cost.ms_per_step is not None:
-        share = "" if cost.share_of_step is None else f" ({cost.share_of_step:.0%})"
-        words.append(f"{cost.ms_per_step:.3g} ms of each step{share}")
+        share = "" if cost.share_of_step is None else f" ({cost.share_of_step:.0%} of the time)"
+        words.append(f"{cost.ms_per_step:.3g} ms per step on average{share}")
     elif cost.share_of_step is not None:
         words.append(f"{cost.share_of_step:.0%} of the time")
     if cost.bytes_per_device is not None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PAUSE_SHARE = Number("share", 0.1, "reported from this share of the time on")
 LONG_PAUSE_SHARE = Number("warning_share", 0.25, "a warning from this share of the time on")
 LINE_SHARE = 0.05
+# Pauses after fewer steps on average are not counted in steps.
+FEWEST_STEPS = 2
 # So many pauses within a minute repeat, or two within this time. A single one is something that is rare.
 REPEATED, SOON_MS = 3, 20_000
 _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
@@ -60,10 +62,21 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
     if found:
         worst, (line, _) = worst_of(found, SCRIPT)
         text = (
-            f"{acting(facts, found, 'pauses', 'pause')} between some steps, {worst.share:.0%} of the time: "
+            f"{acting(facts, found, 'pauses', 'pause')} {_how_often(worst)}, {worst.share:.0%} of the time: "
             f"{place_of(line)}"
         )
         yield finding_of(facts, found, line, rule="pauses", severity=Severity.WARNING, text=text)
+
+
+def _how_often(gap: Gap) -> str:
+    """Return how long the pauses are, and after how many steps they come, as "for 2 s every 20 steps"."""
+    rhythm = gap.host.pulse.rhythm
+    assert rhythm is not None
+    each_ms = gap.p50_s * 1000 + rhythm.lost_us / 1000  # of a step, with its part of the pauses
+    steps = rhythm.pauses_ms / (rhythm.pauses - 1) / each_ms
+    if steps < FEWEST_STEPS:
+        return "between some steps"
+    return f"for {steps * rhythm.lost_us / 1e6:.2g} s every {steps:.0f} steps"
 
 
 def _checkpoint_pauses(facts: RunFacts) -> Iterator[Finding]:
