@@ -19,6 +19,7 @@ from jaxtop_agent.profiler import rows, traces
 from jaxtop_agent.profiler.load import seconds_between
 from jaxtop_agent.profiler.lock import HeldDoor
 from jaxtop_agent.profiler.schedule import (
+    FIRST_LAUNCHES,
     FIRST_TRIES,
     FIRST_WINDOWS,
     RENEWED_CPU_S,
@@ -397,6 +398,17 @@ class TestSchedule:
         period = SLOT_S * (slots[-1] - slots[-2])
         assert 0.05 / period <= budget.WINDOWS and 0.2 / period <= TIME_SHARE
 
+    def test_windows_of_a_single_launch_follow_each_other_until_they_hold_enough_for_a_verdict(self):
+        schedule = Schedule()
+        for _ in range(FIRST_LAUNCHES):
+            assert schedule.level == 0
+            schedule.learn(result(launches=1))
+        assert schedule.level > 0
+        schedule = Schedule()
+        while schedule.level == 0:
+            schedule.learn(result(cpu=0.1, launches=1))
+        assert schedule._windows < FIRST_WINDOWS
+
     def test_who_comes_again_and_again_is_no_reason_for_more_windows(self):
         schedule = Schedule()
         schedule.begin(1000.0)
@@ -431,6 +443,13 @@ class TestSchedule:
         assert lengths == sorted(lengths) and lengths[-1] >= 8 * lengths[0]
         schedule.learn(result(seconds=1.0, events=100, step=0.5))
         assert 1.25 <= schedule.length(None, 100.0) <= 1.4
+
+    def test_steps_that_became_slower_are_remembered_where_none_was_counted_since(self):
+        schedule = Schedule()
+        schedule.learn(result(seconds=1.0, events=100, step=0.15))
+        assert schedule.length(0.5, 100.0) >= 1.25
+        assert schedule.length(None, 100.0) >= 1.25
+        assert schedule.length(0.15, 100.0) < 1.25
 
     def test_a_dense_trace_makes_windows_short(self):
         schedule = Schedule(most_events=2000)

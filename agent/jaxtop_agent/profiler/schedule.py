@@ -18,8 +18,9 @@ SAMPLED, ON_REQUEST, OFF = "sampled", "on request", "off"
 SLOT_S = 2.0
 # The level of the slots that follow each other where windows are cheap.
 USUAL = 2
-# The number of windows that a first verdict needs, and one more. Windows without a launch are repeated.
-FIRST_WINDOWS, FIRST_TRIES = 5, 15
+# The windows and launches that a first verdict needs, and one more of each. Windows without a launch are
+# repeated.
+FIRST_WINDOWS, FIRST_LAUNCHES, FIRST_TRIES = 5, 7, 15
 RAREST = 10  # every 2^10 slots, which is half an hour
 
 TIME_SHARE = 0.04  # the largest share of the time in which a window is open
@@ -106,7 +107,7 @@ class Schedule:
         self._guess_s = SHORTEST_S
         self._windows = 0
         self._began = self._renewed = -math.inf
-        self._first, self._tries, self._spent = FIRST_WINDOWS, FIRST_TRIES, 0.0
+        self._start_over(0.0)
         self._at_most_per_s = DENSEST_PER_S
 
     def begin(self, now: float) -> None:
@@ -114,18 +115,24 @@ class Schedule:
         if now - self._began < FIRST_WINDOWS * self._period:
             return
         self._began = now
-        self._first, self._tries, self._spent = FIRST_WINDOWS, FIRST_TRIES, 0.0
+        self._start_over(0.0)
         self._events_per_s = self._last_events_per_s = 0.0
         self._at_most_per_s = DENSEST_PER_S
         self._windows = 0
 
     def renew(self, now: float) -> None:
         """Repeat the first windows, because earlier ones show another rhythm of the step."""
+        spent = self._spent
         if not self._is_beginning:
             if now - self._renewed < RENEW_EVERY_S:
                 return
-            self._renewed, self._spent = now, FIRST_CPU_S - RENEWED_CPU_S
-        self._first, self._tries = FIRST_WINDOWS, FIRST_TRIES
+            self._renewed, spent = now, FIRST_CPU_S - RENEWED_CPU_S
+        self._start_over(spent)
+
+    def _start_over(self, spent: float) -> None:
+        """Begin the first windows; they have cost so much CPU already."""
+        self._first, self._launches, self._tries = FIRST_WINDOWS, FIRST_LAUNCHES, FIRST_TRIES
+        self._spent = spent
 
     @property
     def _period(self) -> float:
@@ -134,7 +141,8 @@ class Schedule:
 
     @property
     def _is_beginning(self) -> bool:
-        return self._first > 0 and self._tries > 0 and self._spent < FIRST_CPU_S
+        is_wanting = self._first > 0 or self._launches > 0
+        return is_wanting and self._tries > 0 and self._spent < FIRST_CPU_S
 
     @property
     def level(self) -> int:
@@ -172,7 +180,7 @@ class Schedule:
         second; each is None if unknown.
         """
         self._by_hook_s = launch_s or self._by_hook_s
-        step = max(self._step_s or 0.0, launch_s or 0.0) or None
+        step = max(self._step_s or 0.0, self._by_hook_s or 0.0) or None
         wanted = SHORTEST_S
         if step is not None:
             wanted = max(STEPS * step, min(MORE_STEPS * step, MORE_STEPS_S)) + SPARE_S
@@ -206,6 +214,7 @@ class Schedule:
         """Learn from a window; the most expensive recent window counts, with a weight that decays."""
         self._windows += 1
         self._tries -= 1
+        self._launches -= result.whole_launches
         if result.whole_launches:
             self._first -= 1
         cost = result.cpu + max(SLOWDOWN * result.seconds, SLOWDOWN_AN_EVENT_S * result.events)

@@ -28,6 +28,7 @@ from jaxtop_agent.profiler.session import InUse, Sessions, Taken
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from jaxtop.wire import Launch
     from jaxtop_agent.core.board import Board, Topology
 
 SOURCE = "collectives"
@@ -191,7 +192,8 @@ class Windows:
         limit = rows.room(topology.process_count, len(devices))
         window = rows.message(seen, devices, loaded, limit, blank)
         cpu = taken.cpu + time.thread_time() - cpu
-        self._schedule.learn(Result(taken.seconds, cpu, seen.events, len(window.launches), _step(window)))
+        whole = _of_step(window)
+        self._schedule.learn(Result(taken.seconds, cpu, seen.events, len(whole), _step_s(whole)))
         board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
         board.send(window)
 
@@ -209,16 +211,19 @@ def _wanted(board: Board) -> traces.Wanted:
     return traces.Wanted(names, frozenset(partial))
 
 
-def _step(window: Window) -> float | None:
-    """Return the step time of the program with collectives that took most of the window; None if unknown."""
-    by_program: dict[int, list[tuple[int, int]]] = {}
+def _of_step(window: Window) -> list[Launch]:
+    """Return the launches of the program that took most of the window, of those with collectives if any."""
+    by_program: dict[int, list[Launch]] = {}
     for each in window.launches:
-        if each.collective_us:
-            by_program.setdefault(each.program, []).append((each.start_us, each.duration_us))
-    if not by_program:
-        return None
-    launches = max(by_program.values(), key=lambda ones: sum(duration for _, duration in ones))
-    apart = [after - before for (before, _), (after, _) in pairwise(sorted(launches))]
+        by_program.setdefault(each.program, []).append(each)
+    ones = [each for each in by_program.values() if any(one.collective_us for one in each)]
+    return max(ones or by_program.values(), key=lambda each: sum(one.duration_us for one in each), default=[])
+
+
+def _step_s(launches: list[Launch]) -> float | None:
+    """Return the step time of a program with collectives; None if its launches do not show it."""
+    starts = sorted(each.start_us for each in launches if each.collective_us)
+    apart = [after - before for before, after in pairwise(starts)]
     if not apart:  # the duration of one launch does not show when the next one comes
         return None
-    return max(statistics.median(apart), *(duration for _, duration in launches)) / 1e6
+    return max(statistics.median(apart), *(each.duration_us for each in launches)) / 1e6
