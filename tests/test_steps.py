@@ -410,6 +410,14 @@ def test_figures_mix_no_two_rhythms():
     assert script.steps.steps == 88
 
 
+def test_a_rhythm_that_changed_before_anybody_looked_is_the_only_one_shown():
+    script = Script()
+    for ms in [*[160] * 60, *[60] * 25]:
+        script.launch(TRAIN, ms)
+    found = script.look()
+    assert (found.samples, found.mean_ns, found.before_ns) == (25, near(60 * MS), near(160 * MS))
+
+
 @pytest.mark.parametrize(
     "later",
     [[300] * 4, [100] * 19 + [2000], [118] * 20],

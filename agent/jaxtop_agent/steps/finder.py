@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.changes import Pauses, changed_at
-from jaxtop_agent.steps.durations import Gap, step_times
+from jaxtop_agent.steps.durations import ONLY_LAUNCHED_NS, Gap, step_times
 from jaxtop_agent.steps.figures import Facts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
 
@@ -70,8 +70,9 @@ class Steps:
                 self._find_pattern(launches, facts)
             if self._pattern is None:
                 return None
+        is_first = not self._gaps
         self._follow(launches, calls, facts.own, counts or {})
-        self._notice_change()
+        self._notice_changes(list(self._gaps), is_first)
         gaps = list(self._gaps)
         paused = self._pauses.look(gaps)
         group = () if self._is_reported or self._pattern is None else self._pattern.group
@@ -140,16 +141,24 @@ class Steps:
         self._launched: dict[int, int] = {}
         self._first: dict[int, int] = {}
 
-    def _notice_change(self) -> None:
-        """Forget the gaps of an earlier rhythm: figures of steps mix no two."""
-        gaps = list(self._gaps)
-        first = changed_at(gaps)
-        if first is None:
-            return
-        self._before_ns = fmean(took for _, took in step_times(gaps[:first], None))
-        self._began = gaps[first - 1].end
-        self._gaps = deque(gaps[first:], maxlen=REMEMBERED)
-        self._pauses = Pauses()
+    def _notice_changes(self, gaps: list[Gap], is_first: bool) -> None:
+        """Forget the gaps of an earlier rhythm: figures of steps mix no two.
+
+        Before the first look the rhythm may have changed anywhere, which later looks see at the end. Among
+        gaps of mere launching, waits for the device would look like another rhythm.
+        """
+        anywhere = is_first and all(gap.duration > ONLY_LAUNCHED_NS * gap.steps for gap in gaps)
+        start = 0
+        for end in range(1 if anywhere else len(gaps), len(gaps) + 1):
+            first = changed_at(gaps[start:end])
+            if first is not None:
+                earlier = gaps[start : start + first]
+                self._before_ns = fmean(took for _, took in step_times(earlier, None))
+                self._began = earlier[-1].end
+                start += first
+        if start:
+            self._gaps = deque(gaps[start:], maxlen=REMEMBERED)
+            self._pauses = Pauses()
 
     def _follow(
         self,
