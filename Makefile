@@ -41,8 +41,7 @@ test-newest: $(VENV)/.ready          ## on the newest JAX
 	$(BIN)/python -m pytest -m 'quiet' $(ALONE) $(ONCE_MORE)
 
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and not quiet' $(SIDE_BY_SIDE) $(OF_JAX) $(ONCE_MORE)
-	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest and quiet' $(QUIET) $(ONCE_MORE)
+	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(OF_JAX) $(ONCE_MORE)
 
 soak: $(VENV)/.ready test-lowest     ## the long repetitions of which CI runs a sample
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600

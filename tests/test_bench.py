@@ -9,7 +9,7 @@ import pytest
 from tests.bench.rows import ROWS
 from tests.support import PYTHON, SOAK, run
 
-SOON_DONE = ("start", "launch_hook", "wire", "recordings", "help")
+SOON_DONE = ("start", "launch_hook", "wire", "help")
 
 pytestmark = pytest.mark.jax
 

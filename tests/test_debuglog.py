@@ -169,6 +169,7 @@ LIMIT = """
 
 @pytest.mark.jax
 class TestAgent:
+    @pytest.mark.newest
     def test_a_collector_that_fails_is_in_the_file_with_its_traceback(self, tmp_path):
         with training(tmp_path, JAXTOP_DEBUG="debug.log") as (process,):
             assert process.stdout.readline() == "ready\n"
@@ -282,6 +283,7 @@ class TestAgent:
             str(process.pid)
         }
 
+    @pytest.mark.newest
     def test_it_works_for_jaxtop_run(self, tmp_path):
         text = """
             import pathlib, time

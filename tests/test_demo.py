@@ -147,6 +147,7 @@ def test_a_planted_fault_is_announced_and_found_and_the_loss_of_a_process_is_rep
     assert len((home / "err").read_text().splitlines()) <= 2
 
 
+@pytest.mark.newest
 def test_the_faults_are_listed_with_one_line_each():
     lines = jaxtop("demo", "--fault", "list").stdout.splitlines()
     assert len(lines) == len(FAULTS) >= 20

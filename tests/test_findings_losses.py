@@ -155,6 +155,7 @@ def test_a_document_with_such_a_loss_is_valid():
 
 
 @pytest.mark.jax
+@pytest.mark.newest
 def test_a_loss_that_becomes_nan_is_found_in_a_real_process(tmp_path):
     path = script(
         tmp_path,

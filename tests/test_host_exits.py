@@ -56,16 +56,18 @@ ENDINGS = {
     "caught": (signal.SIGTERM, 143),
 }
 # One of each kind, also on the oldest JAX: the interpreter ends, an exception or a signal unwinds it.
-KINDS = ("end", "exception", "interrupt", "terminate")
+ON_OLDEST = (
+    ("end", "census"),
+    ("terminate", "census"),
+    ("end", "coordination"),
+    ("exception", "coordination"),
+    ("interrupt", "coordination"),
+)
 # `jaxtop run` runs the same script in the same interpreter: a sample, and all of them in the long run.
 BY_COMMAND = tuple(ENDINGS) if SOAK else ("end", "exit", "interrupt", "terminate")
 # In a run with a coordinator JAX keeps SIGTERM for itself, and the process lives on.
 CASES = [
-    pytest.param(
-        ending,
-        busy_with,
-        marks=[] if ending in KINDS and busy_with != "its own pace" else [pytest.mark.newest],
-    )
+    pytest.param(ending, busy_with, marks=[] if (ending, busy_with) in ON_OLDEST else [pytest.mark.newest])
     for ending, (way, _) in ENDINGS.items()
     for busy_with in ("census", "coordination", "its own pace")
     if (way, busy_with) != (signal.SIGTERM, "coordination")

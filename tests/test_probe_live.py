@@ -46,6 +46,7 @@ def complaint(done):
     return lines[0]
 
 
+@pytest.mark.newest
 @pytest.mark.quiet
 @pytest.mark.parametrize("_", REPEATS)
 def test_eight_devices_in_two_processes_are_measured_and_none_of_them_is_slow(_):
@@ -128,8 +129,6 @@ def test_a_process_that_is_slowed_is_named_with_its_devices(tmp_path, slowed, ni
     assert 0 < float(found[1]) < 0.7
 
 
-@pytest.mark.newest
-@pytest.mark.quiet
 def test_the_axes_of_a_mesh_have_the_names_that_they_are_given():
     done = jaxtop(
         "probe",

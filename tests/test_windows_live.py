@@ -175,7 +175,15 @@ print("done")
 
 
 @pytest.mark.parametrize("_", [0, *(pytest.param(i, marks=pytest.mark.newest) for i in range(1, REPEATS))])
-@pytest.mark.parametrize(("ending", "status"), [("end", 0), ("exception", 1), ("exit", 3), ("at once", 7)])
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [
+        ("end", 0),
+        ("exception", 1),
+        pytest.param("exit", 3, marks=pytest.mark.newest),
+        pytest.param("at once", 7, marks=pytest.mark.newest),
+    ],
+)
 def test_a_script_that_ends_within_a_window_ends_as_it_would_alone(tmp_path, watch, ending, status, _):
     path = script(tmp_path, hot(ENDING, slot=2.0, length=1.8))
     command = [PYTHON, path, ending, random.uniform(0, 0.3)]
