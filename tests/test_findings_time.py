@@ -453,7 +453,7 @@ def collective(op, kind, size, groups, times=1, source=""):  # noqa: PLR0917 - a
     return wire.Collective(op, kind, f"f32[{size // 4}]", size, groups, times, source=source)
 
 
-def of_collectives(listed, took_us, *, launches=50, windows=4, devices=4):
+def of_collectives(listed, took_us, *, launches=50, windows=4, devices=4, exposed_us=1000):
     """Two processes of so many GPUs on a mesh (data, model); each collective takes so many microseconds."""
     cluster, total = Cluster(), 2 * devices
     ids = wire.pack_ids(tuple(range(total)))
@@ -483,7 +483,7 @@ def of_collectives(listed, took_us, *, launches=50, windows=4, devices=4):
             took = [
                 took_us(index, op) if callable(took_us) else (took_us,) * devices for op in range(len(listed))
             ]
-            cluster.feed(frame(agent_id(index), timed(listed, took, number), NOW - 10 + number))
+            cluster.feed(frame(agent_id(index), timed(listed, took, number, exposed_us), NOW - 10 + number))
     for index in range(2):
         for i in (0, 1):
             seen = wire.Pulse(
@@ -493,10 +493,10 @@ def of_collectives(listed, took_us, *, launches=50, windows=4, devices=4):
     return cluster
 
 
-def timed(listed, took, number):
+def timed(listed, took, number, exposed_us):
     launches, rows = [], []
     for i in range(5):
-        launches.append(wire.Launch(0, number * 5 + i, i * 200_000, 180_000, 1000, 1000))
+        launches.append(wire.Launch(0, number * 5 + i, i * 200_000, 180_000, exposed_us, exposed_us))
         for op, each in enumerate(listed):
             turns = range(min(each.times or 1, 3))
             rows += [wire.Timed(i, op, turn, i * 200_000, took[op]) for turn in turns]
@@ -518,6 +518,18 @@ class TestCollectives:
         assert only("small_collectives", turns).cost.ms_per_step == pytest.approx(40, rel=0.05)
         loop = [collective("all-reduce.1", "all-reduce", 64, 1, 100, "psum")]
         assert "100 all-reduces" in only("small_collectives", of_collectives(loop, 500)).text
+
+    def test_what_small_ones_cost_contains_the_few_that_take_far_longer_than_the_median(self):
+        many = [collective(f"all-reduce.{i}", "all-reduce", 64, 1, source="psum") for i in range(40)]
+        one = only("small_collectives", of_collectives(many, 500, exposed_us=32_000))
+        assert one.cost.ms_per_step == pytest.approx(32, rel=0.05)
+        late = of_collectives(many, lambda index, _: (500 if index else 30_500,) * 4, exposed_us=2_000_000)
+        assert only("small_collectives", late).cost.ms_per_step == pytest.approx(20, rel=0.05)
+        large = [collective(f"all-gather.{i}", "all-gather", 1 << 20, 1) for i in range(10)]
+        mixed = of_collectives(
+            [*many, *large], lambda _, op: (500 if op < 40 else 4000,) * 4, exposed_us=90_000
+        )
+        assert only("small_collectives", mixed).cost.ms_per_step == pytest.approx(30, rel=0.05)
 
     def test_few_large_and_short_ones_are_not(self):
         few = [collective(f"all-reduce.{i}", "all-reduce", 64, 1) for i in range(10)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from functools import partial
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,6 +60,24 @@ def _small_us_per_second(view: CollectiveView) -> float:
     return _us_per_second(view) + waits * (view.per_second or 0.0)
 
 
+def _of_medians(facts: RunFacts, program: list[CollectiveView]) -> float:
+    """Return how many times as long as their medians the collectives of a program take in its launches.
+
+    Of many collectives a few take far longer than usual, and no median has them. It is 1 where not all are
+    measured, or a straggler is waited for.
+    """
+    one = program[0]
+    all_times = [each for view in facts.reporting if (each := view.now.launched.get(one.program)) is not None]
+    times = [each.times[one.fingerprint] for each in all_times if one.fingerprint in each.times]
+    exposed = [each.exposed_us / each.launches for each in times if each.exposed_us and each.launches]
+    launches = max(
+        (each.per_second / each.times for each in program if each.per_second and each.times), default=0
+    )
+    if not exposed or any(each.straggler is not None or not _us_per_second(each) for each in program):
+        return 1.0
+    return max(1.0, fmean(exposed) * launches / sum(map(_small_us_per_second, program)))
+
+
 def _axes(view: CollectiveView | AxisTraffic) -> str:
     return ", ".join(view.axes or ())
 
@@ -108,7 +125,8 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
         raise Unmeasured("no collectives were found")
     most, many, least = (facts.number("small_collectives", each) for each in (SMALL_BYTES, MANY, SMALL_SHARE))
     groups: dict[tuple[str, str | None, str], list[CollectiveView]] = defaultdict(list)
-    for view in map(partial(_with_least_rate, facts), facts.collectives):
+    rated = [_with_least_rate(facts, each) for each in facts.collectives]
+    for view in rated:
         if view.bytes is not None and view.bytes <= most and view.times:
             groups[view.program, view.fingerprint, view.source or view.kind].append(view)
     found = []
@@ -121,7 +139,10 @@ def _small_collectives(facts: RunFacts) -> Iterator[Finding]:
         return
     worst = max(found, key=lambda each: each.share)
     view, step_ms = max(worst.views, key=_us_per_second), _step_ms(facts)
-    share = min(1.0, worst.share)
+    of_program = [
+        each for each in rated if (each.program, each.fingerprint) == (view.program, view.fingerprint)
+    ]
+    share = min(1.0, worst.share * _of_medians(facts, of_program))
     ms = None if step_ms is None else share * step_ms
     bytes_each = max(each.bytes or 0 for each in worst.views)
     yield Finding(
