@@ -107,10 +107,8 @@ def test_a_finding_is_a_block_with_its_cost_and_the_next_step():
     first, _, head, *facts = text.splitlines()
     assert first.startswith("train: 1 warning; ")
     assert head == "△ warning  Straggler: host 1 is late: the others wait 84 ms for all_reduce_*"
-    assert (
-        facts[0]
-        == "    cost    84 ms per step on average (50% of the time), 3.0 GiB on each device, memory is full in 12 min"
-    )
+    cost = "84 ms per step on average (50% of the time), 3.0 GiB on each device, memory is full in 12 min"
+    assert facts[0] == f"    cost    {cost}"
     assert facts[1].startswith("    since   ") and facts[1].endswith(", for 1 min")
     assert facts[2].startswith("    advice  Look at that host")
     assert "\x1b" not in text and "\x1b[33m△ warning\x1b[0m" in check.to_text(staged(LATE), coloured=True)

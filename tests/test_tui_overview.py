@@ -10,7 +10,7 @@ import pytest
 from rich.text import Text
 
 from jaxtop import wire
-from jaxtop.model import FIGURES, RULES_BY_NAME
+from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Tuning
 from jaxtop.model.findings.rules import garbage
 from jaxtop.tui.columns import hosts
 from jaxtop.tui.core.moment import EMPTY
@@ -21,6 +21,7 @@ from jaxtop.tui.draw.panel import beside, cut, panel
 from jaxtop.tui.draw.sparkline import columns
 from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame
+from tests.reels import Reel
 from tests.stage import Stage, play, shown_after
 from tests.staged_findings import Staged
 from tests.staged_hardware import working
@@ -176,3 +177,71 @@ def test_where_the_proof_has_no_room_its_explanation_opens(size):
         assert stage.screen_shown == "screen-overview" and "Do: " in stage.text
 
     play(act, *LATE, size=size)
+
+
+def test_a_narrow_table_of_findings_has_their_texts():
+    shown = shown_after(*LATE, keys=(), size=(59, 20))
+    assert "▲ Straggler" in shown.splitlines()[4] and "process 3 on node03" in shown.splitlines()[4]
+
+
+def shown_at(run, size):
+    """The screen at the end of a staged run."""
+    shown = []
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = run.at
+        await stage.paint()
+        shown.append(stage.text)
+
+    play(act, *run.frames, size=size)
+    return shown[0]
+
+
+def test_a_run_that_compiles_or_is_hardly_measured_is_not_called_healthy():
+    run = Staged()
+    run.train(20)
+    shown = shown_at(run, (120, 40))
+    assert "Healthy" not in shown and "nothing wrong so far, still measuring" in shown
+    running = (wire.Compiling("train_step", int(run.at * 1000)),)
+    run.train(2, lambda index, at, step: builders.pulse(index, at, launches=step, compiling=running))
+    assert "nothing wrong so far, 2 of 2 hosts compile" in shown_at(run, (80, 24))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_the_verdict_fits_and_i_says_which_rules_were_not_checked_and_why(size):
+    async def act(stage: Stage) -> None:
+        assert f"of {len(RULES)} rules checked (i: why)" in stage.text.splitlines()[2]
+        await stage.press("i")
+        assert "Not checked: " in stage.text and "no collectives were found" in stage.text
+        await stage.press("escape")
+        assert "Not checked: " not in stage.text
+
+    play(act, *builders.well(), size=size)
+
+
+def test_the_explanation_has_the_numbers_that_the_user_changed():
+    tuning = Tuning({("straggler", "critical_share"): 0.9})
+
+    async def act(stage: Stage) -> None:
+        await stage.press("i")
+        shown = " ".join(stage.text.split())
+        assert "critical_share = 0.9 instead of 0.25" in shown
+
+    play(act, *LATE, size=(200, 50), tuning=tuning)
+
+
+@pytest.mark.parametrize("size", [(40, 10), (60, 16)])
+def test_a_small_live_view_says_how_to_rewind(size):
+    async def act(stage: Stage) -> None:
+        assert "[ rewind" in stage.text.lower()
+
+    play(act, *LATE, size=size, history=Reel(*LATE))
+
+
+def test_in_few_lines_a_note_has_the_sign_of_a_note():
+    run = Staged()
+    run.train(30)
+    for index in range(2):  # of which it is unknown what they hold up
+        run.tell(index, wire.Activity(int(run.at * 1000), 20_000, (100, 0, 0, 0), gc_runs=60, gc_us=800_000))
+    run.train(10)
+    assert shown_at(run, (40, 10)).splitlines()[2].startswith(" · Garbage collection")

@@ -10,6 +10,7 @@ from jaxtop.model.host import changed_ms
 from jaxtop.model.parts import is_sampled, not_launching
 from jaxtop.model.rates import rates
 from jaxtop.model.steps import pace_of
+from jaxtop.model.tuning import Number
 from jaxtop.wire import COMPILE, LAUNCH, SCRIPT, WAIT
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ CONFIRMED = 0.8
 SAME_PACE = 0.15
 # A host is late by its script if its gap, and its time in the script beyond that of the others, take this
 # share of a step, and the gap so many milliseconds.
-LATER, LATER_MS = 0.15, 5.0
+LATER = 0.15
+LATER_MS = Number("script_ms", 5.0, "late by its script from so many milliseconds a step on")
 # So large a part of the processes must be measured.
 MEASURED = 0.75
 # Processes notice a change of the rhythm within this time, so until then their paces may differ.
@@ -150,7 +152,7 @@ def _uncovered(host: Host, parts: Parts | None, pace: float) -> float | None:
     return max(0.0, 1 - sum(known) / len(known) / 1000) if known else longer
 
 
-def late_of(gaps: Sequence[Gap], processes: int) -> list[Gap]:
+def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.default) -> list[Gap]:
     """Return the gaps of the few processes for whose scripts all others wait, the longest first.
 
     All make as many steps a second, so each step of all takes as long as these processes need.
@@ -163,7 +165,7 @@ def late_of(gaps: Sequence[Gap], processes: int) -> list[Gap]:
     late = [
         each
         for each in gaps
-        if each.is_in_each_step and min(each.share, each.script - usual) >= LATER and each.ms >= LATER_MS
+        if each.is_in_each_step and min(each.share, each.script - usual) >= LATER and each.ms >= least_ms
     ]
     if 2 * len(late) > processes:
         return []

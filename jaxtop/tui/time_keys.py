@@ -16,7 +16,7 @@ from jaxtop.tui.draw.time_bar import TimeBarState
 from jaxtop.tui.playback import Playback
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.difference import DifferenceScreen, Outcome
-from jaxtop.tui.widgets.time_bar import SeekBar, TimeBar
+from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM, SeekBar, TimeBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,7 +129,7 @@ class TimedApp(App[str]):
         if self._bar.has_class("on") == is_plain:
             self._bar.set_class(not is_plain, "on")
             self.refresh_bindings()
-        self._bar.set_class(is_plain and playback.has_history and self.size.height >= LOW, "live")
+        self._bar.set_class(is_plain and playback.has_history and self.size.height >= LIVE_LINE_FROM, "live")
         seen = playback.moment.cluster.events
         drawn = int(playback.position), len(seen), is_plain
         if not is_plain or (self._bar.has_class("live") and drawn != self._drawn_live):

@@ -9,7 +9,7 @@ from jaxtop import wire
 from jaxtop.model.collectives.joining import Joined, join
 from jaxtop.model.collectives.layout import layouts
 from jaxtop.model.collectives.timing import arrivals_of
-from jaxtop.model.collectives.verdict import AT_LEAST_US, AT_LEAST_US_ON_CPU, MISSING, STAYS, verdict
+from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU, MISSING, STAYS, verdict
 from jaxtop.model.state import LoggedEvent
 from jaxtop.model.windows import Late
 
@@ -40,7 +40,7 @@ def observe(state: ClusterState, agent: str, message: wire.Message, at: float) -
         change
         for joined in join(state, state.hosts[agent], message)
         for op in sorted(joined.ops)
-        for change in _judge(joined, op)
+        for change in _judge(state, joined, op)
     ]
     return [
         LoggedEvent(at, severity, "straggler", about, text)
@@ -48,7 +48,7 @@ def observe(state: ClusterState, agent: str, message: wire.Message, at: float) -
     ]
 
 
-def _judge(joined: Joined, op: str) -> list[VerdictChange]:
+def _judge(state: ClusterState, joined: Joined, op: str) -> list[VerdictChange]:
     """Decide again who comes last in a collective; return what has changed."""
     key, layout, windows, _ = joined
     timings = windows.timings[op]
@@ -57,7 +57,8 @@ def _judge(joined: Joined, op: str) -> list[VerdictChange]:
     if grouped is None or layout is None:
         windows.late.pop(op, None)
         return [VerdictChange(key, op, each, None) for each in before]
-    at_least_us = AT_LEAST_US_ON_CPU if layout.is_cpu else AT_LEAST_US
+    least = LATE_MS_ON_CPU if layout.is_cpu else LATE_MS
+    at_least_us = state.tuning.value("straggler", least) * 1000
     of_unit = {each.unit: each for each in before}
     lately = [each for each in timings if each.window == timings[-1].window]
     found = []

@@ -11,6 +11,7 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from jaxtop.model.tuning import Number
 from jaxtop.model.windows import Verdict
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ SHARE = 0.75
 # For a unit that is already named the marks are lower by this factor, or events would alternate.
 STAYS = 0.7
 # Processes on a CPU share its cores with others, so up to this much lateness is not attributed there.
-AT_LEAST_US, AT_LEAST_US_ON_CPU = 5_000, 25_000
+LATE_MS = Number("collective_ms", 5.0, "late in a collective from so many milliseconds on")
+LATE_MS_ON_CPU = Number("collective_ms_on_cpu", 25.0, "the same where the devices are CPUs")
 OF_LAUNCH = 0.03
 # The lead must be this many times the measured spread of the others, and of the unit's own lead.
 SPREADS, OWN_SPREADS = 3.0, 2.0
@@ -53,7 +55,7 @@ def is_enough(launches: Sequence[Arrivals]) -> bool:
 
 
 def verdict(
-    launches: Sequence[Arrivals], named: int | None = None, at_least_us: int = AT_LEAST_US_ON_CPU
+    launches: Sequence[Arrivals], named: int | None = None, at_least_us: float = LATE_MS_ON_CPU.default * 1000
 ) -> Verdict | None:
     """Return the unit that clearly comes last, from launches in order of time; None if there is none."""
     if not is_enough(launches):

@@ -28,8 +28,14 @@ class Coverage(NamedTuple):
 
     @property
     def in_short(self) -> str:
-        """The counts and the most frequent reason."""
-        return ": ".join([self._counts, *list(self.unchecked)[:1]])
+        """How many of all rules were checked."""
+        count = f"{len(self.checked)} of " if self.unchecked else ""
+        return f"{count}{len(RULES)} rules checked"
+
+    @property
+    def is_little(self) -> bool:
+        """Whether most rules could not be checked."""
+        return 2 * len(self.checked) < len(RULES)
 
     @property
     def in_words(self) -> str:

@@ -11,7 +11,7 @@ from jaxtop.model.arrays.growth import growers
 from jaxtop.model.arrays.memory import memory
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.devices import devices
-from jaxtop.model.gaps import gap_of, late_of
+from jaxtop.model.gaps import LATER_MS, gap_of, late_of
 from jaxtop.model.parts import parts
 from jaxtop.model.programs import programs
 from jaxtop.model.steps import step_in, step_of_run
@@ -119,7 +119,7 @@ class RunFacts:
     @cached_property
     def late_scripts(self) -> list[Gap]:
         """The gaps of the processes for whose scripts all others wait."""
-        return late_of(self.gaps, len(self.present))
+        return late_of(self.gaps, len(self.present), self.number("straggler", LATER_MS))
 
     @cached_property
     def late(self) -> set[str]:

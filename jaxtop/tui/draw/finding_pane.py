@@ -9,17 +9,23 @@ from rich.text import Text
 
 from jaxtop.model import RULES_BY_NAME, Unit
 from jaxtop.model.findings.words import costs
+from jaxtop.model.tuning import AS_DECLARED, HOLDS_FOR, Number
 from jaxtop.tui.core import text
 
 if TYPE_CHECKING:
     from jaxtop.model import Finding
     from jaxtop.model.finding import Evidence
+    from jaxtop.model.findings.coverage import Coverage
+    from jaxtop.model.findings.rule import Rule
+    from jaxtop.model.tuning import Tuning
     from jaxtop.tui.draw.ink import Ink
 
 _WRITERS = {unit.value: text.writer_of(unit) for unit in Unit if unit is not Unit.NUMBER}
 
 
-def finding_pane(finding: Finding, now: float, ink: Ink, width: int, height: int) -> Text:
+def finding_pane(
+    finding: Finding, now: float, ink: Ink, width: int, height: int, *, tuning: Tuning = AS_DECLARED
+) -> Text:
     """Return the explanation as lines of this width, at most so many."""
     rule = RULES_BY_NAME[finding.rule]
     lines = [Text(rule.title, ink.bold)]
@@ -38,6 +44,30 @@ def finding_pane(finding: Finding, now: float, ink: Ink, width: int, height: int
         lines.append(Text.assemble(f"{each.name}: {figure_of(each)}", (source, ink.muted)))
     lines += [Text(), *_wrapped(f"Why it matters: {rule.rationale}", width)]
     lines += _wrapped(f"Reported when {rule.threshold}.", width)
+    if changed := _changed(rule, tuning):
+        lines += _wrapped(f"In your config.toml: {'; '.join(changed)}.", width)
+    return _fitted(lines, width, height)
+
+
+def coverage_pane(found: Coverage, ink: Ink, width: int, height: int) -> Text:
+    """Return which rules could not be checked, by reason, as lines of this width, at most so many."""
+    lines = [Text(found.in_short, ink.bold)]
+    for reason, titles in found.unchecked.items():
+        lines += [Text(), *_wrapped(f"Not checked: {', '.join(titles)}", width), *_wrapped(reason, width)]
+    return _fitted(lines, width, height)
+
+
+def _changed(rule: Rule, tuning: Tuning) -> list[str]:
+    """Return what the user changed of the threshold, with the defaults."""
+    numbers = (*rule.numbers, Number(HOLDS_FOR, rule.holds_for, "seconds for which it must hold"))
+    return [
+        f"{each.name} = {value:g} instead of {each.default:g} ({each.meaning})"
+        for each in numbers
+        if (value := tuning.value(rule.name, each)) != each.default
+    ]
+
+
+def _fitted(lines: list[Text], width: int, height: int) -> Text:
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     return Text("\n").join(lines[:height])

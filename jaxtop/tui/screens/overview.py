@@ -14,13 +14,13 @@ from jaxtop.model import (
     Severity,
     step_of_run,
 )
-from jaxtop.model.findings.coverage import coverage
+from jaxtop.model.findings.coverage import Coverage, coverage
 from jaxtop.model.hosts import named
 from jaxtop.model.stalls.diagnosis import LOST
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import NOTHING, Moment, Selection
 from jaxtop.tui.draw import overview as draw
-from jaxtop.tui.draw.finding_pane import finding_pane
+from jaxtop.tui.draw.finding_pane import coverage_pane, finding_pane
 from jaxtop.tui.draw.table import Column, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.overview_panels import overview
@@ -41,6 +41,8 @@ SIGNS = {Severity.CRITICAL: "▲", Severity.WARNING: "▲", Severity.INFO: "·"}
 TABLE_FROM = 14
 # The width of the titles of the rules, with their sign.
 WIDEST_TITLE = max(len(rule.title) for rule in RULES) + 2
+# The text of a finding has this width, or less in a narrow terminal: what the margins and hints leave.
+MOST_TEXT, BESIDE_TEXT = 40, 12
 # The verdict on a live run is provisional for so many seconds.
 SETTLES_IN = 10.0
 
@@ -49,11 +51,12 @@ def colour(finding: Finding, palette: Palette) -> str:
     return palette.of_severity(finding.severity.rank)
 
 
-def columns() -> tuple[Column[Finding], ...]:
-    """Return the columns of the findings."""
+def columns(width: int = 80) -> tuple[Column[Finding], ...]:
+    """Return the columns of the findings in a table of this width."""
+    room = max(8, min(MOST_TEXT, width - WIDEST_TITLE - BESIDE_TEXT))
     first: tuple[Column[Finding], ...] = (
         Column("rule", "finding", WIDEST_TITLE, "left", lambda each: each.order, _titled, colour),
-        words("text", "what it costs", 40, lambda each: each.text, flexible=True),
+        words("text", "what it costs", room, lambda each: each.text, flexible=True),
         Column(
             "since", "since", 8, "left", lambda each: each.since, lambda each: text.time_of_day(each.since)
         ),
@@ -81,14 +84,24 @@ def verdict(moment: Moment) -> tuple[str, str]:
     lost = [view for view in moment.hosts if view.state in LOST]
     if lost:
         return f"{named([view.host for view in lost])} {lost[0].state.value}", "bad"
-    facts = [f"{len(moment.devices)} devices"]
+    checked = coverage(moment.cluster.findings.unchecked)
+    facts = [checked.in_short + " (i: why)" * bool(checked.unchecked), f"{len(moment.devices)} devices"]
     step = step_of_run(view.now for view in moment.hosts)
     if step is not None:
         facts.append(f"step {text.seconds(step.p50_s)}")
-    facts.append(coverage(moment.cluster.findings.unchecked).in_short)
-    if moment.since is not None and moment.now - moment.since < SETTLES_IN:
-        return f"nothing wrong so far, still measuring · {' · '.join(facts)}", "muted"
-    return f"Healthy · {' · '.join(facts)}", "good"
+    doubt = _too_early(moment, checked)
+    if doubt:
+        return " · ".join([f"nothing wrong so far, {doubt}", *facts]), "muted"
+    return " · ".join(["Healthy", *facts]), "good"
+
+
+def _too_early(moment: Moment, checked: Coverage) -> str:
+    """Return why a verdict is provisional; empty if it is not."""
+    compiling = sum(bool(view.now.pulse.compiling) for view in moment.hosts)
+    if 2 * compiling > len(moment.hosts):
+        return f"{compiling} of {len(moment.hosts)} hosts compile"
+    is_new = moment.since is not None and moment.now - moment.since < SETTLES_IN
+    return "still measuring" if is_new or checked.is_little else ""
 
 
 class OverviewView(TableView):
@@ -127,6 +140,8 @@ class OverviewView(TableView):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < TABLE_FROM, "low")
+        width = min(event.size.width, 80)
+        self._update_columns(lambda: columns(width), width)
         self.call_after_refresh(self._draw)
 
     def show(self, moment: Moment) -> None:
@@ -173,9 +188,13 @@ class OverviewView(TableView):
         self._panels.show(lambda width, height: draw.draw(shown, ink, width, height))
         row, now = self.table.row, self.moment.now
         if row is None:
-            self.remove_class("explained")
+            found = coverage(self.moment.cluster.findings.unchecked)
+            self._explained.show(lambda width, height: coverage_pane(found, ink, width, height))
         else:
-            self._explained.show(lambda width, height: finding_pane(row, now, ink, width, height))
+            tuning = self.moment.cluster.tuning
+            self._explained.show(
+                lambda width, height: finding_pane(row, now, ink, width, height, tuning=tuning)
+            )
 
     def select(self, selection: Selection) -> None:
         super().select(selection)
@@ -188,7 +207,7 @@ class OverviewView(TableView):
         self._draw()
 
     def action_explain(self) -> None:
-        """Show the evidence of the finding under the cursor, and what to do; or the panels again."""
+        """Show the evidence of the finding under the cursor, or which rules were checked; or the panels."""
         self.toggle_class("explained")
         self._draw()
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from jaxtop.tui.draw.switches import pressed_by
+from jaxtop.tui.widgets.time_bar import LIVE_LINE_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from textual.binding import ActiveBinding
 
 SCREEN_ACTION = "screen("
+# The action that goes back in time. The bar shows its key where no other line does.
+BACK = "step(-1)"
 # The keys of screens, in their order.
 ORDER = "123D4567890"
 # A narrow bar never drops these keys: a lost user needs them.
@@ -106,16 +109,18 @@ class KeyBar(Static):
         screens: list[Item] = []
         keys: list[Item] = []
         self._actions = {}
+        is_low = self.app.size.height < LIVE_LINE_FROM
         for active in self.screen.active_bindings.values():
             binding = active.binding
-            if not binding.show or not active.enabled:
+            is_shown = binding.show or (is_low and binding.action == BACK)
+            if not is_shown or not active.enabled:
                 continue
             self._actions[binding.action] = active
             shown = self.app.get_key_display(binding)
             is_screen = binding.action.startswith(SCREEN_ACTION)
             item = Item(
                 shown,
-                binding.description,
+                "Rewind" if binding.action == BACK else binding.description,
                 binding.action,
                 is_screen and binding.action == f"{SCREEN_ACTION}'{self._open}')",
             )

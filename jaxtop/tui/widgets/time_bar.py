@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+# With fewer lines than this a live view has no line that says how to go back: the keys say it.
+LIVE_LINE_FROM = 14
 NO_SESSION = TimeBarState("", False, 0.0, (0.0, 0.0), has_history=False)
 
 
@@ -97,8 +99,8 @@ class TimeBar(Vertical):
     DEFAULT_CSS = """
     TimeBar { height: 3; display: none; background: $panel; }
     TimeBar.on, TimeBar.live { display: block; }
-    TimeBar.live { height: 1; }
     TimeBar.low { height: 2; }
+    TimeBar.live { height: 1; }
     TimeBar.trackless { height: 1; }
     TimeBar Controls { height: 1; }
     TimeBar SeekBar { height: 1fr; padding: 0 1; background: $surface; }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.model.collectives.verdict import LATE_MS, LATE_MS_ON_CPU
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
+from jaxtop.model.gaps import LATER_MS
 from jaxtop.model.hosts import named
 from jaxtop.model.tuning import Number
 from jaxtop.wire import SCRIPT
@@ -131,7 +133,7 @@ RULES = (
         "does before the launch.",
         check=_check,
         holds_for=0.0,
-        numbers=(CRITICAL_SHARE,),
+        numbers=(CRITICAL_SHARE, LATE_MS, LATE_MS_ON_CPU, LATER_MS),
         makes_event=is_by_script,  # one of a collective has events of its own
     ),
 )
