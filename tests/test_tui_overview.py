@@ -245,3 +245,22 @@ def test_in_few_lines_a_note_has_the_sign_of_a_note():
         run.tell(index, wire.Activity(int(run.at * 1000), 20_000, (100, 0, 0, 0), gc_runs=60, gc_us=800_000))
     run.train(10)
     assert shown_at(run, (40, 10)).splitlines()[2].startswith(" · Garbage collection")
+
+
+@pytest.mark.parametrize(
+    ("frames", "word"), [(LATE, "Do: "), (builders.well(), "Not checked: ")], ids=["late", "well"]
+)
+def test_the_keys_work_after_the_terminal_became_smaller(frames, word):
+    async def act(stage: Stage) -> None:
+        for size in ((60, 11), (120, 40), (40, 10)):
+            await stage.pilot.resize_terminal(*size)
+            await stage.paint()
+            await stage.press("i")
+            assert word in stage.text
+            await stage.press("i")
+            assert word not in stage.text
+        if frames is LATE:
+            await stage.press("enter")
+            assert word in stage.text
+
+    play(act, *frames, size=(80, 24))

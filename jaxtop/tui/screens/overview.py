@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from textual import events
     from textual.app import ComposeResult
+    from textual.widget import Widget
 
     from jaxtop.tui.core.palette import Palette
 
@@ -116,6 +117,7 @@ class OverviewView(TableView):
     OverviewView.explained #panels, OverviewView.healthy Table, OverviewView.low Table { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open"),
         Binding("i", "explain", "Explain"),
         Binding("x", "mute", "Mute this finding", show=False),
         Binding("escape", "close_explanation", "Back", show=False),
@@ -125,6 +127,7 @@ class OverviewView(TableView):
         super().__init__()
         self.table: Table[Finding] = Table(columns(), lambda each: each.key, noun="finding", pinned=1)
         self._verdict = Line(id="verdict")
+        self._verdict.can_focus = True
         self._panels = Detail(id="panels")
         self._explained = Detail(id="explained")
         # The findings that the user muted while this view is open.
@@ -140,6 +143,7 @@ class OverviewView(TableView):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < TABLE_FROM, "low")
+        self.call_after_refresh(self._keep_focus)
         width = min(event.size.width, 80)
         self._update_columns(lambda: columns(width), width)
         self.call_after_refresh(self._draw)
@@ -150,10 +154,22 @@ class OverviewView(TableView):
         self.set_class(not shown, "healthy")
         self.table.styles.height = len(shown) + 1
         self.table.update_rows(shown, "no findings")
-        if shown and self.app.focused is None and self.display:
-            self.table.focus()  # it was hidden before, and a hidden widget has no focus
+        self._keep_focus()
         self._select_accused(shown)
         self._draw()
+
+    @property
+    def first_focus(self) -> Widget:
+        """The table; the verdict while the table is hidden: a hidden widget gets no keys."""
+        return self._verdict if self.has_class("healthy") or self.has_class("low") else self.table
+
+    def _keep_focus(self) -> None:
+        """Move the focus to the widget that has it now, where another one had it, or none."""
+        if not self.display or self.screen is not self.app.screen:
+            return
+        wanted = self.first_focus
+        if self.app.focused is not wanted and self.app.focused in (None, self._verdict, self.table):
+            wanted.focus()
 
     def _select_accused(self, shown: Sequence[Finding]) -> None:
         """Select the subject of the first finding, or the first device, until the user selects something."""
@@ -216,6 +232,11 @@ class OverviewView(TableView):
             self.action_explain()
         else:
             await self.app.run_action("app.return")
+
+    def action_open(self) -> None:
+        """Open the proof of the first finding, where the table is hidden."""
+        if self.table.row is not None:
+            self._chosen(self.table.row)
 
     def action_mute(self) -> None:
         """Hide the finding under the cursor for the rest of this view."""
