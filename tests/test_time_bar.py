@@ -361,7 +361,7 @@ class TestLive:
             assert not stage.app.query_one("#time").display
 
         play(act, *TOLD)
-        play(act, *TOLD, history=Reel(*TOLD, is_growing=True), size=(80, 19))
+        play(act, *TOLD, history=Reel(*TOLD, is_growing=True), size=(80, 13))
 
     @pytest.mark.parametrize("size", [(40, 10), (60, 16), (120, 40)])
     def test_at_most_one_message_is_shown_and_never_over_the_header(self, size):
