@@ -76,7 +76,7 @@ def _reported(state: ClusterState, host: Host, message: wire.Message, at: float)
         case wire.Past():
             host = keyframe.fold_past(state, host, message)
         case wire.PastArrays():
-            _past_arrays(state, host.agent, message)
+            _past_arrays(state, host, message)
     return host
 
 
@@ -287,10 +287,12 @@ def _changed(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mes
     return arrays
 
 
-def _past_arrays(state: ClusterState, agent: str, past: wire.PastArrays) -> None:
+def _past_arrays(state: ClusterState, host: Host, past: wire.PastArrays) -> None:
     """Replace the remembered censuses of a host, from which growth is derived."""
-    first = msgspec.structs.replace(past.first, meshes=_shared(state, past.first.meshes))
+    # Lists that equal the host's become the same object: views look for changes by identity.
+    groups = host.arrays.groups if past.first.groups == host.arrays.groups else past.first.groups
+    first = msgspec.structs.replace(past.first, meshes=_shared(state, past.first.meshes), groups=groups)
     censuses = deque([first], maxlen=PAST_ARRAYS)
     for change in past.changes:
         censuses.append(_changed(censuses[-1], change, _shared(state, change.meshes)))
-    state.past_arrays[agent] = censuses
+    state.past_arrays[host.agent] = censuses

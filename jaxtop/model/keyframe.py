@@ -37,7 +37,7 @@ from jaxtop.model.state import (
     RunStall,
     Sample,
 )
-from jaxtop.wire.bounds import to_ns, to_seconds
+from jaxtop.wire.bounds import NANOSECONDS, to_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -214,13 +214,11 @@ def _standstill(run: str, stall: RunStall) -> wire.PastStandstill:
 def fold_past(state: ClusterState, host: Host, past: wire.Past) -> Host:
     """Replace the history that the preceding messages left for a host."""
     used, changed = None, dict(past.samples.used_bytes)
-    times = map(to_seconds, accumulate(past.samples.at_ns))
-    samples = []
-    for i, (at, launches) in enumerate(zip(times, accumulate(past.samples.launches), strict=False)):
-        used = changed.get(i, used)
-        samples.append(Sample(at, used, launches))
+    times = [each / NANOSECONDS for each in accumulate(past.samples.at_ns)]
+    used_bytes = [used := changed.get(i, used) for i in range(len(times))]
+    samples = deque(map(Sample, times, used_bytes, accumulate(past.samples.launches)), maxlen=HISTORY)
     if samples:
-        state.history[host.agent] = deque(samples, maxlen=HISTORY)
+        state.history[host.agent] = samples
     return host.but(
         heard_at=past.heard_at,
         launches=MappingProxyType(past.counted) if past.counted else host.launches,

@@ -91,6 +91,7 @@ class RecordingWriter:
         self.failure: str | None = None
         self.progress = 0.0  # of rewriting a finished file, from 0 to 1
         self.wants_keyframe = True  # a new file has begun
+        self.keyframe_bytes = 0  # of the last keyframe, before compression
         self.turns = 0  # loops of the writing thread: while it does not rise, the disk does not answer
 
     def start(self) -> None:
@@ -211,7 +212,7 @@ class RecordingWriter:
         while self._queue and self.failure is None and self._writer is not None:
             item = self._queue.popleft()
             if isinstance(item, Keyframe):
-                self._writer.write_keyframe(item)
+                self.keyframe_bytes = self._writer.write_keyframe(item)
                 continue
             self._writer.write(item)
             self._taken += len(item.raw)

@@ -66,8 +66,8 @@ class Writer:
         at = to_ns(frame.at)
         self._put(Channel(frame.agent, frame.kind), at, frame.sequence, frame.raw)
 
-    def write_keyframe(self, keyframe: Keyframe) -> None:
-        """Write a keyframe after everything written so far."""
+    def write_keyframe(self, keyframe: Keyframe) -> int:
+        """Write a keyframe after everything written so far; return its size before compression."""
         self.flush()
         at = to_ns(keyframe.at)
         windows = sorted({each for times in self._windows.values() for each in times})
@@ -75,14 +75,18 @@ class Writer:
             layout.KEYFRAME,
             {"at": str(at), "windows": json.dumps(windows), "happened": json.dumps(keyframe.happened)},
         )
+        size = 0
         for number, part in enumerate(_parts(keyframe.state)):
-            self._put(layout.KEYFRAMES, at, number, msgspec.msgpack.encode(part))
+            raw = msgspec.msgpack.encode(part)
+            size += len(raw)
+            self._put(layout.KEYFRAMES, at, number, raw)
         self.flush()
         self._note(layout.KEYFRAME_END, {"at": str(at)})
         if self._since_keyframe:  # repeated, so that damage in one place does not make the rest unreadable
             self._note(layout.CHANNELS, self._since_keyframe)
             self._since_keyframe = {}
         self._mcap.flush()
+        return size
 
     def note_clock(self, offset_s: float, error_s: float | None) -> None:
         """Record how far the clock of these times is from that of process 0."""

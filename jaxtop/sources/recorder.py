@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from jaxtop.model import keyframe
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster
     from jaxtop.wire import Frame
 
-# Opening a moment folds about this much at most, and a keyframe is no larger than the frames it replaces.
-FRAMES_BETWEEN, BYTES_BETWEEN = 1_000, 4 << 20
+# Opening a moment folds about this much at most, and checks the rules of findings for so many seconds.
+FRAMES_BETWEEN, BYTES_BETWEEN, MOST_SECONDS_BETWEEN = 1_000, 4 << 20, 40.0
 SECONDS_BETWEEN = 10.0
 # The most bins in a keyframe's summary of the time since the previous one.
 MOST_BINS = 64
@@ -55,9 +56,13 @@ class SessionRecorder:
     def _is_due(self, now: float) -> bool:
         if self.writer.wants_keyframe:
             return True
-        if self._last is not None and now - self._last < SECONDS_BETWEEN:
+        passed = math.inf if self._last is None else now - self._last
+        if passed < SECONDS_BETWEEN:
             return False
-        return self._frames >= FRAMES_BETWEEN or self._bytes >= BYTES_BETWEEN
+        if self._frames >= FRAMES_BETWEEN or self._bytes >= BYTES_BETWEEN:
+            return True
+        # With few hosts, a keyframe with many arrays may be much larger than the frames that it replaces.
+        return passed >= MOST_SECONDS_BETWEEN and self._bytes >= self.writer.keyframe_bytes
 
     def _put_keyframe(self, cluster: Cluster, at: float) -> None:
         overview = self._sampler.take(cluster).coarser(MOST_BINS)

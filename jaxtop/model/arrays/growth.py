@@ -116,7 +116,12 @@ def _growths(cluster: ClusterState, host: Host, past: Sequence[wire.Arrays]) -> 
     def derive() -> dict[_Stem, _Growth]:
         before = {id(census): sums for census, sums in cluster.derived.last("past arrays", host.agent) or ()}
         changed = _changed(past[0], past[-1])
-        sums = [(each, _by_stem(each, places, changed, before.get(id(each), {}))) for each in past]
+        lists = {id(each.groups): each.groups for each in past}
+        indices = {number: _indices(groups, changed) for number, groups in lists.items()}
+        sums = [
+            (each, _by_stem(each, places, indices[id(each.groups)], before.get(id(each), {})))
+            for each in past
+        ]
         cluster.derived.of("past arrays", host.agent, cluster.hosts, past, lambda: sums)
         grown = {stem: _growth(host, stem, sums) for stem in changed}
         return {stem: growth for stem, growth in grown.items() if growth is not None}
@@ -186,17 +191,32 @@ def _changed(first: wire.Arrays, last: wire.Arrays) -> set[_Stem]:
     }
 
 
+def _indices(groups: Sequence[wire.ArrayGroup], stems: AbstractSet[_Stem]) -> dict[_Stem, list[int]]:
+    """Return the positions of the arrays of these stems in a list."""
+    found: dict[_Stem, list[int]] = {stem: [] for stem in stems}
+    for i, group in enumerate(groups):
+        if (indices := found.get(_stem(group))) is not None:
+            indices.append(i)
+    return found
+
+
 def _by_stem(
-    census: wire.Arrays, places: Sequence[Collection[int]], stems: AbstractSet[_Stem], known: dict[_Stem, int]
+    census: wire.Arrays,
+    places: Sequence[Collection[int]],
+    indices: dict[_Stem, list[int]],
+    known: dict[_Stem, int],
 ) -> dict[_Stem, int]:
     """Return the bytes of these stems on their fullest devices; `places` has the devices of each sharding."""
-    if known.keys() >= stems:
+    if known.keys() >= indices.keys():
         return known
-    by_devices: dict[_Stem, Counter[Collection[int]]] = {stem: Counter() for stem in stems - known.keys()}
-    for group, count in zip(census.groups, census.counts, strict=True):
-        if (sizes := by_devices.get(_stem(group))) is not None:
-            sizes[places[group.sharding]] += total(group.bytes_per_device, group, count)
-    return known | {stem: _on_fullest_device(sizes) for stem, sizes in by_devices.items()}
+    found = dict(known)
+    for stem in indices.keys() - known.keys():
+        sizes: Counter[Collection[int]] = Counter()
+        for i in indices[stem]:
+            group = census.groups[i]
+            sizes[places[group.sharding]] += total(group.bytes_per_device, group, census.counts[i])
+        found[stem] = _on_fullest_device(sizes)
+    return found
 
 
 def _on_fullest_device(sizes: Counter[Collection[int]]) -> int:

@@ -151,9 +151,14 @@ def _expected(
 
 
 def _too_many(windows: ProgramWindows) -> list[int]:
-    rows = sum(len(of_op) for each in windows.pending.values() for of_op in each.rows.values())
-    if len(windows.pending) <= MOST_PENDING and rows <= MOST_PENDING_ROWS:
-        return []
+    if len(windows.pending) <= MOST_PENDING:
+        # No row has more reports than agents, so most windows need no count of all.
+        rows = sum(len(each.rows) for each in windows.pending.values())
+        if rows * len(windows.reported) <= MOST_PENDING_ROWS:
+            return []
+        reports = sum(len(of_op) for each in windows.pending.values() for of_op in each.rows.values())
+        if reports <= MOST_PENDING_ROWS:
+            return []
     return list(windows.pending)[: max(1, len(windows.pending) // 4)]
 
 
