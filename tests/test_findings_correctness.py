@@ -10,6 +10,7 @@ from jaxtop.model import findings
 from jaxtop.model.finding import Severity
 from jaxtop_agent.service import flags
 from tests import builders, staged
+from tests.stage import Stage, play
 from tests.staged_findings import Staged
 from tests.support import environment, jax_run, script, until_a_run_is_found, viewer
 
@@ -29,9 +30,31 @@ def test_a_program_that_is_not_the_same_on_all_hosts_is_critical():
     found = run.the("program_mismatch")
     assert found.severity is Severity.CRITICAL and found.subject.program == "jit_train_step"
     assert found.text == (
-        "jit_train_step is not the same on all hosts: host 0 has 5d41402a, host 1 has 7d793037"
+        "jit_train_step differs between hosts in its code (all its figures are equal): host 0 has 5d41402a, "
+        "host 1 has 7d793037"
     )
-    assert found.proof == ("programs", "", "jit_train_step")
+    assert found.proof[:3] == ("programs", "", "jit_train_step")
+
+
+def test_what_differs_between_the_programs_is_named():
+    run = Staged()
+    programs(run, 0, staged.STEP)
+    larger = replace(staged.OTHER_STEP, argument_bytes=7 << 30, flops=43_000_000_000_000)
+    programs(run, 1, larger)
+    run.train(14)
+    assert "differs between hosts in its arguments and operations: host 0" in run.the("program_mismatch").text
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = run.at
+        await stage.paint()
+        await stage.press("enter")
+        assert stage.screen_shown == "screen-programs"
+        shown = [line for line in stage.text.splitlines() if "jit_train_step" in line and "≠" in line]
+        assert sum("host 0" in line for line in shown) == sum("host 1" in line for line in shown) == 1
+        assert "in its arguments and operations" in stage.text
+        assert "host 1" in next(line for line in stage.text.splitlines() if "▌" in line)
+
+    play(act, *run.frames, size=(160, 40))
 
 
 @pytest.mark.parametrize(
@@ -285,4 +308,4 @@ def test_a_program_with_another_constant_is_found_in_a_real_run(tmp_path):
                 lambda: "program_mismatch" in [each.rule for each in findings(attached.cluster)], timeout=100
             )
             found = next(each for each in findings(attached.cluster) if each.rule == "program_mismatch")
-            assert found.text.startswith("jit__lambda is not the same on all hosts: host 0 has ")
+            assert found.text.startswith("jit__lambda differs between hosts in its ")

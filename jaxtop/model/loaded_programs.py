@@ -154,6 +154,32 @@ def differing(cluster: ClusterState) -> list[list[LoadedProgram]]:
     return [parts for parts in loaded(cluster).suspects if _lasts(cluster, parts)]
 
 
+def unlike(parts: Sequence[LoadedProgram]) -> str:
+    """Return in which of its figures a program differs between processes."""
+    found = [
+        words
+        for name, words in _FIGURES.items()
+        if len({getattr(each.program, name) for each in parts} - {None}) > 1
+    ]
+    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found) or _INSIDE
+
+
+# What the compiler says of a program, in the order in which a difference tells most.
+_FIGURES = {
+    "argument_bytes": "arguments",
+    "output_bytes": "results",
+    "alias_bytes": "donation",
+    "flops": "operations",
+    "local_devices": "devices",
+    "temp_bytes": "temporaries",
+    "accessed_bytes": "bytes moved",
+    "code_bytes": "code size",
+    "created": "line",
+}
+# Only the text of the program shows such a difference, which no message has.
+_INSIDE = "code (all its figures are equal)"
+
+
 def _lasts(cluster: ClusterState, parts: list[LoadedProgram]) -> bool:
     """Return whether the difference is old enough on each process's clock, and none compiles the function."""
     for each in parts:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop import names
 from jaxtop.model.host import figure
 from jaxtop.model.hosts import host_views
-from jaxtop.model.loaded_programs import differing, identity, loaded, most
+from jaxtop.model.loaded_programs import differing, identity, loaded, most, unlike
 from jaxtop.model.rates import program_of, rates
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class ProgramView:
     # Agents that loaded a different program of this name, though all must run the same.
     differs: tuple[str, ...]
     function_per_second: float | None = None
+    # In which figures they differ.
+    unlike: str = ""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -78,11 +80,11 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
     """Return the programs of all runs, those that need most memory first."""
     by_agent = {view.host.agent: view for view in host_views(cluster, now)}
     merged = loaded(cluster).merged
-    differs: dict[tuple[str, Any], tuple[str, ...]] = {}
+    differs: dict[tuple[str, Any], tuple[tuple[str, ...], str]] = {}
     for parts in differing(cluster):
         for one in parts:
             others = [host.agent for other in parts if other is not one for host in other.members]
-            differs[one.run, identity(one.program)] = tuple(others)
+            differs[one.run, identity(one.program)] = tuple(others), unlike(parts)
     variants: dict[tuple[str, str], int] = defaultdict(int)
     for each in merged:
         variants[each.run, each.program.name] += 1
@@ -94,6 +96,7 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
                 figures[id(group)] = _figures([by_agent[host.agent] for host in group.members])
         of_groups = [figures[id(group)] for group in each.groups]
         name = each.program.name
+        others_of, words = differs.get((each.run, identity(each.program)), ((), ""))
         views.append(
             ProgramView(
                 run=each.run,
@@ -109,7 +112,8 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
                 compile_ms=each.compile_ms,
                 is_recompiling=any(name in group.recompiling for group in of_groups),
                 free_bytes=min((g.free for g in of_groups if g.free is not None), default=None),
-                differs=differs.get((each.run, identity(each.program)), ()),
+                differs=others_of,
+                unlike=words,
                 function_per_second=most(group.rates.get(name) for group in of_groups),
             )
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
+from jaxtop.model.hosts import named
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
@@ -52,7 +53,11 @@ class ProgramRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.sign} {self.view.program.name}" if self.sign else self.view.program.name
+        name = self.view.program.name
+        if self.view.differs:  # rows of one name are told apart by their hosts
+            hosts = [host for agent in self.view.agents if (host := self.moment.host(agent))]
+            name = f"{named(hosts)}: {name}"
+        return f"{self.sign} {name}" if self.sign else name
 
     @property
     def run(self) -> str | None:
@@ -137,7 +142,12 @@ def about(row: ProgramRow, palette: Palette) -> Text:
     view, program = row.view, row.view.program
     lines = [Text(text.printable(f"{program.name}  fingerprint {row.fingerprint or text.NA}"), "bold")]
     if view.differs:
-        lines.append(Text(f"{DIFFERS} compiled differently by {row.who(view.differs)}", palette.bad))
+        lines.append(
+            Text(
+                f"{DIFFERS} compiled differently by {row.who(view.differs)}, in its {view.unlike}",
+                palette.bad,
+            )
+        )
     if view.is_recompiling:
         hint = "its arguments change shape, or jax.jit is called on it each time"
         lines.append(Text(f"{STORM} recompiled repeatedly: {hint}", palette.warning))
@@ -186,8 +196,10 @@ class ProgramsView(TableView):
         self._about.read(about(row, self.palette) if row else Text())
 
     def point_at(self, row: str) -> None:
-        named = (view.key for view in self.moment.programs if row in (view.function, view.program.name))
-        self.table.select(next(named, None))
+        """Put the cursor on the program of this name, on that of the selected host if there are several."""
+        found = [view for view in self.moment.programs if row in (view.function, view.program.name)]
+        of_host = [view for view in found if view.differs and self.selection.agent in view.agents]
+        self.table.select(next((view.key for view in (*of_host, *found)), None))
 
     def _chosen(self, row: Any) -> None:
         """Open the first host that has a different program, else the first that has this one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.hosts import named
-from jaxtop.model.loaded_programs import differing
+from jaxtop.model.loaded_programs import differing, unlike
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -75,9 +75,10 @@ def _program_mismatch(facts: RunFacts) -> Iterator[Finding]:
         Severity.CRITICAL,
         0.9,
         facts.run.id,
-        f"{name} is not the same on all hosts{more}: {_who_has(groups)}",
+        f"{name} differs between hosts{more} in its {unlike(parts)}: {_who_has(groups)}",
         _subject(groups[-1][1][0])._replace(program=name),
         evidence=(
+            Evidence("differs in", unlike(parts), source="compiled programs", at=facts.at),
             *(
                 Evidence(f"fingerprint on {named(members)}", text, source="compiled programs", at=facts.at)
                 for text, members in groups
