@@ -108,8 +108,12 @@ def test_evaluations_and_checkpoints_do_not_fool_it(stride, tmp_path):
     assert step.functions == ("train_step",)
     # No launch came after the last ones, by which the agent would know that they are over.
     over = json.loads(written.read_text())[:-stride][-samples:]
+    latest = [took for ended, took in over if ended > over[-1][0] - 10]
+    # Other processes may hold a step up for about as long as a pause lasts: it counts as one, or not.
+    least = mean(took for took in latest if took < max(8 * median(latest), 0.2))
     # What is launched ahead is known by stretches of twenty, and they differ where others use the machine.
-    assert step.mean_s == pytest.approx(lately(over), rel=0.02 if stride == 1 else 0.05)
+    within = 0.02 if stride == 1 else 0.05
+    assert least * (1 - within) <= step.mean_s <= mean(latest) * (1 + within)
     assert step.per_second * step.mean_s < 0.9  # the run is slower than its steps
 
 
