@@ -240,6 +240,16 @@ class TestGarbage:
         one = only("gc_pauses", run(window((0, 198), (200, 198), (400, 198)), seen, rhythms=slower))
         assert one.cost.ms_per_step == pytest.approx(100) and one.severity is Severity.WARNING
 
+    @pytest.mark.parametrize(("before_ms", "costs_ms"), [(140, 60), (195, 100)])
+    def test_gaps_of_before_are_no_part_of_what_they_cost(self, before_ms, costs_ms):
+        """The devices idle for half of each step, of which collections may have added 60 ms, but not 5."""
+        seen = activity(script=50, wait=50, gc_runs=60, gc_us=18_000_000)
+        slower = msgspec.structs.replace(
+            rhythm(per_second=5.0, p50_ms=200), since_ms=int((NOW - 5) * 1000), before_us=before_ms * 1000
+        )
+        one = only("gc_pauses", run(window(*EVEN), seen, rhythms=slower))
+        assert one.cost.ms_per_step == pytest.approx(costs_ms)
+
     def test_the_threshold_is_the_user_s(self):
         cluster = run(window(*EVEN), activity(script=10, wait=90, gc_runs=60, gc_us=2_000_000))
         assert found("gc_pauses", cluster)

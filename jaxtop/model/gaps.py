@@ -136,6 +136,11 @@ def longer_than_before(host: Host, pace: float) -> float | None:
     return max(0.0, 1 - rhythm.before_us * pace / 1e6)
 
 
+def is_close(longer: float, left: float) -> bool:
+    """Return whether the part by which steps have become longer may be what windows leave over of a step."""
+    return CLOSE[0] * left <= longer <= CLOSE[1] * left
+
+
 def _uncovered(host: Host, parts: Parts | None, pace: float) -> float | None:
     """Return the share of the time in which no program is known to run; None if nothing measures it.
 
@@ -146,8 +151,7 @@ def _uncovered(host: Host, parts: Parts | None, pace: float) -> float | None:
         left = parts.host_gap + parts.unknown
         if longer is None:
             return left
-        is_close = CLOSE[0] * left <= longer <= CLOSE[1] * left
-        return longer if is_close or host.window.at_ms < changed_ms(host.pulse) else left
+        return longer if is_close(longer, left) or host.window.at_ms < changed_ms(host.pulse) else left
     known = [each for each in busy if each is not None]
     return max(0.0, 1 - sum(known) / len(known) / 1000) if known else longer
 

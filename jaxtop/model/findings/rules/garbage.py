@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
-from jaxtop.model.gaps import OLDEST_MS, longer_than_before
+from jaxtop.model.gaps import OLDEST_MS, is_close, longer_than_before
 from jaxtop.model.hosts import named
 from jaxtop.model.parts import mean_of
 from jaxtop.model.steps import pace_of
@@ -54,11 +54,12 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
 def _not_computing(host: Host, parts: Parts | None) -> float:
     """Return the share of the time in which devices do not compute, or by which steps have become longer.
 
-    Where devices are cores of the machine, collections slow them down, and no device is idle.
+    Where devices are cores of the machine, collections slow them down, and no device is idle. Where the two are
+    about the same, steps are the better measure: what devices do not compute contains the gaps of before.
     """
-    pace = pace_of(host)
-    longer = longer_than_before(host, pace) if pace else None
-    return max(1.0 if parts is None else 1 - parts.busy, longer or 0.0)
+    pace, left = pace_of(host), 1.0 if parts is None else 1 - parts.busy
+    longer = (longer_than_before(host, pace) if pace else None) or 0.0
+    return longer if is_close(longer, left) else max(left, longer)
 
 
 def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
