@@ -54,8 +54,8 @@ def _check(facts: RunFacts) -> Iterator[Finding]:
 def _not_computing(host: Host, parts: Parts | None) -> float:
     """Return the share of the time in which devices do not compute, or by which steps have become longer.
 
-    Where devices are cores of the machine, collections slow them down, and no device is idle. Where the two are
-    about the same, steps are the better measure: what devices do not compute contains the gaps of before.
+    Where devices are cores of the machine, collections slow them down, and no device is idle. Where the two
+    are about the same, steps are the better measure: what devices do not compute contains the gaps of before.
     """
     pace, left = pace_of(host), 1.0 if parts is None else 1 - parts.busy
     longer = (longer_than_before(host, pace) if pace else None) or 0.0
