@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from jaxtop.model import Cluster
     from jaxtop.wire import Frame
 
-# Opening a moment folds about this much at most, and checks the rules of findings for so many seconds.
-FRAMES_BETWEEN, BYTES_BETWEEN, MOST_SECONDS_BETWEEN = 1_000, 4 << 20, 40.0
+# Opening a moment folds about this much at most.
+FRAMES_BETWEEN, BYTES_BETWEEN = 1_000, 4 << 20
 SECONDS_BETWEEN = 10.0
+# With few hosts, most of the time to open a moment goes to the checks of findings since the keyframe. So
+# after this time, fewer frames are enough.
+MANY_SECONDS_BETWEEN, FEWER_FRAMES_BETWEEN = 30.0, 200
 # The most bins in a keyframe's summary of the time since the previous one.
 MOST_BINS = 64
 
@@ -61,8 +64,9 @@ class SessionRecorder:
             return False
         if self._frames >= FRAMES_BETWEEN or self._bytes >= BYTES_BETWEEN:
             return True
-        # With few hosts, a keyframe with many arrays may be much larger than the frames that it replaces.
-        return passed >= MOST_SECONDS_BETWEEN and self._bytes >= self.writer.keyframe_bytes
+        # A keyframe with many arrays may be much larger than the frames that it replaces.
+        is_worth_it = self._frames >= FEWER_FRAMES_BETWEEN and self._bytes >= self.writer.keyframe_bytes
+        return passed >= MANY_SECONDS_BETWEEN and is_worth_it
 
     def _put_keyframe(self, cluster: Cluster, at: float) -> None:
         overview = self._sampler.take(cluster).coarser(MOST_BINS)
