@@ -116,7 +116,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._wanted: Hashable | None = None
         self._reveal = False
         self._skipped = 0
-        # The key of a column to scroll into view, once the table has it and a width.
+        # The key of a column that stays in view, also where columns appear before it, until the user scrolls.
         self._sought = ""
         self._layout: draw.Layout[Row] = draw.Layout(0)
 
@@ -274,6 +274,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def sort_by(self, column: Column[Row]) -> None:
         """Sort by this column, in the direction that it declares, and scroll it into view."""
+        self._sought = ""
         self._query.sort_by(column)
         self._bring_into_view(column)
         self._touch()
@@ -286,8 +287,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def _reveal_sought(self) -> None:
         column = next((each for each in self.columns if each.key == self._sought), None)
-        if column is not None and self._width:
-            self._sought = ""
+        if column is not None and self._width and not self.width_of(self._sought):
             self._bring_into_view(column)
 
     def _bring_into_view(self, column: Column[Row]) -> None:
@@ -305,6 +305,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._touch()
 
     def action_shift(self, by: int) -> None:
+        self._sought = ""
         if (by > 0 and self._layout.after) or (by < 0 and self._skipped):
             self._skipped += by
             self._lay_out()
