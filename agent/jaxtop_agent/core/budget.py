@@ -27,14 +27,14 @@ class CpuShare(NamedTuple):
     at_first: float = 0.0
 
 
-CENSUS = CpuShare(0.001)  # of arrays: a census of 4 ms delays the next by 4 s; the message carries its time
+CENSUS = CpuShare(0.0008)  # of arrays: a census of 4 ms delays the next by 5 s; the message carries its time
 COLLECTOR = CpuShare(0.0006, 10.0)  # for each of the other collectors
 # Each program is read only once. At first there are many, of which the user wants to see all.
 PROGRAMS = CpuShare(0.002, at_first=0.25)
 # A change of the step's rhythm must be noticed soon: windows and samples follow it.
-RHYTHM = CpuShare(0.0008, 3.0)
+RHYTHM = CpuShare(0.0004, 3.0)
 HARDWARE = CpuShare(0.0007, 10.0)
-WINDOWS = 0.0008
+WINDOWS = 0.0006
 
 
 class Throttle:

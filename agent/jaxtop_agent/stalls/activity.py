@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 NAME = "activity"
 # The mean time between two samples. Each comes at a random time, or a loop of the same period would show only
 # one of its lines.
-EVERY_S = 0.25
-SPAN_S = 12.0
+EVERY_S = 0.5
+SPAN_S = 20.0
 SEND_EVERY_S = 3.0
 FEWEST_SAMPLES = 10
-# After a change of the step's rhythm, so many samples are taken sooner, and then sent at once.
+# At first, and after a change of the step's rhythm, so many samples are taken sooner, and then sent at once.
 SOON, SOON_EVERY_S = 25, 0.1
 MOST_LINES, DEEPEST = 6, 40
 # Reading the waits for a core costs as much as half a sample.
@@ -71,7 +71,7 @@ class MainThread:
         self._delayed_ns: int | None = None
         self._delay_read_at = 0.0
         self._sent_at = 0.0
-        # When the rhythm of the steps last changed, and whether no samples were sent since.
+        # When the rhythm of the steps last changed, and whether no samples were sent since then or at all.
         self._since_ms = 0
         self._is_new = False
         board.sources[NAME] = "on"
@@ -98,7 +98,7 @@ class MainThread:
             return
         samples = self._samples
         if not samples:
-            self._sent_at = now
+            self._sent_at, self._is_new = now, True
         if now - self._delay_read_at >= DELAY_EVERY_S:
             self._delayed_ns, self._delay_read_at = basics.delayed_ns(), now
         samples.append(_Sample(now, *read, self._hooks.garbage(), self._delayed_ns))
