@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 
 import msgspec
 import pytest
 
 from jaxtop import wire
-from jaxtop.model import RULES_BY_NAME, Cluster, Severity, Tuning, keyframe, runs
+from jaxtop.model import EMPTY_HOST, RULES_BY_NAME, Cluster, Severity, Tuning, keyframe, runs
 from jaxtop.model.findings.rule import RunFacts, Unmeasured
+from jaxtop.model.gaps import Gap, late_of
 from jaxtop.model.parts import Parts
 from tests import builders, made_windows, staged_collectives
 from tests.builders import NOW, agent_id, frame, hello
@@ -205,6 +207,20 @@ def of_late_host(slow=(3,)):
             frame(agent_id(index), activity(script=script, wait=100 - script, at=NOW + 11), NOW + 11)
         )
     return cluster
+
+
+@pytest.mark.parametrize(("in_script", "late"), [((10, 10, 11, 17), []), ((10, 10, 11, 20), [3])])
+def test_few_samples_of_equal_scripts_make_no_straggler(in_script, late):
+    """Of 40 samples each: 17 may be chance where the others have 10, and 20 are not."""
+    gaps = [
+        Gap(
+            dataclasses.replace(EMPTY_HOST, activity=activity(script=count, wait=40 - count)),
+            *(0.4, 0.4, 500.0, 0.5, True),
+            *(count / 40, 0.0, 1 - count / 40, 0.0, 0.0),
+        )
+        for count in in_script
+    ]
+    assert [gaps.index(each) for each in late_of(gaps, 4)] == late
 
 
 class TestGarbage:

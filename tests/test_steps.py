@@ -418,6 +418,14 @@ def test_a_rhythm_that_changed_before_anybody_looked_is_the_only_one_shown():
     assert (found.samples, found.mean_ns, found.before_ns) == (25, near(60 * MS), near(160 * MS))
 
 
+@pytest.mark.parametrize("every", [1, 7, 20, 60, 100])
+@pytest.mark.parametrize("later", [60, 150])
+def test_a_change_is_noticed_however_many_steps_pass_between_two_looks(every, later):
+    script, found = paced(*[100] * 120, *[later] * 60, every=every)
+    assert (found.mean_ns, found.before_ns) == (near(later * MS), near(100 * MS))
+    assert script.now - found.since == near(60 * later * MS)
+
+
 @pytest.mark.parametrize(
     "later",
     [[300] * 4, [100] * 19 + [2000], [118] * 20],

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jaxtop.model.parts import Parts
     from jaxtop.wire import ActiveLine
 
-# Samples of fewer than five seconds, or of an earlier time, say little of now.
+# Fewer samples, or samples of an earlier time, say little of now.
 FEWEST_SAMPLES, OLDEST_MS = 25, 15_000
 # A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
 # what it leaves is at most this part of the gap, or this share of the time.
@@ -32,6 +32,8 @@ SAME_PACE = 0.15
 # A host is late by its script if its gap, and its time in the script beyond that of the others, take this
 # share of a step, and the gap so many milliseconds.
 LATER = 0.15
+# It must be beyond that of the others by so many standard errors of its samples, of which there are few.
+ERRORS = 3
 LATER_MS = Number("script_ms", 5.0, "late by its script from so many milliseconds a step on")
 # So large a part of the processes must be measured.
 MEASURED = 0.75
@@ -169,11 +171,20 @@ def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.defa
     late = [
         each
         for each in gaps
-        if each.is_in_each_step and min(each.share, each.script - usual) >= LATER and each.ms >= least_ms
+        if each.is_in_each_step
+        and min(each.share, each.script - usual) >= LATER
+        and each.script - usual >= ERRORS * _error(each, usual)
+        and each.ms >= least_ms
     ]
     if 2 * len(late) > processes:
         return []
     return sorted(late, key=lambda each: -each.share)
+
+
+def _error(gap: Gap, share: float) -> float:
+    """Return the standard error of a share of the samples of a host, if it is this share in truth."""
+    share = min(max(share, 0.05), 0.95)
+    return (share * (1 - share) / sum(gap.host.activity.samples)) ** 0.5
 
 
 def are_apart(gaps: Sequence[Gap]) -> bool:

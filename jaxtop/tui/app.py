@@ -278,7 +278,7 @@ class JaxtopApp(RunApp):
 
     async def _begin_again(self) -> None:
         """Open the first screen, with nothing selected."""
-        self._drawn, self._selection = None, NOTHING
+        self._drawn, self._selection, self._proven = None, NOTHING, None
         switcher = self.query_one(ContentSwitcher)
         switcher.current = None
         await switcher.remove_children()

@@ -1,6 +1,6 @@
 """Samples what the main thread does: it runs the script, launches, waits for a result or compiles.
 
-A few samples a second are enough to say which line of the script takes which share of the time.
+Two samples a second are enough to say which line of the script takes which share of the time.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ NAME = "activity"
 EVERY_S = 0.5
 SPAN_S = 20.0
 SEND_EVERY_S = 3.0
-FEWEST_SAMPLES = 10
-# At first, and after a change of the step's rhythm, so many samples are taken sooner, and then sent at once.
-SOON, SOON_EVERY_S = 25, 0.1
+FEWEST_SAMPLES = 25
+# At first, and after a change of the rhythm, samples come sooner, until there are enough, but for at most this
+# time, because there may be no Python to sample.
+SOON_EVERY_S, SOON_FOR_S = 0.1, 8.0
 MOST_LINES, DEEPEST = 6, 40
 # Reading the waits for a core costs as much as half a sample.
 DELAY_EVERY_S = 1.0
@@ -71,9 +72,9 @@ class MainThread:
         self._delayed_ns: int | None = None
         self._delay_read_at = 0.0
         self._sent_at = 0.0
-        # When the rhythm of the steps last changed, and whether no samples were sent since then or at all.
+        # When the rhythm of the steps last changed, and until when samples come sooner.
         self._since_ms = 0
-        self._is_new = False
+        self._new_until = 0.0
         board.sources[NAME] = "on"
 
     def run(self) -> None:
@@ -85,7 +86,7 @@ class MainThread:
                     self._samples.clear()
                     wait(board.activity_bell, IDLE_S)
                     continue
-                every = SOON_EVERY_S if self._is_new else EVERY_S
+                every = SOON_EVERY_S if time.monotonic() < self._new_until else EVERY_S
                 wait(board.activity_bell, self._random.uniform(0.5, 1.5) * every)
                 self._look(time.monotonic())
         except Exception as error:
@@ -98,24 +99,28 @@ class MainThread:
             return
         samples = self._samples
         if not samples:
-            self._sent_at, self._is_new = now, True
-        if now - self._delay_read_at >= DELAY_EVERY_S:
+            self._sent_at, self._new_until = now, now + SOON_FOR_S
+        oldest = max(now - SPAN_S, self._changed_at(now))
+        is_new = now < self._new_until
+        if is_new or now - self._delay_read_at >= DELAY_EVERY_S:
             self._delayed_ns, self._delay_read_at = basics.delayed_ns(), now
         samples.append(_Sample(now, *read, self._hooks.garbage(), self._delayed_ns))
-        oldest = max(now - SPAN_S, self._changed_at(now))
         while len(samples) > 1 and samples[0].at < oldest:
             samples.popleft()
-        is_due = now - self._sent_at >= SEND_EVERY_S and len(samples) >= FEWEST_SAMPLES
-        if is_due or (self._is_new and len(samples) >= SOON):
-            self._sent_at, self._is_new = now, False
-            self._board.send(self._message(now))
+        if len(samples) < FEWEST_SAMPLES or not (is_new or now - self._sent_at >= SEND_EVERY_S):
+            return
+        self._sent_at, self._new_until = now, 0.0
+        self._board.send(self._message(now))
+        if is_new:  # samples that come later must not weigh less than these
+            self._samples = deque(list(samples)[:: round(EVERY_S / SOON_EVERY_S)])
 
     def _changed_at(self, now: float) -> float:
         """Return when the rhythm of the steps last changed: earlier samples say nothing of the present."""
         rhythm = self._board.rhythm
         if rhythm is None or rhythm.before_us is None:
             return 0.0
-        self._is_new |= rhythm.since_ms != self._since_ms
+        if rhythm.since_ms != self._since_ms:
+            self._new_until = now + SOON_FOR_S
         self._since_ms = rhythm.since_ms
         return now - (now_ms() - rhythm.since_ms) / 1000
 

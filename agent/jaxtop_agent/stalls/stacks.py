@@ -102,7 +102,6 @@ def _cut(thread: wire.Thread, most: int) -> wire.Thread:
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(maxsize=1024)
 def short(file: str) -> str:
     """Shorten a path: the script's own files to the bare name, libraries to the path inside their folder."""
     if file.startswith("<"):

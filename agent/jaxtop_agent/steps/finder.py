@@ -8,7 +8,7 @@ from heapq import merge
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.steps.changes import Pauses, changed_at
+from jaxtop_agent.steps.changes import IN_A_ROW, Pauses, changed_at
 from jaxtop_agent.steps.durations import ONLY_LAUNCHED_NS, Gap, step_times
 from jaxtop_agent.steps.figures import Facts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
@@ -70,9 +70,9 @@ class Steps:
                 self._find_pattern(launches, facts)
             if self._pattern is None:
                 return None
-        is_first = not self._gaps
+        before = self._gaps[-1].end if self._gaps else 0
         self._follow(launches, calls, facts.own, counts or {})
-        self._notice_changes(list(self._gaps), is_first)
+        self._notice_changes(list(self._gaps), before)
         gaps = list(self._gaps)
         paused = self._pauses.look(gaps)
         group = () if self._is_reported or self._pattern is None else self._pattern.group
@@ -141,15 +141,17 @@ class Steps:
         self._launched: dict[int, int] = {}
         self._first: dict[int, int] = {}
 
-    def _notice_changes(self, gaps: list[Gap], is_first: bool) -> None:
+    def _notice_changes(self, gaps: list[Gap], looked_until: int) -> None:
         """Forget the gaps of an earlier rhythm: figures of steps mix no two.
 
-        Before the first look the rhythm may have changed anywhere, which later looks see at the end. Among
+        A change shows only while few steps have followed it, so this looks back at every few new steps. Among
         gaps of mere launching, waits for the device would look like another rhythm.
         """
-        anywhere = is_first and all(gap.duration > ONLY_LAUNCHED_NS * gap.steps for gap in gaps)
+        new = sum(gap.end > looked_until for gap in gaps)
+        is_timed = all(gap.duration > ONLY_LAUNCHED_NS * gap.steps for gap in gaps)
+        ends = range(len(gaps), len(gaps) - new if is_timed else len(gaps) - 1, -IN_A_ROW)
         start = 0
-        for end in range(1 if anywhere else len(gaps), len(gaps) + 1):
+        for end in reversed(ends):
             first = changed_at(gaps[start:end])
             if first is not None:
                 earlier = gaps[start : start + first]

@@ -154,7 +154,7 @@ def _is_even(sums: Sequence[tuple[wire.Arrays, dict[_Stem, int]]], sizes: Sequen
         if (passed := sums[i][0].at_ms - sums[i - 1][0].at_ms) >= SHORTEST_MS
     ]
     lately = rates[-STEPS_UP:]
-    return len(lately) == STEPS_UP and max(lately) <= UNEVEN * min(lately)
+    return len(lately) == STEPS_UP and 0 < max(lately) <= UNEVEN * min(lately)
 
 
 def _goes_on(host: Host, growth: _Growth) -> bool:

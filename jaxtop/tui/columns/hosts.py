@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
@@ -111,12 +110,12 @@ class HostRow:
 
     @property
     def loss(self) -> float | None:
-        """The first loss that the script reported last; infinite if it is not finite."""
+        """The loss that the script reported last, of several the first; infinite if one is not finite."""
         reported = self.view.host.pulse.step
         losses = (
             () if reported is None else [value for name, value in reported.metrics.items() if is_loss(name)]
         )
-        return next((value if isfinite(value) else inf for value in losses), None)
+        return inf if not all(map(isfinite, losses)) else next(iter(losses), None)
 
     @property
     def collecting(self) -> float | None:
@@ -232,11 +231,12 @@ HOSTS_CHECKED = 16
 
 def reported_steps(rows: Iterable[HostRow]) -> frozenset[str]:
     """Return the names of the figures of the step that have a value."""
-    first = list(islice(rows, HOSTS_CHECKED))
+    rows = list(rows)
+    first = rows[:HOSTS_CHECKED]
     found = {of.name for of in _STEP_FIGURES if any(row.of_step(of) is not None for row in first)}
     if any(row.loss is not None for row in first):
         found.add(LOSS)
-    if any((row.collecting or 0.0) >= COLLECTS for row in first):
+    if any((row.collecting or 0.0) >= COLLECTS for row in rows):  # each host collects by itself
         found.add(COLLECTING)
     return frozenset(found)
 

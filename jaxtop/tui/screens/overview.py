@@ -102,7 +102,9 @@ def _too_early(moment: Moment, checked: Coverage) -> str:
     if 2 * compiling > len(moment.hosts):
         return f"{compiling} of {len(moment.hosts)} hosts compile"
     is_new = moment.since is not None and moment.now - moment.since < SETTLES_IN
-    return "still measuring" if is_new or checked.is_little else ""
+    if is_new:
+        return "still measuring"
+    return "most rules could not be checked" if checked.is_little else ""
 
 
 class OverviewView(TableView):

@@ -31,7 +31,7 @@ SOON = Number("critical_minutes", 10.0, "critical if a device is full in less th
 MOST_EXAMINED = 16
 # Arrays that grow are a warning once they have grown for this long, if they fill the device within a day; or,
 # without a limit, from this many bytes a minute on.
-# Even growth that is `FAST` times as much, while steps go on, is one sooner.
+# Growth `FAST` times as strong, at an even rate and while steps go on, is a warning sooner.
 LASTS, DAY, FAST, MUCH = (
     60.0,
     24 * 60.0,
@@ -175,11 +175,11 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     minutes = _until_full(view.now.pulse, grower.bytes_per_minute)
     name = _name(grower)
     of_host = f" of {named([view.host])}" if len(facts.present) > 1 else ""
-    much = grower.bytes_per_minute / facts.number("array_growth", MUCH)
+    grows, limit = grower.bytes_per_minute, facts.number("array_growth", MUCH)
     if minutes is not None:
-        much = DAY / max(minutes, 1e-3)
+        grows, limit = DAY, minutes
     # A loop that collects something for a while, such as an evaluation, makes no steps meanwhile.
-    is_clear = grower.is_even and much >= FAST and past_of(view.now) is None
+    is_clear = grower.is_even and grows >= FAST * limit and past_of(view.now) is None
     is_lasting = (grower.seconds >= LASTS or is_clear) and makes_steps(view)
     until = "" if minutes is None or minutes > 30 * DAY else f"; full in {in_minutes(minutes)}"
     asked = (
@@ -189,7 +189,7 @@ def _of_arrays(facts: RunFacts, grower: Grower, view: HostView) -> Finding:
     )
     return Finding(
         "array_growth",
-        Severity.WARNING if much >= 1 and is_lasting else Severity.INFO,
+        Severity.WARNING if grows >= limit and is_lasting else Severity.INFO,
         min(0.95, 0.6 + grower.seconds / 300),
         facts.run.id,
         f"{name} grows by {in_bytes(grower.bytes_per_minute)} a minute on a device{of_host}"
