@@ -36,8 +36,8 @@ EVERY_S = 0.5
 SPAN_S = 20.0
 SEND_EVERY_S = 3.0
 FEWEST_SAMPLES = 25
-# At first, and after a change of the rhythm, samples come sooner until there are enough. They do so at most for
-# this time, because there may be no Python to sample.
+# At first, and after a change of the rhythm, samples come sooner until there are enough: at most for so long,
+# because there may be no Python to sample.
 SOON_EVERY_S, SOON_FOR_S = 0.1, 8.0
 MOST_LINES, DEEPEST = 6, 40
 # Reading the waits for a core costs as much as half a sample.
