@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -184,7 +185,7 @@ def late_of(gaps: Sequence[Gap], processes: int, least_ms: float = LATER_MS.defa
 def _error(gap: Gap, share: float) -> float:
     """Return the standard error of a share of the samples of a host, if it is this share in truth."""
     share = min(max(share, 0.05), 0.95)
-    return (share * (1 - share) / sum(gap.host.activity.samples)) ** 0.5
+    return sqrt(share * (1 - share) / sum(gap.host.activity.samples))
 
 
 def are_apart(gaps: Sequence[Gap]) -> bool:
