@@ -16,7 +16,7 @@ class ChangingShapes(Fault):
     costs_time = True
 
     def shorter(self, i: int) -> int:
-        return 1 + i // 4 % 48
+        return 1 + i // 4 % 30
 
 
 class MismatchedProgram(Fault):
