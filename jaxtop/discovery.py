@@ -28,7 +28,7 @@ class NoTarget(Exception):
 
 def seeds(targets: Sequence[str], hostfile: str | None = None) -> list[Seed]:
     """Return where to start for these targets; without any, at the newest live run of this user."""
-    names = [*targets, *(_read_hostfile(hostfile) if hostfile else ())]
+    names = [*targets, *(hosts_of(hostfile) if hostfile else ())]
     found = runfiles.tidy(runfiles.find())
     if not names:
         return _newest(found)
@@ -100,7 +100,8 @@ def _split(target: str) -> tuple[str, int | None]:
     return host, int(port)
 
 
-def _read_hostfile(path: str) -> list[str]:
+def hosts_of(path: str) -> list[str]:
+    """Return the hosts of a host file."""
     try:
         with Path(path).open(encoding="utf-8") as file:
             text = file.read(MOST_OF_HOSTFILE + 1)

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from jaxtop import wire
-from jaxtop.cli import backlog
-from jaxtop.cli.backlog import Backlog
 from jaxtop.cli.source_thread import SourceThread
 from jaxtop.model import Cluster
+from jaxtop.sources import backlog
+from jaxtop.sources.backlog import Backlog
 from tests.builders import frame
 from tests.stories import census, hello, link, pulse
 from tests.support import eventually

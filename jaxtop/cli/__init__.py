@@ -23,6 +23,7 @@ COMMANDS = {
     "watch": "follow a run, and run a command or post a message when something is wrong",
     "record": "record a live session to a file",
     "replay": "open the app on recordings, or print one moment",
+    "relay": "pass the frames of a run to a viewer elsewhere; --via of other commands starts it",
     "demo": "start a real multi-process JAX run on this machine",
     "probe": "measure idle devices and links, and name slow ones",
     "config": "print the settings and where each comes from",

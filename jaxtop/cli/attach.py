@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from jaxtop.cli.app_recorder import AppRecorder
     from jaxtop.model import Tuning
-    from jaxtop.sources import LiveSource
+    from jaxtop.sources import Source
     from jaxtop.tui.dialogs.picker import LiveRuns
     from jaxtop.tui.runs import Followed
 
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if not (arguments.target or arguments.hostfile) and len(ls.live_runs()) > 1:
+    if not (arguments.target or arguments.hostfile or arguments.via) and len(ls.live_runs()) > 1:
         chosen = _pick()
         if chosen is None:
             return 0
@@ -62,7 +62,7 @@ class _Follower:
     """What follows one run: the thread that reads its frames, and the rewind buffer."""
 
     def __init__(
-        self, open_source: Callable[[], LiveSource | None], size: int, tuning: Tuning, recorder: AppRecorder
+        self, open_source: Callable[[], Source | None], size: int, tuning: Tuning, recorder: AppRecorder
     ) -> None:
         from jaxtop.cli.rewind import RewindBuffer  # as above
 
@@ -85,7 +85,7 @@ class _Runs:
         self._followers: list[_Follower] = []
         self.recorder = AppRecorder()
 
-    def begin(self, open_source: Callable[[], LiveSource | None]) -> Followed:
+    def begin(self, open_source: Callable[[], Source | None]) -> Followed:
         from jaxtop.tui.runs import Followed  # as above
 
         follower = _Follower(open_source, self._size, self._tuning, self.recorder)
@@ -97,7 +97,7 @@ class _Runs:
 
     def follow(self, run_id: str) -> Followed | str:
         try:
-            source = targets.open_source(Namespace(target=[run_id], hostfile=None, owner=None))
+            source = targets.open_source(Namespace(target=[run_id], hostfile=None, owner=None, via=None))
         except UserError as error:
             return str(error)
         return self.begin(lambda: source)
@@ -112,7 +112,7 @@ class _Runs:
         self.recorder.close()
 
 
-def watch(open_source: Callable[[], LiveSource | None], rewind: str | None = None) -> None:
+def watch(open_source: Callable[[], Source | None], rewind: str | None = None) -> None:
     """Show the app until the user leaves it."""
     terminal.need("for text use `jaxtop snapshot`")
     from jaxtop.cli.rewind import size_of  # heavy: errors above must be fast

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtop import wire
-    from jaxtop.sources import LiveSource
+    from jaxtop.sources import Source
 
 AT_ONCE = 64
 
@@ -30,7 +30,7 @@ class Broadcast:
     def is_done(self) -> bool:
         return not self._left and not self._open
 
-    def advance(self, source: LiveSource) -> None:
+    def advance(self, source: Source) -> None:
         """Send further requests as earlier ones are answered."""
         while self._left and self._open < AT_ONCE:
             self._open += 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.model import Tuning
-    from jaxtop.sources import LiveSource
+    from jaxtop.sources import Source
 
 NOTHING_REACHED, FAILED = 2, 1
 PROGRESS_SECONDS = 0.5
@@ -68,7 +68,7 @@ def main(arguments: argparse.Namespace) -> int:
 class Recording:
     """The recording of a live source, with its progress line."""
 
-    def __init__(self, source: LiveSource, output: Path | None, limits: Limits, tuning: Tuning) -> None:
+    def __init__(self, source: Source, output: Path | None, limits: Limits, tuning: Tuning) -> None:
         self._source, self._output, self._limits = source, output, limits
         self._cluster = Cluster(tuning=tuning)
         self._recorder: SessionRecorder | None = None

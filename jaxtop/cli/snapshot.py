@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.model import Host, Run, Tuning
-    from jaxtop.sources import LiveSource
+    from jaxtop.sources import Source
 
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
 FORMATS = ("json", "csv", "openmetrics")
@@ -67,7 +67,7 @@ _IS = {
 }
 
 
-def gather(source: LiveSource, wait: float, tuning: Tuning = AS_DECLARED) -> Cluster:
+def gather(source: Source, wait: float, tuning: Tuning = AS_DECLARED) -> Cluster:
     """Follow the source until every host has reported or has a known reason not to, or the time is up."""
     cluster = Cluster(tuning=tuning)
     watch(
@@ -80,7 +80,7 @@ def gather(source: LiveSource, wait: float, tuning: Tuning = AS_DECLARED) -> Clu
 
 
 def watch(
-    source: LiveSource, cluster: Cluster, seconds: float, is_enough: Callable[[], bool] = lambda: False
+    source: Source, cluster: Cluster, seconds: float, is_enough: Callable[[], bool] = lambda: False
 ) -> None:
     """Follow the source for this many seconds, or until `is_enough` returns true."""
     end = time.monotonic() + seconds
@@ -100,7 +100,7 @@ def status(cluster: Cluster, now: float) -> int:
     return ALL_LIVE if all_live and not _lacking(cluster) else SOME_MISSING
 
 
-def complaints(cluster: Cluster, source: LiveSource, now: float) -> list[str]:
+def complaints(cluster: Cluster, source: Source, now: float) -> list[str]:
     """Return the problems that the figures of the document do not show clearly, one per line."""
     lines = [
         f"{view.host.label} {_IS.get(view.state, f'is {view.state}')}{_way_out(view.host)}"

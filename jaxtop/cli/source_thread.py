@@ -7,16 +7,16 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jaxtop import debuglog, wire
-from jaxtop.cli.backlog import Backlog
 from jaxtop.cli.broadcast import Broadcast
 from jaxtop.cli.errors import UserError
 from jaxtop.clock import steady
+from jaxtop.sources.backlog import Backlog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jaxtop.model import Cluster
-    from jaxtop.sources import LiveSource
+    from jaxtop.sources import Source
 
 POLL = 0.25
 # The most agents asked at a time to resend their state after frames were dropped.
@@ -32,12 +32,12 @@ class Keeper(Protocol):
 class SourceThread:
     """A thread that opens the source, polls it and queues its frames for the app."""
 
-    def __init__(self, open_source: Callable[[], LiveSource | None], *keepers: Keeper) -> None:
+    def __init__(self, open_source: Callable[[], Source | None], *keepers: Keeper) -> None:
         self.keepers = keepers
         self._open = open_source
         self._frames = Backlog()
         self._asked: deque[Broadcast] = deque()
-        self._source: LiveSource | None = None
+        self._source: Source | None = None
         self._failure: str | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="jaxtop follower", daemon=True)
@@ -95,7 +95,7 @@ class SourceThread:
             debuglog.warning("source", "following the run failed", error=error)
             self._failure = f"following the run failed: {type(error).__name__}: {error}"
 
-    def _follow(self, source: LiveSource) -> None:
+    def _follow(self, source: Source) -> None:
         asking: list[Broadcast] = []
         try:
             while not self._stopping.is_set():

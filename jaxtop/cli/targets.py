@@ -6,18 +6,34 @@ import sys
 from typing import TYPE_CHECKING
 
 from jaxtop import discovery, keys
-from jaxtop.cli import ls
+from jaxtop.cli import ls, ways
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
 from jaxtop.sources import LiveSource
 from jaxtop.sources.descriptors import raise_limit
+from jaxtop.sources.relay import NoRelay, RelaySource
+from jaxtop.sources.relay.stream import Open
 
 if TYPE_CHECKING:
     import argparse
 
+    from jaxtop.sources import Source
+
 
 def add_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
     """Add the arguments; `others` are what else the command takes as a target."""
+    shorthands = ("ssh://[USER@]HOST[:PORT][/TARGET]", "slurm://JOBID", "k8s://NAMESPACE/POD")
+    add_own_arguments(parser, *shorthands, *others)
+    parser.add_argument(
+        "--via",
+        metavar="CMD",
+        help="run jaxtop on the other side of this command, such as 'ssh login01' or 'docker exec -i C', "
+        "and look from there; its command line replaces {} in a word, else it is appended",
+    )
+
+
+def add_own_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
+    """Add the arguments for what this machine reaches by itself."""
     ports = discovery.PORTS_TRIED
     parser.add_argument(
         "target",
@@ -38,7 +54,22 @@ def add_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
     )
 
 
-def open_source(arguments: argparse.Namespace) -> LiveSource:
+def open_source(arguments: argparse.Namespace) -> Source:
+    way = ways.find(arguments.via, arguments.target)
+    if way is None:
+        return open_here(arguments)
+    try:
+        listed = discovery.hosts_of(arguments.hostfile) if arguments.hostfile else []
+        source = RelaySource(way.command, Open((*way.targets, *listed), arguments.owner))
+    except (discovery.NoTarget, NoRelay) as error:
+        raise UserError(str(error)) from None
+    for line in source.remarks:
+        print(legible(line), file=sys.stderr)
+    return source
+
+
+def open_here(arguments: argparse.Namespace) -> LiveSource:
+    """Return a source that dials the agents from this machine."""
     if not (arguments.target or arguments.hostfile):
         _name_the_newest()
     try:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from jaxtop.cli.senders import Sender
     from jaxtop.model.findings.alerts import AlertBook
-    from jaxtop.sources import LiveSource
+    from jaxtop.sources import Source
 
 NOTHING_REACHED = 2
 POLL = 0.25
@@ -91,7 +91,7 @@ def _finish(receivers: list[Sender]) -> int:
 
 
 def follow(
-    source: LiveSource,
+    source: Source,
     cluster: Cluster,
     book: AlertBook,
     receivers: list[Sender],

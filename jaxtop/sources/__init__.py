@@ -4,5 +4,6 @@ from jaxtop.sources.live import LiveSource
 from jaxtop.sources.recorder import SessionRecorder
 from jaxtop.sources.seeking import Seed
 from jaxtop.sources.session import Session
+from jaxtop.sources.source import Source
 
-__all__ = ["LiveSource", "Seed", "Session", "SessionRecorder"]
+__all__ = ["LiveSource", "Seed", "Session", "SessionRecorder", "Source"]

@@ -1,4 +1,4 @@
-"""The bounded queue of frames to the app; the state of agents with dropped frames is requested again."""
+"""A bounded queue of frames; the state of agents whose frames were dropped is requested again."""
 
 from __future__ import annotations
 
@@ -39,10 +39,14 @@ class Backlog:
             if len(self._frames) > MOST_FRAMES or self._bytes > MOST_BYTES:
                 self._give_way()
 
-    def take(self) -> list[wire.Frame]:
-        """Remove and return all frames, oldest first."""
+    def take(self, most: int | None = None) -> list[wire.Frame]:
+        """Remove and return all frames, or this many, oldest first."""
         with self._lock:
-            taken, self._frames, self._bytes = list(self._frames), deque(), 0
+            if most is not None and most < len(self._frames):
+                taken = [self._frames.popleft() for _ in range(most)]
+                self._bytes -= sum(len(frame.raw) for frame in taken)
+            else:
+                taken, self._frames, self._bytes = list(self._frames), deque(), 0
         return taken
 
     def lost(self, most: int) -> list[str]:

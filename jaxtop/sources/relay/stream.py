@@ -1,0 +1,131 @@
+"""The stream between the two halves: a first line with the version, then messages behind their lengths."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from jaxtop import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERSION = 1
+_MAGIC = b"jaxtop-relay-stream "
+FIRST_LINE = _MAGIC + f"{VERSION} wire {wire.VERSION}\n".encode()
+# What a login shell may print before the first line.
+MOST_BEFORE = 64 << 10
+# A frame, or a request with the names of ten thousand hosts.
+MOST_BYTES = 2 * wire.MAX_PAYLOAD
+_LENGTH = struct.Struct(">I")
+
+
+class Garbled(Exception):
+    """The bytes are not those of the other half; the text says what came instead."""
+
+
+class OtherVersion(Garbled):
+    """The other half speaks another version of the stream or of the messages."""
+
+
+class Open(Struct, frozen=True, tag="open"):
+    """From the near half, once: what to follow. The far half's command line may name something else."""
+
+    targets: tuple[str, ...] = ()
+    owner: str | None = None
+
+
+class Ask(Struct, frozen=True, tag="ask"):
+    """From the near half: a request to an agent. The answer carries the same number."""
+
+    number: int
+    agent: str
+    request: wire.Request
+
+
+class Opened(Struct, frozen=True, tag="opened"):
+    """From the far half, once: frames will follow."""
+
+    jaxtop: str
+
+
+class Refused(Struct, frozen=True, tag="refused"):
+    """From the far half: there is nothing to follow, and why; it ends."""
+
+    why: str
+
+
+class Frames(Struct, frozen=True, tag="frames"):
+    """Frames of the far half: agent, kind, sequence and payload of each."""
+
+    frames: tuple[tuple[str, str, int, bytes], ...]
+
+
+class Answer(Struct, frozen=True, tag="answer"):
+    """From the far half: the agent's reply to a request, or that none came."""
+
+    number: int
+    reply: wire.Reply | None = None
+
+
+class Status(Struct, frozen=True, tag="status"):
+    """From the far half, at least every few seconds: the state of its source."""
+
+    is_settled: bool = False
+    notes: tuple[str, ...] = ()
+    rejected: dict[str, int] = {}
+
+
+Message = Open | Ask | Opened | Refused | Frames | Answer | Status
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Message)
+
+
+def pack(message: Message) -> bytes:
+    payload = _encoder.encode(message)
+    return _LENGTH.pack(len(payload)) + payload
+
+
+class Reader:
+    """Cuts the bytes of the other half into messages; raises `Garbled` if they are something else."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._has_begun = False
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Yield the messages that these bytes complete."""
+        self._bytes += data
+        if not self._has_begun and not self._begins():
+            return
+        while len(self._bytes) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._bytes)
+            if length > MOST_BYTES:
+                raise Garbled(f"a message of {length} bytes")
+            end = _LENGTH.size + length
+            if len(self._bytes) < end:
+                return
+            payload = bytes(self._bytes[_LENGTH.size : end])
+            del self._bytes[:end]
+            try:
+                yield _decoder.decode(payload)
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+                raise Garbled(str(error)) from None
+
+    def _begins(self) -> bool:
+        """Drop what came before the first line; return whether that line is there."""
+        found = self._bytes.find(_MAGIC)
+        end = self._bytes.find(b"\n", found)
+        if found < 0 or end < 0:
+            if len(self._bytes) > MOST_BEFORE:
+                raise Garbled(f"{len(self._bytes)} bytes of other text")
+            return False
+        line = bytes(self._bytes[found : end + 1])
+        if line != FIRST_LINE:
+            raise OtherVersion(line.removeprefix(_MAGIC).decode("ascii", "replace").strip())
+        del self._bytes[: end + 1]
+        self._has_begun = True
+        return True

@@ -1,0 +1,144 @@
+"""A run that only SSH reaches: real sshd, real agents, every kind of request, cut and healed."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jaxtop.model import Cluster, state_of
+from jaxtop.model.hosts import hosts
+from jaxtop.sources.relay import RelaySource
+from jaxtop.sources.relay.stream import Open
+from jaxtop.wire import Request
+from tests.support import JAXTOP, PYTHON, eventually, free_port, run, training
+
+pytestmark = [pytest.mark.jax, pytest.mark.newest]
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+needs_sshd = pytest.mark.skipif(
+    not (SSHD and shutil.which("ssh-keygen")), reason="sshd is not installed here"
+)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    with training(tmp_path_factory.mktemp("pair"), hosts=2, devices=2) as started:
+        yield started
+
+
+@contextmanager
+def sshd(folder):
+    """Yield the words of an `ssh` that logs in to this machine through an sshd of its own."""
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    shutil.copy(folder / "user.pub", folder / "authorized")
+    port = free_port()
+    settings = (
+        *(f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder}/host"),
+        *(f"AuthorizedKeysFile {folder}/authorized", "PermitRootLogin yes"),
+        *("PidFile none", "UsePAM no", "StrictModes no"),
+    )
+    (folder / "config").write_text("".join(f"{each}\n" for each in settings))
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "config"], stderr=log)
+    options = (
+        "StrictHostKeyChecking=no",
+        f"UserKnownHostsFile={folder}/known",
+        "BatchMode=yes",
+        "LogLevel=ERROR",
+    )
+    words = ["ssh", "-F", "none", "-i", str(folder / "user"), "-p", str(port)]
+    words += [word for option in options for word in ("-o", option)] + [f"{getpass.getuser()}@127.0.0.1"]
+    try:
+        eventually(lambda: run(*words, "true").returncode == 0)
+        yield words
+    finally:
+        for each in psutil.Process(server.pid).children(recursive=True):
+            each.kill()
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture(scope="module")
+def login(pair, tmp_path_factory):
+    """The words that log in, with the home of the run and jaxtop on the other side."""
+    with sshd(tmp_path_factory.mktemp("sshd")) as words:
+        yield [*words, f"HOME={pair.home}", f"PATH={Path(PYTHON).parent}:$PATH"]
+
+
+@needs_sshd
+def test_a_snapshot_through_ssh_is_that_of_the_other_side(pair, login, tmp_path):
+    near = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    done = run(*JAXTOP, "snapshot", "--via", shlex.join(login), env=near)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [host["state"] for host in document["hosts"]] == ["live", "live"]
+    assert {host["pid"] for host in document["hosts"]} == {process.pid for process in pair.processes}
+    assert document["arrays"] and document["programs"]
+    assert not (tmp_path / "jaxtop").exists(), "this side needs no key"
+
+
+@needs_sshd
+def test_requests_pass_and_a_cut_connection_heals(login):
+    source = RelaySource(login, Open())
+    cluster = Cluster()
+
+    def follow(check, seconds=60):
+        end = time.monotonic() + seconds
+        while not check():
+            assert time.monotonic() < end, [str(state_of(host, time.time())) for host in hosts(cluster)]
+            for frame in source.poll(0.1):
+                cluster.feed(frame)
+
+    def states():
+        return sorted(str(state_of(host, time.time())) for host in hosts(cluster))
+
+    try:
+        follow(lambda: states() == ["live", "live"])
+        windows = {host.agent: host.window.at_ms for host in hosts(cluster)}
+        replies = []
+        for agent in windows:
+            source.request(agent, Request("capture"), replies.append)
+        follow(lambda: len(replies) == 2)
+        assert [reply and reply.error for reply in replies] == ["", ""]
+        follow(lambda: all(host.window.at_ms > windows[host.agent] for host in hosts(cluster)))
+        source._process._popen.kill()
+        follow(lambda: states() == ["unreachable", "unreachable"])
+        assert "was lost" in source.notes[0]
+        follow(lambda: states() == ["live", "live"])
+        assert source.notes == []
+    finally:
+        source.close()
+
+
+@needs_sshd
+def test_a_recording_through_ssh_can_be_checked(login, tmp_path):
+    via = shlex.join(login)
+    file = tmp_path / "pair.mcap"
+    done = run(*JAXTOP, "record", "--via", via, "-o", file, "--duration", "5s")
+    assert done.returncode == 0, done.stderr
+    done = run(*JAXTOP, "check", file, "--json")
+    assert done.returncode in (0, 1, 2), done.stderr
+    assert len(json.loads(run(*JAXTOP, "replay", file, "--at", "+4s").stdout)["hosts"]) == 2
+
+
+@needs_sshd
+def test_another_side_without_jaxtop_or_with_another_run_is_one_line(login):
+    bare = [word for word in login if not word.startswith("PATH=")]
+    done = run(*JAXTOP, "snapshot", "--via", shlex.join(bare))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "finds no jaxtop on the other side" in done.stderr
+    done = run(*JAXTOP, "snapshot", "no-such-run.invalid", "--via", shlex.join(login))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "neither a live run" in done.stderr

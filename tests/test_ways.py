@@ -1,0 +1,114 @@
+"""Shorthands of targets become exactly these commands; what is wrong with one is said in a line."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from jaxtop.cli import ways
+from jaxtop.cli.errors import UserError
+from tests.support import jaxtop
+
+SSH = ("ssh", "-T", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+SRUN = ("--overlap", "--nodes=1", "--ntasks=1", "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("target", "command", "targets"),
+    [
+        ("ssh://login01", (*SSH, "login01"), ()),
+        ("ssh://me@login01/demo", (*SSH, "me@login01"), ("demo",)),
+        ("ssh://login01:2222/node3:7411", (*SSH, "-p", "2222", "login01"), ("node3:7411",)),
+        ("ssh://me@[fd00::1]:22/", (*SSH, "-p", "22", "me@fd00::1"), ()),
+        ("slurm://4711", ("srun", "--jobid", "4711", *SRUN), ()),
+        ("slurm://4711_3", ("srun", "--jobid", "4711_3", *SRUN), ()),
+        ("k8s://ml/trainer-0", ("kubectl", "exec", "-i", "-n", "ml", "trainer-0", "--"), ()),
+    ],
+)
+def test_a_shorthand_is_one_command(target, command, targets):
+    assert ways.find(None, [target]) == (command, targets)
+
+
+def test_via_takes_any_command_and_the_targets_of_the_other_side():
+    assert ways.find("docker exec -i 'my box'", ["demo"]) == (("docker", "exec", "-i", "my box"), ("demo",))
+    assert ways.find(None, ["demo", "host:7410"]) is None
+    assert ways.find(None, []) is None
+
+
+@pytest.mark.parametrize(
+    ("via", "names", "why"),
+    [
+        (None, ["ssh://"], "is not ssh://"),
+        (None, ["ssh://-oProxyCommand=evil"], "is not ssh://"),
+        (None, ["ssh://a b"], "is not ssh://"),
+        (None, ["slurm://4711; rm"], "is not slurm://JOBID"),
+        (None, ["k8s://ml"], "is not k8s://"),
+        (None, ["k8s://ml/--kubeconfig"], "is not k8s://"),
+        (None, ["ssh://a", "b"], "must be the only target"),
+        ("", [], "needs a command"),
+        ("ssh 'a", [], "is not a command"),
+    ],
+)
+def test_what_is_no_way_is_said_in_a_line(via, names, why):
+    with pytest.raises(UserError, match=why) as error:
+        ways.find(via, names)
+    assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def kubectl(tmp_path, monkeypatch):
+    """A stand-in that writes down how it was called, and answers with the files `out` and `status`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "kubectl").write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/called\ncat {tmp_path}/out\nexit $(cat {tmp_path}/status)\n'
+    )
+    (folder / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    def answer(text: str, status: int = 0):
+        (tmp_path / "out").write_text(text)
+        (tmp_path / "status").write_text(str(status))
+        return tmp_path / "called"
+
+    return answer
+
+
+def test_a_label_of_kubernetes_is_its_first_running_pod(kubectl):
+    called = kubectl("pod/trainer-0\npod/trainer-1\n")
+    found = ways.find(None, ["k8s://ml/app=trainer"])
+    assert found.command == ("kubectl", "exec", "-i", "-n", "ml", "trainer-0", "--")
+    assert (
+        called.read_text() == "get pods -n ml -l app=trainer --field-selector status.phase=Running -o name\n"
+    )
+    kubectl("")
+    with pytest.raises(UserError, match="no running pod in ml has the label app=trainer"):
+        ways.find(None, ["k8s://ml/app=trainer"])
+    kubectl("", 1)
+    with pytest.raises(UserError, match="kubectl failed"):
+        ways.find(None, ["k8s://ml/app=trainer"])
+
+
+def test_the_command_line_in_a_pod_is_this_one(kubectl):
+    called = kubectl("", 5)
+    done = jaxtop("snapshot", "k8s://ml/trainer-0")
+    assert called.read_text() == "exec -i -n ml trainer-0 -- jaxtop relay --stdio\n"
+    assert done.returncode == 2 and done.stderr.startswith(
+        "jaxtop: `kubectl exec -i -n ml trainer-0 --` ended"
+    )
+
+
+def test_a_relay_on_a_terminal_or_without_stdio_says_what_it_is_for():
+    done = jaxtop("relay")
+    assert done.returncode == 2 and "--stdio" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_every_command_that_takes_a_target_takes_a_way():
+    from jaxtop.cli import attach, check, record, snapshot, watch
+
+    for command in (attach, check, record, snapshot, watch):
+        parser = argparse.ArgumentParser()
+        command.add_arguments(parser)
+        required = ["--exec", "true"] if command is watch else []
+        assert parser.parse_args(["--via", "ssh login01", *required]).via == "ssh login01"
