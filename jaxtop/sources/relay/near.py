@@ -104,7 +104,7 @@ class RelaySource:
     """Frames from the far half. After a cut it runs the command again, and says so.
 
     Args:
-        way: The command that leads to the other side: `ssh login01`. The far half's command line replaces `{}`
+        way: The command to the other side: `ssh login01`. The far half's command line replaces `{}`
             in one of its words, or is appended.
         wanted: What to follow there.
         far: The far half's own command line.
