@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import runfiles
+from jaxtop import hostnames, runfiles
 from jaxtop.sources import Seed
 from jaxtop.transport import FIRST_PORT
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 # Agents take the first free ports from here on, and each knows all other agents of its run. With more than
 # four agents on a host, an agent of another run may have a later port: attach to it with its port.
 PORTS_TRIED = range(FIRST_PORT, FIRST_PORT + 8)
-# 10,000 hosts with long names.
-MOST_OF_HOSTFILE, MOST_HOSTFILE = 1 << 20, "1 MiB"
 
 
 class NoTarget(Exception):
@@ -28,16 +28,28 @@ class NoTarget(Exception):
 
 def seeds(targets: Sequence[str], hostfile: str | None = None) -> list[Seed]:
     """Return where to start for these targets; without any, at the newest live run of this user."""
-    names = [*targets, *(hosts_of(hostfile) if hostfile else ())]
-    found = runfiles.tidy(runfiles.find())
-    if not names:
-        return _newest(found)
+    try:
+        listed = hostnames.of_file(hostfile) if hostfile else []
+        names = [*(name for target in targets for name in _names(target)), *listed]
+        found = runfiles.tidy(runfiles.find())
+        if not names:
+            return _newest(found)
+    except hostnames.BadHosts as error:
+        raise NoTarget(str(error)) from None
     return list({seed.target: seed for name in names for seed in _seeds_of(name, found)}.values())
+
+
+def _names(target: str) -> list[str]:
+    """Return the names in a target; only `node[1-3]` has more than one."""
+    return hostnames.expand(target) if re.search(r"\w\[", target) and "/" not in target else [target]
 
 
 def _newest(found: list[runfiles.RunFile]) -> list[Seed]:
     living = [run_file for run_file in found if not run_file.is_stale]
     if not living:
+        job = hostnames.of_environment(os.environ)
+        if job is not None:
+            return [seed for name in job[1] for seed in _seeds_of(name, found)]
         raise NoTarget(
             runfiles.why_hidden()
             or "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
@@ -98,18 +110,3 @@ def _split(target: str) -> tuple[str, int | None]:
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise NoTarget(f"{target!r} does not end in a port between 1 and 65535")
     return host, int(port)
-
-
-def hosts_of(path: str) -> list[str]:
-    """Return the hosts of a host file."""
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            text = file.read(MOST_OF_HOSTFILE + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not text"
-        raise NoTarget(f"the host file {path} cannot be read: {why}") from None
-    if len(text) > MOST_OF_HOSTFILE or "\0" in text:
-        raise NoTarget(f"{path} is not a host file: it needs one host per line, {MOST_HOSTFILE} at most")
-    lines = text.splitlines()
-    # The format of MPI and Slurm: a host a line; we ignore anything behind it (slots=8).
-    return [line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#")]

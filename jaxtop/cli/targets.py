@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from jaxtop import discovery, keys
+from jaxtop import discovery, hostnames, keys
 from jaxtop.cli import ls, ways
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
@@ -59,9 +59,9 @@ def open_source(arguments: argparse.Namespace) -> Source:
     if way is None:
         return open_here(arguments)
     try:
-        listed = discovery.hosts_of(arguments.hostfile) if arguments.hostfile else []
+        listed = hostnames.of_file(arguments.hostfile) if arguments.hostfile else []
         source = RelaySource(way.command, Open((*way.targets, *listed), arguments.owner))
-    except (discovery.NoTarget, NoRelay) as error:
+    except (hostnames.BadHosts, NoRelay) as error:
         raise UserError(str(error)) from None
     for line in source.remarks:
         print(legible(line), file=sys.stderr)

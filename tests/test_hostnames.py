@@ -1,0 +1,69 @@
+"""Hosts as clusters name them become single names; what cannot be read is said in a line."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from jaxtop import hostnames
+from jaxtop.hostnames import MOST_HOSTS, BadHosts, expand, of_environment, of_file
+from tests.support import jaxtop
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("node01", ["node01"]),
+        ("node[01-04,07]", ["node01", "node02", "node03", "node04", "node07"]),
+        ("node[9-11]", ["node9", "node10", "node11"]),
+        ("node[008-010]", ["node008", "node009", "node010"]),
+        ("a[1-2],b,c[3]:7411", ["a1", "a2", "b", "c3:7411"]),
+        ("r[1-2]n[01-02].hpc", ["r1n01.hpc", "r1n02.hpc", "r2n01.hpc", "r2n02.hpc"]),
+        ("[fd00::1]:7410", ["[fd00::1]:7410"]),
+        ("", []),
+    ],
+)
+def test_ranges_name_each_host(text, hosts):
+    assert expand(text) == hosts
+
+
+@pytest.mark.parametrize(
+    "text", ["n[4-1]", "n[1,,2]", "n[-3]", f"n[0-{MOST_HOSTS}]", "n[0-999]m[0-999]", "n[0-99999999999]"]
+)
+def test_impossible_ranges_are_a_line_and_take_no_time(text):
+    began = time.monotonic()
+    with pytest.raises(BadHosts, match=r"is not a range|more than") as error:
+        expand(text)
+    assert "\n" not in str(error.value) and time.monotonic() - began < 1
+
+
+def test_a_host_file_has_a_list_per_line(tmp_path):
+    file = tmp_path / "hosts"
+    file.write_text("# two racks\nnode[01-02] slots=8\n\nlogin\nnode02\n")
+    assert of_file(str(file)) == ["node01", "node02", "login"]
+
+
+def test_the_variables_of_schedulers_name_the_hosts(tmp_path):
+    file = tmp_path / "nodes"
+    file.write_text("n1\nn1\nn2\n")
+    assert of_environment({}) is None
+    assert of_environment({"SLURM_JOB_NODELIST": "gpu[1-2],big"}) == (
+        "SLURM_JOB_NODELIST",
+        ["gpu1", "gpu2", "big"],
+    )
+    assert of_environment({"TPU_WORKER_HOSTNAMES": "t1n-0,t1n-1"}) == (
+        "TPU_WORKER_HOSTNAMES",
+        ["t1n-0", "t1n-1"],
+    )
+    assert of_environment({"PBS_NODEFILE": str(file)}) == ("PBS_NODEFILE", ["n1", "n2"])
+
+
+def test_wrong_lists_are_one_line_for_the_user(tmp_path):
+    for words in (["snapshot", "node[3-1]"], ["snapshot", "--hostfile", tmp_path / "none"]):
+        done = jaxtop(*words)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    large = tmp_path / "large"
+    large.write_text("x" * (hostnames.MOST_OF_HOSTFILE + 1))
+    with pytest.raises(BadHosts, match=hostnames.MOST_HOSTFILE):
+        of_file(str(large))
