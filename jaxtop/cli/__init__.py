@@ -21,6 +21,7 @@ COMMANDS = {
     "snapshot": "print the cluster once, as JSON, CSV or OpenMetrics",
     "check": "say what is wrong with a run; the exit status says how bad it is",
     "watch": "follow a run, and run a command or post a message when something is wrong",
+    "exporter": "serve the figures of a run to Prometheus and to scripts",
     "record": "record a live session to a file",
     "replay": "open the app on recordings, or print one moment",
     "relay": "pass the frames of a run to a viewer elsewhere; --via of other commands starts it",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from jaxtop.export.readings import HostReading
-    from jaxtop.model import Cluster, Figure, MemoryView
+    from jaxtop.model import Cluster, Figure, Host, MemoryView
     from jaxtop.model.collectives import CollectiveView
 
 Labels = Mapping[str, object]
@@ -64,7 +64,12 @@ _NO_LABELS: Labels = {}
 _MEMORY = tuple(each for each in OF_DEVICES if each.source == ALLOCATOR)
 _OTHERS = tuple(each for each in OF_DEVICES if each not in _MEMORY)
 _COLLECTIVE = ("program", "op", "axes")
+# What the name of a sample has behind that of its metric.
+SUFFIXES = {"counter": "_total", "info": "_info"}
 METRICS: dict[str, Metric] = {
+    "run": Metric("A run, to join with its other metrics.", "", "info", (), SNAPSHOT),
+    "host": Metric("A process, to join with its other metrics.", "", "info", (), SNAPSHOT),
+    "device": Metric("A device, to join with its other metrics.", "", "info", (), SNAPSHOT),
     "host_state": Metric("What the host is doing.", "", "stateset", (), SNAPSHOT),
     "host_live": Metric("Whether the host is live.", only=SERIES),
     **_of_table(OF_HOSTS),
@@ -117,11 +122,15 @@ def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
         where: Labels = {"run": each.run, "process_index": host.process_index, "hostname": host.hostname}
         for one in State:
             yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
+        yield Sample("host", where, _of_process(host), 1)
         if state.has_exited:
             continue
         yield from _samples(where, _of_host(each))
         for view in each.devices:
             its = {**where, "device": view.device.id, "kind": view.device.kind}
+            uuid = None if host.hello is None else host.hello.devices[view.device.position].uuid
+            described = {"uuid": uuid, "platform": view.device.platform}
+            yield Sample("device", its, described, 1)
             yield from _samples(its, _of_device(view))
             waited = scaled(each.waits_us.get(view.device.id), 10**6)
             yield from _samples(its, [("device_wait_seconds", _NO_LABELS, waited)])
@@ -129,7 +138,7 @@ def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
     for collective in collectives(cluster, now):
         yield from _samples({"run": collective.run}, _of_collective(collective))
     yield from _of_findings(cluster)
-    yield from _of_rules(cluster, now)
+    yield from _of_runs(cluster, now)
 
 
 def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
@@ -211,8 +220,16 @@ def _of_findings(cluster: Cluster) -> Iterator[Sample]:
         yield Sample("findings_since_seconds", {"run": run}, labels, min(since))
 
 
-def _of_rules(cluster: Cluster, now: float) -> Iterator[Sample]:
+def _of_process(host: Host) -> Labels:
+    """Return what a process says of itself; no pid, which would make a new series of each restart."""
+    hello = host.hello
+    return {} if hello is None else {name: getattr(hello, name) for name in ("jax", "jaxlib", "platform")}
+
+
+def _of_runs(cluster: Cluster, now: float) -> Iterator[Sample]:
     for each in runs(cluster, now):
+        described = {"name": each.name, "process_count": each.process_count}
+        yield Sample("run", {"run": each.id}, described, 1)
         count = sum(run == each.id for run, _ in cluster.findings.unchecked)
         yield Sample("rules_unchecked", {"run": each.id}, _NO_LABELS, count)
 

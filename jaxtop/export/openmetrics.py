@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from jaxtop.export.metrics import METRICS, snapshot
+from jaxtop.export.metrics import METRICS, SUFFIXES, snapshot
 from jaxtop.names import legible
 
 if TYPE_CHECKING:
@@ -33,19 +33,22 @@ def heading(name: str) -> str:
 
 
 def sample(name: str, labels: str, value: str) -> str:
-    suffix = "_total" if METRICS[name].kind == "counter" else ""
-    return f"jaxtop_{name}{suffix}{labels} {value}\n"
+    return f"jaxtop_{name}{SUFFIXES.get(METRICS[name].kind, '')}{labels} {value}\n"
 
 
 def labels_text(labels: Iterable[tuple[str, object]]) -> str:
     """Return labels in the format's syntax; those of None are left out."""
-    given = [f'{name}="{_escaped(str(value))}"' for name, value in labels if value is not None]
+    given = [f'{name}="{_escaped(value)}"' for name, value in labels if value is not None]
     return "{" + ",".join(given) + "}" if given else ""
 
 
-def _escaped(value: str) -> str:
-    """Return a label value in the format's syntax, with control characters escaped."""
-    return "\\n".join(legible(line).replace("\\", "\\\\").replace('"', '\\"') for line in value.split("\n"))
+def label_value(value: object) -> str:
+    """Return the text of a label; of control characters only the end of a line stays as it is."""
+    return "\n".join(map(legible, str(value).split("\n")))
+
+
+def _escaped(value: object) -> str:
+    return label_value(value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def number(value: float) -> str:
