@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 import time
 
@@ -9,7 +10,7 @@ import psutil
 import pytest
 
 from jaxtop import wire
-from jaxtop.sources.relay import NoRelay, RelaySource, stream
+from jaxtop.sources.relay import NoRelay, RelaySource, near, stream
 from jaxtop.sources.relay.stream import Open
 from tests.support import PYTHON, ROOT
 
@@ -72,6 +73,29 @@ def test_frames_answers_and_the_state_of_the_far_source_arrive():
     finally:
         source.close()
     assert not [each for each in psutil.Process().children() if "far.py" in " ".join(each.cmdline())]
+
+
+def test_large_frames_pass():
+    source = relay(20, wire.MAX_PAYLOAD - 100)
+    try:
+        frames = until(source, lambda frames: len(frames) > 40)
+        assert [frame.sequence for frame in frames[1:]] == list(range(2, len(frames) + 1))
+    finally:
+        source.close()
+
+
+def test_a_connection_that_says_nothing_any_more_is_lost(monkeypatch):
+    source = relay(0, 0)
+    monkeypatch.setattr(near, "SILENT_S", 3.0)
+    try:
+        until(source, lambda _: source.is_settled)
+        until(source, lambda frames: len(frames) > 0)
+        source._process._popen.send_signal(signal.SIGSTOP)
+        (lost,) = until(source, lambda frames: frames)
+        assert wire.decode("link", lost.raw).state == "unreachable"
+        assert "said nothing for 3 s" in source.notes[0]
+    finally:
+        source.close()
 
 
 def test_the_command_line_of_the_far_half_may_be_one_word_of_the_way():

@@ -13,7 +13,7 @@ from jaxtop.sources.backlog import Backlog
 from jaxtop.sources.relay import stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from jaxtop.sources.source import Source
 
@@ -22,7 +22,9 @@ POLL_S = 0.05
 OPEN_WITHIN_S = 60.0
 STATUS_EVERY_S = 2.0
 # So many bytes wait for a slow connection. Further frames wait in the backlog, which drops the oldest.
-MOST_WAITING, AT_ONCE = 1 << 20, 256
+MOST_WAITING, AT_ONCE = 1 << 20, 64
+# A message ends with the frame that exceeds this, so that it stays below `stream.MOST_BYTES`.
+BATCH_BYTES = 1 << 18
 MEND_AT_ONCE = 16
 
 
@@ -92,7 +94,8 @@ class FarHalf:
         self._tell_status(source)
         self._flush()
         while len(self._waiting) < MOST_WAITING and (frames := self._backlog.take(AT_ONCE)):
-            self._waiting += stream.pack(stream.Frames(tuple(_item(each) for each in frames)))
+            for batch in _batches(frames):
+                self._waiting += stream.pack(stream.Frames(batch))
             self._flush()
 
     def _answer(self, number: int) -> Callable[[wire.Reply | None], None]:
@@ -126,5 +129,13 @@ class FarHalf:
         self._flush()
 
 
-def _item(frame: wire.Frame) -> tuple[str, str, int, bytes]:
-    return frame.agent, frame.kind, frame.sequence, frame.raw
+def _batches(frames: Iterable[wire.Frame]) -> Iterator[tuple[tuple[str, str, int, bytes], ...]]:
+    batch, size = [], 0
+    for frame in frames:
+        batch.append((frame.agent, frame.kind, frame.sequence, frame.raw))
+        size += len(frame.raw)
+        if size > BATCH_BYTES:
+            yield tuple(batch)
+            batch, size = [], 0
+    if batch:
+        yield tuple(batch)
