@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import struct
 import time
@@ -79,8 +80,7 @@ def test_large_frames_pass():
     source = relay(20, wire.MAX_PAYLOAD - 100)  # more than a message holds, and then more than the queue
     try:
         frames = until(source, lambda frames: len(frames) > 40)
-        assert {len(frame.raw) for frame in frames[1:]} == {len(frames[1].raw)}
-        assert len(frames[1].raw) > wire.MAX_PAYLOAD - 200
+        assert min(len(frame.raw) for frame in frames[1:]) > wire.MAX_PAYLOAD - 200
     finally:
         source.close()
 
@@ -116,7 +116,7 @@ def test_after_a_cut_the_hosts_are_out_of_reach_and_the_connection_heals():
         states = [wire.decode("link", frame.raw).state for frame in frames]
         assert states == ["up", "unreachable"]
         assert not source.is_settled
-        assert "was lost 0 s ago" in source.notes[0] and "the far side was stopped" in source.notes[0]
+        assert re.search(r"was lost \d s ago: .*the far side was stopped", source.notes[0])
         source.request(AGENT, wire.Request("capture"), asked.append)
         assert asked == [None]
         (healed,) = until(source, lambda frames: frames)
