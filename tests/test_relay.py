@@ -89,8 +89,7 @@ def test_a_connection_that_says_nothing_any_more_is_lost(monkeypatch):
     source = relay(0, 0)
     monkeypatch.setattr(near, "SILENT_S", 3.0)
     try:
-        until(source, lambda _: source.is_settled)
-        until(source, lambda frames: len(frames) > 0)
+        until(source, lambda frames: frames and source.is_settled)
         source._process._popen.send_signal(signal.SIGSTOP)
         (lost,) = until(source, lambda frames: frames)
         assert wire.decode("link", lost.raw).state == "unreachable"
