@@ -591,7 +591,7 @@ def test_every_exported_metric_is_on_the_page_of_figures():
     exported = set(metrics(to_openmetrics(everything(), NOW)))
     names = {name.removeprefix("jaxtop_") for name in exported} | METRICS.keys()
     assert {"steps_total", "host_state", "device_memory_part_bytes"} <= names
-    metric_of = {name: name.removesuffix("_total") for name in names}
+    metric_of = {name: name.removesuffix("_total").removesuffix("_info") for name in names}
     missing = {
         name
         for name, metric in metric_of.items()
@@ -600,12 +600,12 @@ def test_every_exported_metric_is_on_the_page_of_figures():
     assert missing == set()
 
 
-def test_openmetrics_of_a_process_that_is_over_have_its_state_and_no_figures():
+def test_openmetrics_of_a_process_that_is_over_have_its_state_and_versions_and_no_figures():
     over = cluster()
     over.apply("r1-0", wire.Bye(19_500, "ended"), 19.5)
     lines = [line for line in to_openmetrics(over, NOW).splitlines() if 'process_index="0"' in line]
     assert any('jaxtop_host_state="ended"' in line and line.endswith(" 1") for line in lines)
-    assert {line.split("{")[0] for line in lines} == {"jaxtop_host_state"}
+    assert {line.split("{")[0] for line in lines} == {"jaxtop_host_state", "jaxtop_host_info"}
 
 
 def test_openmetrics_have_no_sample_where_nothing_is_known():

@@ -23,8 +23,9 @@ from jaxtop.model.steps import past_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from jaxtop import wire
     from jaxtop.export.readings import HostReading
-    from jaxtop.model import Cluster, Figure, Host, MemoryView
+    from jaxtop.model import Cluster, Figure, MemoryView
     from jaxtop.model.collectives import CollectiveView
 
 Labels = Mapping[str, object]
@@ -122,7 +123,8 @@ def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
         where: Labels = {"run": each.run, "process_index": host.process_index, "hostname": host.hostname}
         for one in State:
             yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
-        yield Sample("host", where, _of_process(host), 1)
+        if host.hello is not None:
+            yield Sample("host", where, _of_process(host.hello), 1)
         if state.has_exited:
             continue
         yield from _samples(where, _of_host(each))
@@ -220,10 +222,9 @@ def _of_findings(cluster: Cluster) -> Iterator[Sample]:
         yield Sample("findings_since_seconds", {"run": run}, labels, min(since))
 
 
-def _of_process(host: Host) -> Labels:
+def _of_process(hello: wire.Hello) -> Labels:
     """Return what a process says of itself; no pid, which would make a new series of each restart."""
-    hello = host.hello
-    return {} if hello is None else {name: getattr(hello, name) for name in ("jax", "jaxlib", "platform")}
+    return {name: getattr(hello, name) for name in ("jax", "jaxlib", "platform")}
 
 
 def _of_runs(cluster: Cluster, now: float) -> Iterator[Sample]:
