@@ -14,7 +14,6 @@ from jaxtop.cli.snapshot import complaints
 from jaxtop.cli.words import legible
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, Severity, hosts, runs
-from jaxtop.model.findings.observer import check_every
 
 if TYPE_CHECKING:
     import argparse
@@ -104,8 +103,7 @@ def follow(
             for frame in source.poll(POLL):
                 cluster.feed(frame)
             now = clock()
-            if now - cluster.findings.checked_at >= 2 * check_every(cluster):
-                cluster.check(now)  # no message led to a check: all processes are silent
+            cluster.check_if_silent(now)
             for alert in book.changes(cluster, now):
                 print(f"{time.strftime('%H:%M:%S', time.localtime(alert.at))} {alert.title}", flush=True)
                 for each in receivers:

@@ -44,6 +44,11 @@ class Cluster(ClusterState):
         """Check the rules of findings at this time, for a command that shows the cluster only once."""
         self.events.extend(findings.check(self, at))
 
+    def check_if_silent(self, at: float) -> None:
+        """Check the rules if no message has led to a check for long: all processes are silent."""
+        if at - self.findings.checked_at >= 2 * findings.check_every(self):
+            self.check(at)
+
     def frozen(self) -> Cluster:
         """Return a copy of the current cluster. Hosts are frozen values, so only the tables are copied."""
         return replace(
