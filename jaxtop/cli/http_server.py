@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hmac
 import ipaddress
+import os
 import socket
 import ssl
+import stat
 import threading
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,13 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from jaxtop import __version__, debuglog
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.words import legible
+from jaxtop.clock import steady
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-# So many clients at a time; a client that says nothing for so long is dropped.
-MOST_CLIENTS, PATIENCE_S = 16, 10.0
+MOST_CLIENTS = 16
+# A client is cut off if its request, with TLS and password, is not complete within the first time, or if its
+# answer is not read within the second.
+REQUEST_S, ANSWER_S = 5.0, 60.0
 
 
 class Page(NamedTuple):
@@ -47,7 +53,7 @@ class Protection(NamedTuple):
 def address(text: str, default_port: int) -> tuple[str, int]:
     """Return the host and port of `HOST:PORT`, `HOST` or `:PORT`; loopback if no host is named."""
     host, _, port = text.rpartition(":") if ":" in text.rpartition("]")[2] else (text, "", "")
-    if port and not (port.isdecimal() and int(port) < 65536):
+    if port and not (port.isdecimal() and len(port) <= 5 and int(port) < 65536):
         raise UserError(f"--listen {text}: {port} is not a port")
     return host.strip("[]") or "127.0.0.1", int(port) if port else default_port
 
@@ -72,7 +78,7 @@ class Server:
         except OSError as error:
             raise UserError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         if context is not None:
-            # The handshake is the affair of the client's thread: a silent client must not hold up others.
+            # Each client's thread does its own handshake, so that a silent client does not delay others.
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
@@ -91,26 +97,50 @@ class Server:
 
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
-    _clients = threading.BoundedSemaphore(MOST_CLIENTS)
+
+    def __init__(self, *arguments: Any) -> None:
+        self._deadlines: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
+        super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._clients.acquire(blocking=False):
+        with self._lock:
+            is_admitted = len(self._deadlines) < MOST_CLIENTS
+            if is_admitted:
+                self._deadlines[request] = steady() + REQUEST_S
+        if is_admitted:
+            super().process_request(request, client_address)
+        else:
             self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._clients.release()
+    def service_actions(self) -> None:
+        """Cut the clients whose time is up; called at least every half second."""
+        now = steady()
+        with self._lock:
+            for request in [each for each, deadline in self._deadlines.items() if now > deadline]:
+                with suppress(OSError):  # the client may be gone
+                    # Not `SSLSocket.shutdown`: the client's thread may be within TLS.
+                    socket.socket.shutdown(request, socket.SHUT_RDWR)
+
+    def close_request(self, request: Any) -> None:
+        """Close a connection and free its slot, whatever the reason."""
+        with self._lock:  # else its number could belong to another connection when `service_actions` cuts it
+            self._deadlines.pop(request, None)
+            super().close_request(request)
+
+    def allow_answer(self, request: Any) -> None:
+        """Give a client whose request is complete the time to read the answer."""
+        with self._lock:
+            if request in self._deadlines:
+                self._deadlines[request] = steady() + ANSWER_S
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the signature is given
         debuglog.info("http", f"a client at {client_address[0]} was dropped")
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = PATIENCE_S
+    server: _Listener
+    timeout = ANSWER_S
     server_version, sys_version = f"jaxtop/{__version__}", ""
     protocol_version = "HTTP/1.1"
     pages: Mapping[str, Callable[[str], Page]]
@@ -124,6 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             known = " ".join(sorted(self.pages))
             self._send(Page(f"there is no {path[:80]!r}; there are: {known}\n".encode(), "text/plain", 404))
         else:
+            self.server.allow_answer(self.connection)
             try:
                 page = write(self.headers.get("Accept", ""))
             except Exception as error:  # noqa: BLE001 - the next request may work
@@ -149,6 +180,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("WWW-Authenticate", 'Basic realm="jaxtop", charset="UTF-8"')
         self.send_header("Content-Type", page.content_type)
         self.send_header("Content-Length", str(len(page.body)))
+        # One request per connection: idle clients hold no slot, and a body is never read as another request.
+        self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(page.body)
@@ -160,12 +193,15 @@ class _Handler(BaseHTTPRequestHandler):
 def _resolved(host: str, port: int) -> Any:
     try:
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
-        raise UserError(f"{host} is not an address of this machine: {error.strerror}") from None
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no host name"
+        raise UserError(f"{legible(host)} is not an address of this machine: {why}") from None
 
 
 def _context(protection: Protection) -> ssl.SSLContext | None:
     if protection.certificate is None:
+        if protection.key is not None:
+            raise UserError("--tls-key needs --tls-cert")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
@@ -176,15 +212,21 @@ def _context(protection: Protection) -> ssl.SSLContext | None:
 
 
 def _accepted(file: Path | None) -> frozenset[bytes] | None:
+    """Return the lines `user:password` of a file; a password may begin or end with spaces."""
     if file is None:
         return None
     try:
-        if file.stat().st_mode & 0o077:
-            raise UserError(f"{file} can be read by others: chmod 600 {file}")
-        lines = [line.strip() for line in file.read_bytes().splitlines()]
+        # Opening a FIFO must not wait for its writer.
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK), "rb") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise UserError(f"{file} is not a regular file")
+            if mode & 0o077:
+                raise UserError(f"{file} can be read by others: chmod 600 {file}")
+            lines = opened.read().splitlines()
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}") from None
     accepted = frozenset(line for line in lines if line and not line.startswith(b"#"))
-    if not accepted or any(b":" not in line for line in accepted):
+    if not accepted or not all(all(line.partition(b":")) for line in accepted):
         raise UserError(f"{file} needs lines of the form user:password")
     return accepted
