@@ -1,32 +1,34 @@
-"""The exporter: both text formats by negotiation, bounded series, JSON, health, TLS and passwords."""
+"""The exporter: both text formats by negotiation, bounded series, JSON, health, and a real run."""
 
 from __future__ import annotations
 
-import base64
+import argparse
 import json
+import re
 import shutil
-import socket
-import ssl
+import signal
 import subprocess
 import threading
-import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parsed_classic
 
-from jaxtop.cli.errors import UserError
+from jaxtop.cli import exporter
 from jaxtop.cli.exporter import Watched, pages
-from jaxtop.cli.http_server import MOST_CLIENTS, Protection, Server, address
+from jaxtop.cli.http_server import Page, Protection, Server
 from jaxtop.export import to_document, to_openmetrics
 from jaxtop.export.prometheus import DETAILS, exposition
 from jaxtop.model import Cluster
+from tests import builders
 from tests.made_runs import run_of
 from tests.made_windows import Made
-from tests.support import jaxtop
+from tests.pages import DOCS
+from tests.support import JAXTOP, environment, eventually, processes, training
 from tests.test_export import NOW, cluster, everything
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -66,7 +68,7 @@ def test_prometheus_gets_what_the_snapshot_says_in_the_format_that_it_prefers():
         assert kind.startswith("application/openmetrics-text")
     expected = values(parsed_openmetrics(to_openmetrics(everything(), NOW)))
     assert values(parsed_openmetrics(openmetrics)) == expected
-    assert set(values(parsed_classic(classic)).values()) >= set(expected.values())
+    assert values(parsed_classic(classic)) == expected
 
 
 def test_runs_processes_and_devices_can_be_joined_by_their_info():
@@ -94,6 +96,20 @@ def test_each_level_of_detail_adds_series_to_the_one_before():
     assert not any("device" in dict(labels) for _, labels in values(parsed_openmetrics(text.decode())))
 
 
+def test_a_process_and_a_device_have_no_more_series_than_the_page_says():
+    text = (DOCS / "scripting.md").read_text()
+    per_process, per_device = (
+        int(re.search(rf"at most (\d+) per {name}", text)[1]) for name in ("process", "device")
+    )
+    run, host, device, _ = (
+        len(values(parsed_openmetrics(exposition(everything(), NOW, OPENMETRICS, each)[0].decode())))
+        for each in DETAILS
+    )
+    # `everything` has one metric of the step and two busy threads; an agent sends at most 16 and 3.
+    assert host - run + 15 + 1 <= per_process
+    assert device - host <= per_device
+
+
 def test_scripts_get_the_snapshot_the_findings_and_the_health():
     with served(cluster()) as server:
         status, kind, text = get(f"{server.url}/api/snapshot?x=1")
@@ -108,99 +124,111 @@ def test_scripts_get_the_snapshot_the_findings_and_the_health():
         assert get(f"{server.url}/healthz")[0] == 503
 
 
-def test_a_wrong_password_gets_nothing(tmp_path):
-    file = tmp_path / "passwords"
-    file.write_text("# scrapers\nprometheus:sesame\n")
-    file.chmod(0o600)
-    with served(cluster(), protection=Protection(passwords=file)) as server:
-        for credentials, status in (("prometheus:sesame", 200), ("prometheus:wrong", 401), ("sesame", 401)):
-            basic = f"Basic {base64.b64encode(credentials.encode()).decode()}"
-            assert get(f"{server.url}/metrics", authorization=basic)[0] == status
-        assert get(f"{server.url}/metrics", authorization="Basic !")[0] == 401
-        assert get(f"{server.url}/metrics")[0] == 401
+class Frames:
+    """A source whose first poll returns these frames."""
+
+    is_settled = True
+
+    def __init__(self, *frames, notes=()):
+        self.frames, self.notes, self.rejected = list(frames), list(notes), Counter()
+
+    def poll(self, _timeout):
+        arrived, self.frames = self.frames, []
+        return arrived
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed")
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "1",
-        "-subj",
-        "/CN=localhost",
-    ]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert]
-    subprocess.run([*command, *names], check=True, capture_output=True)
-    return cert, key
+def test_what_a_source_yields_is_served():
+    now = [builders.NOW]
+    watched = Watched(Cluster(), lambda: now[0])
+    with Server("127.0.0.1", 0, pages(watched, "program"), OPEN) as server:
+        assert get(f"{server.url}/healthz")[::2] == (503, "0 of 0 processes are live\n")
+        watched.take(Frames(*builders.well(), notes=["the connection is slow"]))
+        expected = 200, "2 of 2 processes are live\nthe connection is slow\n"
+        assert get(f"{server.url}/healthz")[::2] == expected
+        found = values(parsed_openmetrics(get(f"{server.url}/metrics", OPENMETRICS)[2]))
+        assert sum(name == "jaxtop_device_info" for name, _ in found) == builders.PROCESSES * builders.DEVICES
+        now[0] += 60
+        watched.take(Frames())
+        assert watched._cluster.findings.checked_at == now[0], "a silent run is checked too"
+        assert get(f"{server.url}/healthz")[0] == 503
+        states = [host["state"] for host in json.loads(get(f"{server.url}/api/snapshot")[2])["hosts"]]
+        assert len(states) == 2 and "live" not in states
 
 
-def test_it_serves_with_tls_and_a_silent_client_holds_nobody_up(certificate):
-    cert, key = certificate
-    with served(cluster(), protection=Protection(cert, key)) as server:
-        port = int(server.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)):  # says nothing
-            context = ssl.create_default_context(cafile=str(cert))
-            assert get(f"{server.url}/metrics", context=context)[0] == 200
-        assert server.url.startswith("https://")
+def test_clients_share_a_page_and_the_fold_does_not_wait_for_it():
+    now, asked, written = [builders.NOW], [], []
+
+    def clock():
+        asked.append(now[0])
+        return now[0]
+
+    watched = Watched(Cluster(), clock)
+    is_begun, may_end = threading.Event(), threading.Event()
+
+    def write(cluster, at):
+        is_begun.set()
+        assert may_end.wait(60)
+        written.append((at, len(cluster.hosts)))
+        return Page(b"", "text/plain")
+
+    clients = [threading.Thread(target=watched.page, args=("page", write)) for _ in range(2)]
+    for each in clients:
+        each.start()
+    assert is_begun.wait(60)
+    eventually(lambda: len(asked) == 2, every=0.01)
+    watched.take(Frames(*builders.well()))
+    assert watched.health().status == 200
+    now[0] += 5
+    watched.take(Frames())
+    assert watched._moment is not None, "a page that is being written is for all who ask"
+    may_end.set()
+    for each in clients:
+        each.join()
+    assert written == [(builders.NOW, 0)], "one page, of the time of its request"
+    watched.page("page", write)
+    watched.page("page", write)
+    assert written[1:] == [(now[0], 2)]
 
 
-def test_other_machines_are_served_only_with_tls_and_passwords(certificate, tmp_path):
-    cert, key = certificate
-    file = tmp_path / "passwords"
-    file.write_text("a:b\n")
-    for protection in (Protection(), Protection(cert, key), Protection(passwords=file)):
-        with pytest.raises(UserError, match="can be reached from other machines"):
-            Server("0.0.0.0", 0, {}, protection)
-    file.chmod(0o644)
-    with pytest.raises(UserError, match="can be read by others"):
-        Server("127.0.0.1", 0, {}, Protection(passwords=file))
-    with pytest.raises(UserError, match="is no certificate"):
-        Server("127.0.0.1", 0, {}, Protection(file, file))
+def test_clients_share_two_formats_whatever_they_accept():
+    watched = Watched(everything(), lambda: NOW)
+    metrics = pages(watched, "program")["/metrics"]
+    accepted = (
+        "",
+        "text/plain;version=1.0.0",
+        "*/*",
+        OPENMETRICS,
+        "application/openmetrics-text;version=9.0.0",
+    )
+    assert len({id(metrics(each)) for each in accepted}) == 2
+    prometheus = "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
+    assert metrics(prometheus).content_type.startswith("application/openmetrics-text")
 
 
-def test_many_clients_at_once_are_bounded_and_the_next_one_is_served():
-    with served(cluster()) as server:
-        port = int(server.url.rpartition(":")[2])
-        before = threading.active_count()
-        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_CLIENTS + 20)]
-        time.sleep(0.3)
-        assert threading.active_count() - before <= MOST_CLIENTS
-        for each in silent:
-            each.close()
-        end = time.monotonic() + 10
-        while True:
-            try:
-                assert get(f"{server.url}/healthz")[0] == 200
-                break
-            except (urllib.error.URLError, ConnectionError):
-                assert time.monotonic() < end
-                time.sleep(0.1)
+def test_the_exporter_reaches_a_run_through_a_command():
+    parser = argparse.ArgumentParser()
+    exporter.add_arguments(parser)
+    arguments = parser.parse_args(["--via", "ssh login01"])
+    assert (arguments.via, arguments.detail) == ("ssh login01", "program")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (":8000", ("127.0.0.1", 8000)),
-        ("login01", ("login01", 9410)),
-        ("0.0.0.0:1", ("0.0.0.0", 1)),
-        ("[::1]:8000", ("::1", 8000)),
-        ("[::1]", ("::1", 9410)),
-    ],
-)
-def test_an_address_may_leave_out_its_host_or_port(text, expected):
-    assert address(text, 9410) == expected
+@pytest.mark.jax
+@pytest.mark.newest
+def test_a_real_run_is_scraped_and_sigterm_ends_the_exporter(tmp_path):
+    command = [*JAXTOP, "exporter", "--listen", "127.0.0.1:0"]
+    with training(tmp_path / "run", hosts=1, devices=2) as run:
+        env = {**environment(), "HOME": str(run.home)}
+        with processes(command, env=env, stderr=subprocess.PIPE) as (serving,):
+            line = serving.stderr.readline()
+            assert line.startswith("jaxtop: serves http://127.0.0.1:")
+            url = line.split()[-1].removesuffix("/metrics")
+            eventually(lambda: get(f"{url}/healthz")[0] == 200)
 
+            def launches():
+                found = values(parsed_openmetrics(get(f"{url}/metrics", OPENMETRICS)[2]))
+                assert sum(name == "jaxtop_device_info" for name, _ in found) == 2
+                return sum(value for (name, _), value in found.items() if name == "jaxtop_launches_total")
 
-def test_wrong_addresses_are_one_line():
-    for text in ("127.0.0.1:x", "no-such-host.invalid:1", "127.0.0.1:70000"):
-        done = jaxtop("exporter", "--listen", text, "127.0.0.1:1")
-        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+            eventually(launches)
+            serving.send_signal(signal.SIGTERM)
+            assert serving.wait(60) == 0, serving.stderr.read()

@@ -14,8 +14,10 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.http_server import Page, Protection, Server, address
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.clock import steady
+from jaxtop.export import to_json
+from jaxtop.export.findings import as_value
+from jaxtop.export.prometheus import DETAILS, PROGRAM, exposition, preferred
 from jaxtop.model import Cluster, State, findings, host_views
-from jaxtop.model.findings.observer import check_every
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 PORT = 9410
 POLL = 0.25
+# Seconds in which all clients get the same page.
+SHARED_S = 1.0
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 
 
@@ -38,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--detail",
-        choices=("run", "host", "device", "program"),
-        default="program",
+        choices=DETAILS,
+        default=PROGRAM,
         help="bounds the number of series: figures of runs, hosts, devices, or programs too (default)",
     )
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, to serve with TLS")
@@ -70,13 +74,34 @@ def main(arguments: argparse.Namespace) -> int:
         source.close()
 
 
+class Moment:
+    """The cluster at one time, with its pages; each page is written once, on the first request."""
+
+    def __init__(self, cluster: Cluster, now: float) -> None:
+        self._now = now
+        self._cluster = cluster
+        self._pages: dict[str, Page] = {}
+        self._lock = threading.Lock()
+
+    def is_current(self, now: float) -> bool:
+        """Return whether clients still get these pages: for a second, and while one is being written."""
+        return now - self._now < SHARED_S or self._lock.locked()
+
+    def page(self, name: str, write: Callable[[Cluster, float], Page]) -> Page:
+        with self._lock:
+            if name not in self._pages:
+                self._pages[name] = write(self._cluster, self._now)
+            return self._pages[name]
+
+
 class Watched:
-    """The cluster, folded on one thread and read on others."""
+    """A cluster that one thread folds. Other threads write pages from copies, so the fold does not wait."""
 
     def __init__(self, cluster: Cluster, clock: Callable[[], float] = steady) -> None:
         self._cluster = cluster
         self._clock = clock
         self._lock = threading.Lock()
+        self._moment: Moment | None = None
         self._notes: list[str] = []
 
     def take(self, source: Source) -> None:
@@ -86,44 +111,50 @@ class Watched:
             for frame in frames:
                 self._cluster.feed(frame)
             now = self._clock()
-            if now - self._cluster.findings.checked_at >= 2 * check_every(self._cluster):
-                self._cluster.check(now)  # no message led to a check: all processes are silent
+            self._cluster.check_if_silent(now)
             self._notes = source.notes
-        time.sleep(0)  # readers that wait for the lock come first
+            if self._moment is not None and not self._moment.is_current(now):
+                self._moment = None  # frees the memory of the copy
+        time.sleep(0)  # a thread that waits for the lock gets it now
 
-    def read(self, write: Callable[[Cluster, float], Page]) -> Page:
+    def page(self, name: str, write: Callable[[Cluster, float], Page]) -> Page:
+        """Return a page, the same to all clients of the moment."""
         with self._lock:
-            return write(self._cluster, self._clock())
+            now = self._clock()
+            if self._moment is None or not self._moment.is_current(now):
+                self._moment = Moment(self._cluster.frozen(), now)
+            moment = self._moment
+        return moment.page(name, write)
 
     def health(self) -> Page:
-        """Return 200 while a process is live, else 503 and why."""
-
-        def write(cluster: Cluster, now: float) -> Page:
-            states = [view.state for view in host_views(cluster, now)]
-            live = states.count(State.LIVE)
-            words = f"{live} of {len(states)} processes are live"
-            return Page("\n".join([words, *self._notes, ""]).encode(), TEXT, 200 if live else 503)
-
-        return self.read(write)
+        """Return 200 while a process is live, else 503; it never waits for another page."""
+        with self._lock:
+            states = [view.state for view in host_views(self._cluster, self._clock())]
+            notes = self._notes
+        live = states.count(State.LIVE)
+        words = f"{live} of {len(states)} processes are live"
+        return Page("\n".join([words, *notes, ""]).encode(), TEXT, 200 if live else 503)
 
 
 def pages(watched: Watched, detail: str) -> Mapping[str, Callable[[str], Page]]:
     """Return what is served, by path."""
-    from jaxtop.export import to_json
-    from jaxtop.export.findings import as_value
-    from jaxtop.export.prometheus import exposition
+
+    def metrics(accept: str) -> Page:
+        form = preferred(accept)
+        return watched.page(
+            f"metrics {form}", lambda cluster, now: Page(*exposition(cluster, now, form, detail))
+        )
 
     def found(cluster: Cluster, now: float) -> Page:
         document = {"schema": 1, "findings": [as_value(each, now) for each in findings(cluster)]}
         return Page(json.dumps(document, indent=2).encode() + b"\n", JSON)
 
+    def snapshot(cluster: Cluster, now: float) -> Page:
+        return Page(to_json(cluster, now).encode(), JSON)
+
     return {
-        "/metrics": lambda accept: watched.read(
-            lambda cluster, now: Page(*exposition(cluster, now, accept, detail))
-        ),
-        "/api/snapshot": lambda _: watched.read(
-            lambda cluster, now: Page(to_json(cluster, now).encode(), JSON)
-        ),
-        "/api/findings": lambda _: watched.read(found),
+        "/metrics": metrics,
+        "/api/snapshot": lambda _: watched.page("snapshot", snapshot),
+        "/api/findings": lambda _: watched.page("findings", found),
         "/healthz": lambda _: watched.health(),
     }

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import Metric as Family
-from prometheus_client.exposition import choose_encoder
-
 from jaxtop.export.metrics import METRICS, SUFFIXES, snapshot
 from jaxtop.export.openmetrics import label_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from prometheus_client.core import Metric as Family
+
     from jaxtop.export.metrics import Sample
     from jaxtop.model import Cluster
 
-# How much is exposed: each level has what the levels before it have.
+# How much is exposed: each level includes the levels before it.
 RUN, HOST, DEVICE, PROGRAM = DETAILS = ("run", "host", "device", "program")
+CLASSIC, OPENMETRICS = "", "application/openmetrics-text; version=1.0.0"
 _OF_PROGRAMS = frozenset({"program", "function"})
 
 
@@ -28,6 +28,8 @@ class _Families:
         self._samples = samples
 
     def collect(self) -> Iterable[Family]:
+        from prometheus_client.core import Metric as Family  # optional: the extra `exporter` installs it
+
         found: dict[str, Family] = {}
         for name, where, labels, value in self._samples:
             metric = METRICS[name]
@@ -39,8 +41,16 @@ class _Families:
         return [found[name] for name in METRICS if name in found]
 
 
+def preferred(accept: str) -> str:
+    """Return the format for a client with this `Accept` header: there are only two to share."""
+    types = [each.partition(";")[0].strip() for each in accept.split(",")]
+    return OPENMETRICS if OPENMETRICS.partition(";")[0] in types else CLASSIC
+
+
 def exposition(cluster: Cluster, now: float, accept: str, detail: str) -> tuple[bytes, str]:
-    """Return the text in the format that the client prefers by its `Accept` header, and its content type."""
+    """Return the text in one of the two formats, and its content type."""
+    from prometheus_client.exposition import choose_encoder  # optional: the extra `exporter` installs it
+
     encode, content_type = choose_encoder(accept)
     most = DETAILS.index(detail)
     samples = (each for each in snapshot(cluster, now) if _level(each) <= most)
