@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from jaxtop.sources import Seed
 from jaxtop.transport import FIRST_PORT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtop.wire import Hello
 
@@ -26,36 +27,59 @@ class NoTarget(Exception):
     """There is nothing to attach to; the text says what to do."""
 
 
-def seeds(targets: Sequence[str], hostfile: str | None = None) -> list[Seed]:
-    """Return where to start for these targets; without any, at the newest live run of this user."""
+def seeds(
+    targets: Sequence[str], hostfile: str | None = None, show: Callable[[str], None] = lambda _: None
+) -> list[Seed]:
+    """Return where to start for these targets; without any, at the newest live run of this user.
+
+    `show` receives notes for the user.
+    """
     try:
         listed = hostnames.of_file(hostfile) if hostfile else []
-        names = [*(name for target in targets for name in _names(target)), *listed]
         found = runfiles.tidy(runfiles.find())
-        if not names:
-            return _newest(found)
+        names = [*(name for target in targets for name in _names(target, found)), *listed]
     except hostnames.BadHosts as error:
         raise NoTarget(str(error)) from None
+    if not names:
+        return _newest(found, show)
     return list({seed.target: seed for name in names for seed in _seeds_of(name, found)}.values())
 
 
-def _names(target: str) -> list[str]:
-    """Return the names in a target; only `node[1-3]` has more than one."""
-    return hostnames.expand(target) if re.search(r"\w\[", target) and "/" not in target else [target]
+def _names(target: str, found: list[runfiles.RunFile]) -> list[str]:
+    """Return the names in a target: those of `node[1-3]`, unless a run has this name."""
+    is_list = re.search(r"\w\[", target) and "/" not in target and not _named(target, found)
+    return hostnames.expand(target) if is_list else [target]
 
 
-def _newest(found: list[runfiles.RunFile]) -> list[Seed]:
+def _newest(found: list[runfiles.RunFile], show: Callable[[str], None]) -> list[Seed]:
     living = [run_file for run_file in found if not run_file.is_stale]
-    if not living:
+    if living:
+        return _seeds_like(living[0].hello, found)
+    if of_job := _seeds_of_job(show):
+        return of_job
+    raise NoTarget(
+        runfiles.why_hidden()
+        or "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
+        "or name a host: `jaxtop attach HOST`"
+    )
+
+
+def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:
+    """Return the hosts of the job in which this process runs; none if there is no job or no address."""
+    try:
         job = hostnames.of_environment(os.environ)
-        if job is not None:
-            return [seed for name in job[1] for seed in _seeds_of(name, found)]
-        raise NoTarget(
-            runfiles.why_hidden()
-            or "no live run of yours on this machine; start one with `jaxtop run SCRIPT` or `jaxtop demo`, "
-            "or name a host: `jaxtop attach HOST`"
-        )
-    return _seeds_like(living[0].hello, found)
+    except hostnames.BadHosts as error:
+        show(str(error))
+        return []
+    if job is None:
+        return []
+    variable, names = job
+    seeds = []
+    for name in names:
+        with suppress(NoTarget):  # the others may do
+            seeds += _at_address(name)
+    show(f"no live run of yours on this machine: trying {len(seeds)} of the {len(names)} hosts of {variable}")
+    return seeds
 
 
 def _seeds_of(target: str, found: list[runfiles.RunFile]) -> list[Seed]:
@@ -64,9 +88,13 @@ def _seeds_of(target: str, found: list[runfiles.RunFile]) -> list[Seed]:
         if run_file is None:
             raise NoTarget(f"{target} is not a run file of yours; `jaxtop ls` lists the live runs")
         return [_seed(run_file)]
-    named = [each for each in found if target in (each.hello.name, each.hello.run, each.hello.agent)]
+    named = _named(target, found)
     # Of several runs of one name, the newest is meant.
     return _seeds_like(named[0].hello, named) if named else _at_address(target)
+
+
+def _named(target: str, found: list[runfiles.RunFile]) -> list[runfiles.RunFile]:
+    return [each for each in found if target in (each.hello.name, each.hello.run, each.hello.agent)]
 
 
 def _seeds_like(newest: Hello, found: list[runfiles.RunFile]) -> list[Seed]:
@@ -107,6 +135,6 @@ def _split(target: str) -> tuple[str, int | None]:
         host, port = target, ""
     if not port:
         return host, None
-    if not port.isdecimal() or not 0 < int(port) < 65536:
+    if not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
         raise NoTarget(f"{target!r} does not end in a port between 1 and 65535")
     return host, int(port)

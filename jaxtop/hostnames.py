@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 # 10,000 hosts with long names.
 MOST_OF_HOSTFILE, MOST_HOSTFILE = 1 << 20, "1 MiB"
 MOST_HOSTS = 16_384
-_RANGES = re.compile(r"\[([\d,-]+)\]")
+_RANGES, _RANGE = re.compile(r"\[([\d,-]+)\]"), re.compile(r"(\d{1,12})(?:-(\d{1,12}))?")
 # Lists of hosts, by the variable that has one; the others name a file with a host per line.
 _LISTS = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "TPU_WORKER_HOSTNAMES", "LSB_HOSTS")
 _FILES = (
@@ -23,6 +23,7 @@ _FILES = (
     "COBALT_NODEFILE",
     "OMPI_MCA_orte_default_hostfile",
 )
+VARIABLES = (*_LISTS, *_FILES)
 
 
 class BadHosts(Exception):
@@ -31,10 +32,7 @@ class BadHosts(Exception):
 
 def expand(text: str) -> list[str]:
     """Return the hosts of a list such as `node[01-04,07],login:7410`; IPv6 addresses stay as they are."""
-    found = [host for part in _parts(text) for host in _expanded(part)]
-    if len(found) > MOST_HOSTS:
-        raise BadHosts(f"{text[:60]} names {len(found)} hosts, more than {MOST_HOSTS}")
-    return found
+    return _hosts([text])
 
 
 def of_file(path: str) -> list[str]:
@@ -50,18 +48,36 @@ def of_file(path: str) -> list[str]:
     lines = [
         line.split()[0] for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")
     ]
-    return list(dict.fromkeys(host for line in lines for host in expand(line)))
+    return _hosts(lines)
 
 
 def of_environment(environ: Mapping[str, str]) -> tuple[str, list[str]] | None:
     """Return the hosts of the job in which this process runs, with the variable that names them."""
-    for name in _LISTS:
-        if environ.get(name):
-            return name, list(dict.fromkeys(expand(environ[name].replace(" ", ","))))
-    for name in _FILES:
-        if environ.get(name):
-            return name, of_file(environ[name])
-    return None
+    name = next((name for name in VARIABLES if environ.get(name)), None)
+    if name is None:
+        return None
+    value = environ[name]
+    try:
+        return name, of_file(value) if name in _FILES else expand(value.replace(" ", ","))
+    except BadHosts as error:
+        raise BadHosts(f"{name}: {error}") from None
+
+
+def _hosts(lists: Iterable[str]) -> list[str]:
+    """Return the hosts of these lists, each once. They are counted before they are made."""
+    found: list[str] = []
+    for part in dict.fromkeys(part for text in lists for part in _parts(text) if part):
+        pieces = _RANGES.split(part)  # text and ranges in turns
+        ranges = [_ranges(each, part) for each in pieces[1::2]]
+        count = 1
+        for size in (1, *(sum(len(numbers) for numbers, _ in each) for each in ranges)):
+            count *= size
+            if len(found) + count > MOST_HOSTS:
+                raise BadHosts(f"{part[:60]}: more than {MOST_HOSTS} hosts")
+        choices = [[text] for text in pieces]
+        choices[1::2] = [[f"{n:0{width}}" for numbers, width in each for n in numbers] for each in ranges]
+        found += map("".join, product(*choices))
+    return list(dict.fromkeys(found))
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -75,26 +91,12 @@ def _parts(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _expanded(part: str) -> Iterator[str]:
-    if not part:
-        return
-    pieces = _RANGES.split(part)  # text and ranges in turns
-    choices = [list(_numbers(each, part)) if i % 2 else [each] for i, each in enumerate(pieces)]
-    count = 1
-    for each in choices:
-        count *= len(each)
-        if count > MOST_HOSTS:
-            raise BadHosts(f"{part[:60]} names more than {MOST_HOSTS} hosts")
-    yield from map("".join, product(*choices))
-
-
-def _numbers(ranges: str, part: str) -> Iterator[str]:
-    """Yield the numbers of `01-04,07`, as wide as they are written."""
-    for each in ranges.split(","):
-        found = re.fullmatch(r"(\d+)(?:-(\d+))?", each)
+def _ranges(text: str, part: str) -> list[tuple[range, int]]:
+    """Return the numbers of `01-04,07`, and how wide they are written."""
+    ranges = []
+    for each in text.split(","):
+        found = _RANGE.fullmatch(each)
         if found is None or (found[2] and int(found[2]) < int(found[1])):
-            raise BadHosts(f"{part[:60]}: {each or 'an empty range'} is not a range such as 01-04")
-        last = int(found[2] or found[1])
-        if last - int(found[1]) >= MOST_HOSTS:
-            raise BadHosts(f"{part[:60]} names more than {MOST_HOSTS} hosts")
-        yield from (f"{number:0{len(found[1])}}" for number in range(int(found[1]), last + 1))
+            raise BadHosts(f"{part[:60]}: {each[:60] or 'an empty range'} is not a range such as 01-04")
+        ranges.append((range(int(found[1]), int(found[2] or found[1]) + 1), len(found[1])))
+    return ranges

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from jaxtop.hostnames import VARIABLES
+
 # Whoever is started in the background of a shell ignores Ctrl+C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Taken away once, because fixtures of modules begin before those of a test.
@@ -19,6 +21,7 @@ for _name in (
     "JAXTOP",
     "JAXTOP_KEY",
     "JAXTOP_KEY_FILE",
+    *VARIABLES,
 ):
     os.environ.pop(_name, None)
 
