@@ -12,6 +12,7 @@ import pytest
 
 from jaxtop import wire
 from jaxtop.sources.relay import NoRelay, RelaySource, near, stream
+from jaxtop.sources.relay import far as far_half
 from jaxtop.sources.relay.stream import Open
 from tests.support import PYTHON, ROOT
 
@@ -21,6 +22,11 @@ FAR = (str(PYTHON), str(ROOT / "tests" / "programs" / "far.py"))
 
 def relay(*far: object, way: tuple[str, ...] = ("env",), targets: tuple[str, ...] = ()) -> RelaySource:
     return RelaySource(way, Open(targets), tuple(map(str, (*FAR, *far))))
+
+
+def requests_before(frame: wire.Frame) -> int:
+    """How often the made source was asked before it made this frame."""
+    return int(wire.decode("event", frame.raw).text)
 
 
 def until(source: RelaySource, check, seconds: float = 20.0) -> list[wire.Frame]:
@@ -47,10 +53,17 @@ def test_messages_pass_in_pieces_of_any_size_and_behind_what_a_login_shell_print
     [
         b"x" * (stream.MOST_BEFORE + 1),
         stream.FIRST_LINE + struct.pack(">I", stream.MOST_BYTES + 1),
-        stream.FIRST_LINE + struct.pack(">I", 3) + b"\xc1\xc1\xc1",
+        stream.FIRST_LINE + struct.pack(">I", 3) + b"\xc1\xc1\xc1\n",
         stream.FIRST_LINE + stream.pack(stream.Opened("1"))[:4] + b"\x80" * 100,
+        stream.FIRST_LINE + stream.pack(stream.Opened("1"))[:-1] + b"x",
+        stream.FIRST_LINE + stream.pack(stream.Frames(((AGENT, "k" * 65, 1, b""),))),
+        stream.FIRST_LINE + stream.pack(stream.Frames(((AGENT, "event", 1, bytes(wire.MAX_PAYLOAD + 1)),))),
+        stream.FIRST_LINE + stream.pack(stream.Status(notes=("x",) * 101)),
     ],
-    ids=["only text", "too long", "no message", "no known message"],
+    ids=[
+        *("only text", "too long", "no message", "no known message", "no end", "long kind"),
+        *("long frame", "many notes"),
+    ],
 )
 def test_other_bytes_are_an_error_and_no_message(data):
     with pytest.raises(stream.Garbled):
@@ -87,10 +100,10 @@ def test_large_frames_pass():
 
 def test_a_connection_that_says_nothing_any_more_is_lost(monkeypatch):
     source = relay(0, 0)
-    monkeypatch.setattr(near, "SILENT_S", 3.0)
     try:
         until(source, lambda frames: frames and source.is_settled)
         source._process._popen.send_signal(signal.SIGSTOP)
+        monkeypatch.setattr(near, "SILENT_S", 3.0)
         (lost,) = until(source, lambda frames: frames)
         assert wire.decode("link", lost.raw).state == "unreachable"
         assert "said nothing for 3 s" in source.notes[0]
@@ -102,6 +115,98 @@ def test_the_command_line_of_the_far_half_may_be_one_word_of_the_way():
     source = relay(1, 10, way=("sh", "-c", "exec {}"))
     try:
         assert until(source, lambda frames: len(frames) > 2)
+    finally:
+        source.close()
+
+
+def test_frames_pass_a_filter_that_waits_for_the_end_of_lines():
+    lines = f"{PYTHON} {ROOT / 'tests' / 'programs' / 'lines.py'}"
+    source = relay(1, 10, way=("sh", "-c", f"{lines} | {{}} | {lines}"))
+    try:
+        answers: list[wire.Reply | None] = []
+        until(source, lambda frames: frames and source.is_settled)
+        source.request(AGENT, wire.Request("capture"), answers.append)
+        until(source, lambda _: answers)
+    finally:
+        source.close()
+
+
+def test_ten_thousand_targets_pass():
+    with pytest.raises(NoRelay, match="10001 targets"):
+        relay(1, 1, targets=("count", *(f"node{i:05}.cluster.example:7410" for i in range(10_000))))
+
+
+def test_the_near_half_sends_something_every_few_seconds(tmp_path, monkeypatch):
+    monkeypatch.setattr(near, "ALIVE_EVERY_S", 0.1)
+    source = relay(0, 0, way=("sh", "-c", f"tee {tmp_path}/sent | {{}}"))
+    try:
+        until(source, lambda _: (tmp_path / "sent").read_bytes().count(b"alive") > 2)
+    finally:
+        source.close()
+
+
+def test_silence_while_the_viewer_was_suspended_is_no_cut():
+    now = [time.time()]
+    source = RelaySource(("env",), Open(), (*FAR, "0", "0"), clock=lambda: now[0])
+    try:
+        until(source, lambda frames: frames and source.is_settled)
+        source._process._popen.send_signal(signal.SIGSTOP)
+        until(source, lambda _: not source._process.read())
+        now[0] += 1000
+        assert source.poll(0) == [] and source.is_settled
+        while source.is_settled:
+            now[0] += 1
+            source.poll(0)
+        assert "said nothing" in source.notes[0]
+    finally:
+        source.close()
+
+
+def test_a_retry_cannot_ask_for_a_password(tmp_path):
+    said = tmp_path / "said"
+    source = relay(0, 0, 0.5, way=("sh", "-c", f'echo "=$SSH_ASKPASS_REQUIRE" >> {said}; exec {{}}'))
+    try:
+        until(source, lambda _: len(said.read_text().splitlines()) == 2)
+        assert said.read_text().splitlines() == ["=", "=never"]
+    finally:
+        source.close()
+
+
+def test_a_command_that_never_opens_is_given_up_and_what_it_says_is_shown(monkeypatch):
+    monkeypatch.setattr(near, "OPEN_WITHIN_S", 1.0)
+    monkeypatch.setattr(near, "SHOW_AFTER_S", 0.0)
+    shown: list[str] = []
+    way = ("sh", "-c", r"printf 'a push was \033sent\n' >&2; while sleep 0.1; do echo; done")
+    with pytest.raises(NoRelay, match=r"was not connected after 1 s: a push was \\x1bsent"):
+        RelaySource(way, Open(), show=shown.append)
+    assert shown == [r"a push was \x1bsent"]
+
+
+LINK = wire.encode(wire.Link("up", "host:1"))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [stream.Frames(((AGENT, "link", 0, LINK),))],
+        [stream.Status()],
+        [stream.Opened("1"), stream.Opened("1")],
+        [stream.Opened("1"), stream.Frames(((AGENT, "past", 0, b""),))],
+        [stream.Opened("1"), Open()],
+    ],
+)
+def test_a_far_half_out_of_order_is_refused(tmp_path, messages):
+    (tmp_path / "data").write_bytes(stream.FIRST_LINE + b"".join(map(stream.pack, messages)))
+    with pytest.raises(NoRelay, match="does not lead to"):
+        RelaySource(("sh", "-c", f"cat {tmp_path}/data; sleep 5"), Open())
+
+
+def test_a_far_half_that_never_stops_sending_does_not_hold_up_the_viewer(tmp_path):
+    (tmp_path / "head").write_bytes(stream.FIRST_LINE + stream.pack(stream.Opened("1")))
+    (tmp_path / "data").write_bytes(stream.pack(stream.Status()) * 10_000)
+    source = RelaySource(("sh", "-c", f"cat {tmp_path}/head; while cat {tmp_path}/data; do :; done"), Open())
+    try:
+        assert [source.poll(0.1) for _ in range(3)] == [[], [], []]
     finally:
         source.close()
 
@@ -128,20 +233,18 @@ def test_after_a_cut_the_hosts_are_out_of_reach_and_the_connection_heals():
 def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_sees_the_present():
     source = relay(2_000, 1_000)
     try:
-        until(source, lambda frames: len(frames) > 10)
+        asked = requests_before(until(source, lambda frames: len(frames) > 10)[-1])
         far = psutil.Process(source._process._popen.pid)
         most = 0
         for _ in range(60):
             time.sleep(0.1)
             most = max(most, far.memory_info().rss)
         assert most < 500e6
-        # What was dropped is asked for again.
-        frames = until(
-            source, lambda frames: frames and wire.decode("event", frames[-1].raw).text[0] == "1", 60
-        )
+        # Little that is old comes before the newest; what was dropped is asked for again.
+        frames = until(source, lambda frames: frames and requests_before(frames[-1]) > asked, 60)
         numbers = [frame.sequence for frame in frames]
         assert numbers == sorted(numbers)
-        assert len(numbers) < numbers[-1], "the far half kept more than its bound"
+        assert sum(len(frame.raw) for frame in frames) < 4 * far_half.MOST_BACKLOG
     finally:
         source.close()
 
@@ -151,6 +254,7 @@ def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_
     [
         (("sh", "-c", "echo boom >&2; exit 3"), "ended: boom"),
         (("sh", "-c", "exit 3"), "ended with status 3"),
+        (("sh", "-c", r"printf '\033[31mred' >&2; exit 3"), r"ended: \x1b[31mred"),
         (("env", "PATH=/nowhere", "sh"), "No such file or directory"),
         (("no-such-command",), "no-such-command cannot be run"),
         (
@@ -161,7 +265,7 @@ def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_
         (("sh", "-c", "echo 'sh: 1: jaxtop: not found' >&2; exit 127"), "finds no jaxtop on the other side"),
     ],
 )
-def test_a_way_that_leads_nowhere_is_one_line(way, why):
+def test_a_way_without_a_far_half_is_one_line(way, why):
     with pytest.raises(NoRelay, match=r"\w") as error:
         relay(way=way)
     assert why in str(error.value) and "\n" not in str(error.value)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from jaxtop.sources import Source
 
 POLL = 0.25
-# The most agents asked at a time to resend their state after frames were dropped.
-MEND_AT_ONCE = 16
 
 
 class Keeper(Protocol):
@@ -104,9 +102,7 @@ class SourceThread:
                 for each in asking:
                     each.advance(source)
                 self._frames.put(source.poll(POLL))
-                for agent in self._frames.lost(MEND_AT_ONCE):
-                    debuglog.info("source", "frames were dropped; the whole state is requested", agent)
-                    source.request(agent, wire.Request("state"), lambda _: None)
+                self._frames.mend(source)
                 asking = [each for each in asking if not each.is_done]
         finally:
             source.close()

@@ -60,12 +60,9 @@ def open_source(arguments: argparse.Namespace) -> Source:
         return open_here(arguments)
     try:
         listed = hostnames.of_file(arguments.hostfile) if arguments.hostfile else []
-        source = RelaySource(way.command, Open((*way.targets, *listed), arguments.owner))
+        return RelaySource(way.command, Open((*way.targets, *listed), arguments.owner), show=_show)
     except (hostnames.BadHosts, NoRelay) as error:
         raise UserError(str(error)) from None
-    for line in source.remarks:
-        print(legible(line), file=sys.stderr)
-    return source
 
 
 def open_here(arguments: argparse.Namespace) -> LiveSource:
@@ -73,7 +70,7 @@ def open_here(arguments: argparse.Namespace) -> LiveSource:
     if not (arguments.target or arguments.hostfile):
         _name_the_newest()
     try:
-        seeds = discovery.seeds(arguments.target, arguments.hostfile)
+        seeds = discovery.seeds(arguments.target, arguments.hostfile, lambda line: _show(f"jaxtop: {line}"))
         owner = arguments.owner
         if owner is not None and not keys.Z85.fullmatch(owner):
             raise UserError("--owner takes a public key: 40 characters, as `jaxtop doctor` shows the owner")
@@ -83,10 +80,14 @@ def open_here(arguments: argparse.Namespace) -> LiveSource:
         raise UserError(str(error)) from None
 
 
+def _show(line: str) -> None:
+    print(legible(line), file=sys.stderr, flush=True)
+
+
 def _name_the_newest() -> None:
     """Print which run is chosen if none is named and there are several."""
     runs = ls.live_runs()
     if len(runs) > 1:
-        newest = f"{legible(runs[0]['name'] or 'one without a name')} ({runs[0]['id']})"
+        newest = f"{runs[0]['name'] or 'one without a name'} ({runs[0]['id']})"
         others = "`jaxtop ls` lists all of them"
-        print(f"jaxtop: {len(runs)} live runs: showing {newest}, the newest; {others}", file=sys.stderr)
+        _show(f"jaxtop: {len(runs)} live runs: showing {newest}, the newest; {others}")

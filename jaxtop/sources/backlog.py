@@ -6,13 +6,17 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from jaxtop import wire
+from jaxtop import debuglog, wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from jaxtop.sources.source import Source
+
 # A stopped terminal (Ctrl-S) must not fill the memory.
 MOST_FRAMES, MOST_BYTES = 200_000, 64 << 20
+# The most agents asked at a time to resend their state after frames were dropped.
+MEND_AT_ONCE = 16
 # Messages that no agent sends again.
 _SENT_ONCE = frozenset({"bye"})
 
@@ -24,19 +28,24 @@ class Backlog:
     everything else again when its state is requested; `lost` returns the agents to ask.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int | None = None) -> None:
+        self._most_frames, self._most_bytes = MOST_FRAMES, most_bytes or MOST_BYTES
         self._lock = threading.Lock()
         self._frames: deque[wire.Frame] = deque()
         self._bytes = 0
         self._lost: dict[str, None] = {}
         self.dropped = 0
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._frames
+
     def put(self, frames: Iterable[wire.Frame]) -> None:
         with self._lock:
             for frame in frames:
                 self._frames.append(frame)
                 self._bytes += len(frame.raw)
-            if len(self._frames) > MOST_FRAMES or self._bytes > MOST_BYTES:
+            if len(self._frames) > self._most_frames or self._bytes > self._most_bytes:
                 self._give_way()
 
     def take(self, most: int | None = None) -> list[wire.Frame]:
@@ -52,17 +61,24 @@ class Backlog:
     def lost(self, most: int) -> list[str]:
         """Return up to `most` agents whose state must be requested, once most of the queue has been taken."""
         with self._lock:
-            if not self._lost or len(self._frames) > MOST_FRAMES // 4 or self._bytes > MOST_BYTES // 4:
+            is_full = len(self._frames) > self._most_frames // 4 or self._bytes > self._most_bytes // 4
+            if is_full:
                 return []
             agents = list(self._lost)[:most]
             for agent in agents:
                 del self._lost[agent]
         return agents
 
+    def mend(self, source: Source) -> None:
+        """Request the state of agents whose frames were dropped, a few at a time."""
+        for agent in self.lost(MEND_AT_ONCE):
+            debuglog.info("source", "frames were dropped; the whole state is requested", agent)
+            source.request(agent, wire.Request("state"), lambda _: None)
+
     def _give_way(self) -> None:
         """Drop half of the queue, so that this happens rarely."""
         kept: dict[object, wire.Frame] = {}
-        while len(self._frames) > MOST_FRAMES // 2 or self._bytes > MOST_BYTES // 2:
+        while len(self._frames) > self._most_frames // 2 or self._bytes > self._most_bytes // 2:
             frame = self._frames.popleft()
             self._bytes -= len(frame.raw)
             if frame.sequence == wire.LOCAL_SEQUENCE or frame.kind in _SENT_ONCE:

@@ -58,6 +58,8 @@ class Made:
 def open_source(wanted):
     if "nothing" in wanted.targets:
         raise Refused("there is nothing like it")
+    if "count" in wanted.targets:
+        raise Refused(f"{len(wanted.targets)} targets")
     return Made()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
 POLL_S = 0.05
 # The near half must say within this time what to follow; a terminal says nothing.
 OPEN_WITHIN_S = 60.0
+# The near half sends something every few seconds. After this time without it, the connection was cut.
+SILENT_S = 60.0
 STATUS_EVERY_S = 2.0
-# So many bytes wait for a slow connection. Further frames wait in the backlog, which drops the oldest.
-MOST_WAITING, AT_ONCE = 1 << 20, 64
+# A slow connection delays the newest frames by the time that it takes for these bytes. The backlog drops the
+# oldest frames beyond them.
+MOST_BACKLOG, MOST_WAITING, AT_ONCE = 4 << 20, 1 << 18, 64
+# An answer follows the frames that came with it, but must not come too late behind the backlog.
+ANSWER_WITHIN_S = 5.0
 # A message ends with the frame that exceeds this, so that it stays below `stream.MOST_BYTES`.
 BATCH_BYTES = 1 << 18
-MEND_AT_ONCE = 16
+LAST_WORDS_S = 10.0
 
 
 class FarHalf:
@@ -48,50 +54,61 @@ class FarHalf:
         self._reading, self._writing = reading, writing
         self._open_source, self._refuse = open_source, refuse
         self._reader = stream.Reader()
-        self._backlog = Backlog()
+        self._backlog = Backlog(MOST_BACKLOG)
+        self._answers: deque[tuple[float, stream.Answer]] = deque()
         self._waiting = bytearray(stream.FIRST_LINE)
+        self._heard_at = time.monotonic()
         self._status: stream.Status | None = None
         self._status_due = 0.0
         os.set_blocking(writing, False)
 
     def run(self) -> None:
-        """Pass on frames until the near half ends."""
+        """Pass on frames until the near half ends or is silent."""
         with suppress(BrokenPipeError, EOFError):
-            self._flush()
-            wanted = self._opened()
-            if wanted is None:
-                return
             try:
-                source = self._open_source(wanted)
+                self._follow()
             except self._refuse as error:
                 self._end_with(stream.Refused(str(error)))
-                return
-            self._waiting += stream.pack(stream.Opened(__version__))
-            try:
-                while True:
-                    self._turn(source)
-            finally:
-                source.close()
+            except stream.Garbled as error:
+                self._end_with(stream.Refused(f"the viewer does not say what to follow: {error}"))
 
-    def _opened(self) -> stream.Open | None:
-        """Wait for what the near half wants to follow; None if it says something else or nothing."""
+    def _follow(self) -> None:
+        self._flush()
+        source = self._open_source(self._opened())
+        self._waiting += stream.pack(stream.Opened(__version__))
+        self._heard_at = time.monotonic()
+        try:
+            while time.monotonic() - self._heard_at < SILENT_S:
+                self._turn(source)
+        finally:
+            source.close()
+
+    def _opened(self) -> stream.Open:
+        """Wait for what the near half wants to follow; raise `Garbled` if something else or nothing comes."""
         end = time.monotonic() + OPEN_WITHIN_S
         while (left := end - time.monotonic()) > 0:
             if not select.select([self._reading], [], [], left)[0]:
                 continue
             for message in self._read():
-                return message if isinstance(message, stream.Open) else None
-        return None
+                if isinstance(message, stream.Open):
+                    return message
+                raise stream.Garbled(f"it sent another message ({type(message).__name__})")
+        raise stream.Garbled(f"nothing complete came within {OPEN_WITHIN_S:.0f} s")
 
     def _turn(self, source: Source) -> None:
-        self._backlog.put(source.poll(POLL_S))
-        for agent in self._backlog.lost(MEND_AT_ONCE):
-            source.request(agent, wire.Request("state"), lambda _: None)
         if select.select([self._reading], [], [], 0)[0]:
             for message in self._read():
                 if isinstance(message, stream.Ask):
                     source.request(message.agent, message.request, self._answer(message.number))
+        self._backlog.put(source.poll(POLL_S))
+        self._backlog.mend(source)
+        # The order is that of a source that is polled here: frames, then what is said about them.
+        self._pass_frames()
+        self._pass_answers()
         self._tell_status(source)
+        self._flush()
+
+    def _pass_frames(self) -> None:
         self._flush()
         while len(self._waiting) < MOST_WAITING and (frames := self._backlog.take(AT_ONCE)):
             for batch in _batches(frames):
@@ -99,13 +116,19 @@ class FarHalf:
             self._flush()
 
     def _answer(self, number: int) -> Callable[[wire.Reply | None], None]:
-        def answered(reply: wire.Reply | None) -> None:
-            self._waiting += stream.pack(stream.Answer(number, reply))
+        return lambda reply: self._answers.append((time.monotonic(), stream.Answer(number, reply)))
 
-        return answered
+    def _pass_answers(self) -> None:
+        latest = time.monotonic() - ANSWER_WITHIN_S
+        while self._answers and (self._backlog.is_empty or self._answers[0][0] < latest):
+            self._waiting += stream.pack(self._answers.popleft()[1])
 
     def _tell_status(self, source: Source) -> None:
-        status = stream.Status(source.is_settled, tuple(source.notes), dict(source.rejected))
+        rejected = dict(source.rejected)
+        if self._backlog.dropped:
+            rejected["the connection to the viewer was too slow"] = self._backlog.dropped
+        is_settled = source.is_settled and self._backlog.is_empty
+        status = stream.Status(is_settled, tuple(source.notes), rejected)
         now = time.monotonic()
         if (status != self._status or now >= self._status_due) and len(self._waiting) < MOST_WAITING:
             self._status, self._status_due = status, now + STATUS_EVERY_S
@@ -115,6 +138,7 @@ class FarHalf:
         data = os.read(self._reading, 1 << 16)
         if not data:
             raise EOFError
+        self._heard_at = time.monotonic()
         return list(self._reader.feed(data))
 
     def _flush(self) -> None:
@@ -123,10 +147,12 @@ class FarHalf:
                 del self._waiting[: os.write(self._writing, self._waiting[: 1 << 16])]
 
     def _end_with(self, message: stream.Message) -> None:
-        """Send a last message; wait until the near half has taken it."""
-        os.set_blocking(self._writing, True)
+        """Send a last message; wait until the near half has taken it, within bounds."""
         self._waiting += stream.pack(message)
-        self._flush()
+        end = time.monotonic() + LAST_WORDS_S
+        while self._waiting and (left := end - time.monotonic()) > 0:
+            select.select([], [self._writing], [], left)
+            self._flush()
 
 
 def _batches(frames: Iterable[wire.Frame]) -> Iterator[tuple[tuple[str, str, int, bytes], ...]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import select
 import shlex
-import subprocess
+import time
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,19 +12,29 @@ from jaxtop import debuglog, wire
 from jaxtop.clock import steady
 from jaxtop.names import shorten
 from jaxtop.sources.relay import stream
+from jaxtop.sources.relay.process import Process, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 # The user may have to type a password.
 OPEN_WITHIN_S = 120.0
-# The far half says something every two seconds. A command that says nothing for so long leads nowhere.
+# The far half sends a status every two seconds. After this time without one, the connection is lost.
 SILENT_S = 20.0
+# The viewer was suspended, or the machine slept, if two polls are this far apart.
+LATE_S = 5.0
+# Far less than `far.SILENT_S`, after which the far half ends.
+ALIVE_EVERY_S = 5.0
 ANSWER_WITHIN_S = 10.0
 SOONEST_RETRY_S, RAREST_RETRY_S = 1.0, 30.0
 POLL_S = 0.25
-AT_ONCE = 2_000
-MOST_ERRORS, LAST_WORDS_S = 4096, 1.0
+# The most reads of one poll: a far half that never stops sending must not hold up the viewer.
+READS_AT_ONCE = 16
+# The most agents whose links are remembered.
+MOST_LINKS = wire.MAX_DEVICES
+# Text of a command is shown while it opens only if that takes longer: that of a command that ends at once is
+# in the error.
+SHOW_AFTER_S = 2.0
 LONGEST_NAME = 48
 # What a shell returns for a command that it cannot find.
 NOT_FOUND = 127
@@ -41,65 +49,6 @@ class _Asked(NamedTuple):
     until: float
 
 
-class _Process:
-    """The running command, and what it has said."""
-
-    def __init__(self, command: Sequence[str], *, may_ask: bool) -> None:
-        pipe = subprocess.PIPE
-        # Without a terminal `ssh` cannot ask for a password, which would appear in the middle of the app.
-        self._popen = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=not may_ask
-        )
-        assert self._popen.stdin and self._popen.stdout and self._popen.stderr  # noqa: PT018 - for mypy
-        self.out, self.errors = self._popen.stdout.fileno(), self._popen.stderr.fileno()
-        self._in = self._popen.stdin.fileno()
-        for each in (self.out, self.errors, self._in):
-            os.set_blocking(each, False)
-        self.reader = stream.Reader()
-        self._unsent = bytearray()
-        self.complaints = ""
-
-    def send(self, message: stream.Message) -> None:
-        self._unsent += stream.pack(message)
-        self.flush()
-
-    def flush(self) -> None:
-        with suppress(BlockingIOError, BrokenPipeError):
-            while self._unsent:
-                del self._unsent[: os.write(self._in, self._unsent[: 1 << 16])]
-
-    def greet(self, message: stream.Message) -> None:
-        self._unsent[:0] = stream.FIRST_LINE
-        self.send(message)
-
-    def read(self) -> bytes | None:
-        """Return what has come; nothing if nothing has, None at the end."""
-        self._listen()
-        return _read(self.out)
-
-    def status(self) -> int | None:
-        """Return the exit status of a command whose output has ended, if it ends soon."""
-        with suppress(subprocess.TimeoutExpired):
-            self._popen.wait(LAST_WORDS_S)
-        self._listen()
-        return self._popen.poll()
-
-    def end(self) -> None:
-        for each in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
-            if each is not None:
-                each.close()
-        for stop, seconds in ((None, 0.5), (self._popen.terminate, 2.0), (self._popen.kill, None)):
-            if stop is not None:
-                stop()
-            with suppress(subprocess.TimeoutExpired):
-                self._popen.wait(seconds)
-                return
-
-    def _listen(self) -> None:
-        said = (_read(self.errors) or b"").decode("utf-8", "replace")
-        self.complaints = (self.complaints + said)[-MOST_ERRORS:]
-
-
 class RelaySource:
     """Frames from the far half. After a cut it runs the command again, and says so.
 
@@ -108,6 +57,8 @@ class RelaySource:
             in one of its words, or is appended.
         wanted: What to follow there.
         far: The far half's own command line.
+        clock: The current time.
+        show: Receives the lines that the command writes for the user before the connection is open.
     """
 
     def __init__(
@@ -116,6 +67,7 @@ class RelaySource:
         wanted: stream.Open,
         far: Sequence[str] = ("jaxtop", "relay", "--stdio"),
         clock: Callable[[], float] = steady,
+        show: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._way, self._wanted = way, wanted
         self._command = [word.replace("{}", shlex.join(far)) for word in way]
@@ -125,16 +77,17 @@ class RelaySource:
         self.rejected: Counter[str] = Counter()
         self._status = stream.Status()
         self._is_open = False
-        self._heard_at = self._cut_at = self._retry_at = 0.0
+        self._open_by = self._heard_at = self._polled_at = self._alive_due = 0.0
+        self._cut_at = self._retry_at = 0.0
         self._why_cut = ""
         self._retry_s = SOONEST_RETRY_S
         self._asked: dict[int, _Asked] = {}
         self._numbers = 0
-        self._links: dict[str, wire.Link] = {}
+        # The endpoints of the agents whose link is up.
+        self._up: dict[str, str] = {}
         self._out: list[wire.Frame] = []
-        self._process: _Process | None = None
-        self._begin(may_ask=True)
-        self._wait_until_open()
+        self._process: Process | None = None
+        self._wait_until_open(self._begin(may_ask=True), show)
 
     @property
     def is_settled(self) -> bool:
@@ -142,28 +95,27 @@ class RelaySource:
 
     @property
     def notes(self) -> list[str]:
-        notes = list(self._status.notes) if self._is_open else []
-        if not self._is_open:
-            seconds = round(self._clock() - self._cut_at)
-            notes.append(f"the connection through `{self._name}` was lost {seconds} s ago: {self._why_cut}")
-        return notes
-
-    @property
-    def remarks(self) -> list[str]:
-        """What the far half's jaxtop has written for the user."""
-        complaints = self._process.complaints if self._process is not None else ""
-        return [line for line in complaints.splitlines() if line.startswith("jaxtop: ")]
+        if self._is_open:
+            return [shown(each) for each in self._status.notes]
+        seconds = round(self._clock() - self._cut_at)
+        return [f"the connection through `{self._name}` was lost {seconds} s ago: {self._why_cut}"]
 
     def poll(self, timeout: float) -> list[wire.Frame]:
+        now = self._clock()
+        if now - self._polled_at > LATE_S:
+            self._heard_at = now  # the far half cannot be blamed for a silence that this side did not watch
+        self._polled_at = now
         try:
-            if self._process is None and self._clock() >= self._retry_at:
+            if self._process is None and now >= self._retry_at:
                 self._begin(may_ask=False)
-            process = self._process
-            if process is not None:
-                process.flush()
-            select.select([process.out] if process is not None else [], [], [], min(timeout, POLL_S))
-            if process is not None:
-                self._take(process)
+            if self._process is None:
+                time.sleep(min(timeout, POLL_S))
+            else:
+                if now >= self._alive_due:
+                    self._alive_due = now + ALIVE_EVERY_S
+                    self._process.send(stream.Alive())
+                self._process.wait(min(timeout, POLL_S))
+                self._take(self._process)
         except NoRelay as error:
             self._lose(str(error))
         now = self._clock()
@@ -189,76 +141,93 @@ class RelaySource:
     def _name(self) -> str:
         return shorten(shlex.join(self._way), LONGEST_NAME)
 
-    def _begin(self, *, may_ask: bool) -> None:
+    def _begin(self, *, may_ask: bool) -> Process:
         try:
-            self._process = _Process(self._command, may_ask=may_ask)
+            process = self._process = Process(self._command, may_ask=may_ask)
         except OSError as error:
             raise NoRelay(f"{self._command[0]} cannot be run: {error.strerror or error}") from None
-        self._heard_at = self._clock()
-        self._process.greet(self._wanted)
+        self._status = stream.Status()
+        self._open_by = self._clock() + OPEN_WITHIN_S
+        process.send(self._wanted)
+        return process
 
-    def _wait_until_open(self) -> None:
+    def _wait_until_open(self, process: Process, show: Callable[[str], None]) -> None:
+        begun = self._clock()
         try:
-            while not self._is_open and self._process is not None:
-                select.select([self._process.out], [], [], POLL_S)
-                self._take(self._process)
+            while not self._is_open:
+                process.wait(POLL_S)
+                self._take(process)
+                is_slow = self._clock() - begun > SHOW_AFTER_S
+                if is_slow or self._is_open:
+                    for line in process.lines():
+                        if is_slow or line.startswith("jaxtop: "):
+                            show(line)
         except BaseException:
             self.close()
             raise
 
-    def _take(self, process: _Process) -> None:
+    def _take(self, process: Process) -> None:
         """Process what the far half has sent; raise `NoRelay` when it has ended or makes no sense."""
         now = self._clock()
-        while (data := process.read()) is None or data:
+        for _ in range(READS_AT_ONCE):
+            data = process.read()
             if data is None:
                 raise NoRelay(self._why_ended(process))
+            if not data:
+                break
             self._heard_at = now
             try:
                 for message in process.reader.feed(data):
                     self._process_message(message, now)
             except stream.OtherVersion as error:
                 raise NoRelay(
-                    f"the jaxtop behind `{self._name}` speaks version {error}, this one "
+                    f"the jaxtop behind `{self._name}` speaks version {shown(str(error))}, this one "
                     f"{stream.VERSION} wire {wire.VERSION}: install the same jaxtop on both sides"
                 ) from None
             except stream.Garbled as error:
-                raise NoRelay(f"`{self._name}` does not lead to `jaxtop relay`: {error}") from None
-            if len(self._out) > AT_ONCE:
-                return
-        longest = SILENT_S if self._is_open else OPEN_WITHIN_S
-        if now - self._heard_at > longest:
-            raise NoRelay(f"`{self._name}` said nothing for {longest:.0f} s")
+                raise NoRelay(
+                    f"`{self._name}` does not lead to `jaxtop relay`: {shown(str(error))}"
+                ) from None
+        last = f": {process.last_line}" if process.last_line else ""
+        if not self._is_open and now > self._open_by:
+            raise NoRelay(f"`{self._name}` was not connected after {OPEN_WITHIN_S:.0f} s{last}")
+        if self._is_open and now - self._heard_at > SILENT_S:
+            raise NoRelay(f"`{self._name}` said nothing for {SILENT_S:.0f} s{last}")
 
     def _process_message(self, message: stream.Message, now: float) -> None:
         match message:
-            case stream.Opened():
-                self._is_open, self._retry_s = True, SOONEST_RETRY_S
-                debuglog.info("relay", f"open through {self._name}", message.jaxtop)
             case stream.Refused():
-                raise NoRelay(f"{message.why} (through `{self._name}`)")
-            case stream.Frames():
+                raise NoRelay(f"{shown(message.why)} (through `{self._name}`)")
+            case stream.Opened() if not self._is_open:
+                self._is_open, self._retry_s = True, SOONEST_RETRY_S
+                debuglog.info("relay", f"open through {self._name}", shown(message.jaxtop))
+            case stream.Frames() if self._is_open:
                 self._out += [self._noted(wire.Frame(now, *each)) for each in message.frames]
-            case stream.Answer():
+            case stream.Answer() if self._is_open:
                 asked = self._asked.pop(message.number, None)
                 if asked is not None:
                     asked.done(message.reply)
-            case stream.Status():
+            case stream.Status() if self._is_open:
                 self._status = message
-                self.rejected = Counter(message.rejected)
+                self.rejected = Counter({shown(why): count for why, count in message.rejected.items()})
+            case _:
+                raise stream.Garbled(f"an unexpected message ({type(message).__name__})")
 
     def _noted(self, frame: wire.Frame) -> wire.Frame:
-        """Remember the link to each agent: after a cut it is not up."""
-        if frame.kind == "link" and frame.agent:
+        """Return the frame; remember which links are up, because a cut takes them down."""
+        if frame.kind == "link":
             with suppress(wire.Unreadable):
                 link = wire.decode("link", frame.raw)
-                if isinstance(link, wire.Link):
-                    self._links[frame.agent] = link
+                if not isinstance(link, wire.Link) or link.state != "up":
+                    self._up.pop(frame.agent, None)
+                elif frame.agent and len(self._up) < MOST_LINKS:
+                    self._up[frame.agent] = link.endpoint
+        elif frame.kind in wire.OWN_KINDS:
+            raise stream.Garbled(f"a frame of kind {frame.kind}")
         return frame
 
-    def _why_ended(self, process: _Process) -> str:
-        status = process.status()
-        lines = [line.strip() for line in process.complaints.splitlines() if line.strip()]
-        last = lines[-1] if lines else ""
+    def _why_ended(self, process: Process) -> str:
+        status, last = process.status(), process.last_line
         if status == NOT_FOUND or "not found" in last:
             return (
                 f"`{self._name}` finds no jaxtop on the other side ({last or f'status {status}'}): install "
@@ -272,10 +241,10 @@ class RelaySource:
         self.close()
         now = self._clock()
         if self._is_open:
-            for agent, link in self._links.items():
-                if link.state == "up":
-                    lost = wire.Link("unreachable", link.endpoint, f"`{self._name}` was cut")
-                    self._out.append(wire.local_frame(now, agent, lost))
+            for agent, endpoint in self._up.items():
+                lost = wire.Link("unreachable", endpoint, f"`{self._name}` was cut")
+                self._out.append(wire.local_frame(now, agent, lost))
+            self._up.clear()
             self._cut_at = now
         self._retry_at = now + self._retry_s
         self._retry_s = min(self._retry_s * 2, RAREST_RETRY_S)
@@ -283,11 +252,3 @@ class RelaySource:
         asked, self._asked = self._asked, {}
         for each in asked.values():
             each.done(None)
-
-
-def _read(descriptor: int) -> bytes | None:
-    """Return what can be read now; None at the end."""
-    try:
-        return os.read(descriptor, 1 << 18) or None
-    except BlockingIOError:
-        return b""

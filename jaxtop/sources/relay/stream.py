@@ -1,14 +1,19 @@
-"""The stream between the two halves: a first line with the version, then messages behind their lengths."""
+"""The stream between the two halves: a first line with the version, then messages.
+
+A message is its length, its payload and a line feed: `srun` passes on only whole lines.
+"""
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from jaxtop import wire
+from jaxtop.wire.bounds import AgentId  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.codec import MAX_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +25,12 @@ FIRST_LINE = _MAGIC + f"{VERSION} wire {wire.VERSION}\n".encode()
 MOST_BEFORE = 64 << 10
 # A frame, or a request with the names of ten thousand hosts.
 MOST_BYTES = 2 * wire.MAX_PAYLOAD
-_LENGTH = struct.Struct(">I")
+_LENGTH, _END = struct.Struct(">I"), b"\n"
+
+# The bounds of wire, for what passes without being decoded.
+_Kind = Annotated[str, Meta(max_length=MAX_KIND)]
+_Payload = Annotated[bytes, Meta(max_length=wire.MAX_PAYLOAD)]
+_Text = Annotated[str, Meta(max_length=1000)]
 
 
 class Garbled(Exception):
@@ -46,6 +56,10 @@ class Ask(Struct, frozen=True, tag="ask"):
     request: wire.Request
 
 
+class Alive(Struct, frozen=True, tag="alive"):
+    """From the near half, every few seconds: a far half that hears nothing ends."""
+
+
 class Opened(Struct, frozen=True, tag="opened"):
     """From the far half, once: frames will follow."""
 
@@ -61,7 +75,7 @@ class Refused(Struct, frozen=True, tag="refused"):
 class Frames(Struct, frozen=True, tag="frames"):
     """Frames of the far half: agent, kind, sequence and payload of each."""
 
-    frames: tuple[tuple[str, str, int, bytes], ...]
+    frames: tuple[tuple[AgentId, _Kind, int, _Payload], ...]
 
 
 class Answer(Struct, frozen=True, tag="answer"):
@@ -75,18 +89,18 @@ class Status(Struct, frozen=True, tag="status"):
     """From the far half, at least every few seconds: the state of its source."""
 
     is_settled: bool = False
-    notes: tuple[str, ...] = ()
-    rejected: dict[str, int] = {}
+    notes: Annotated[tuple[_Text, ...], Meta(max_length=100)] = ()
+    rejected: Annotated[dict[_Text, int], Meta(max_length=1000)] = {}
 
 
-Message = Open | Ask | Opened | Refused | Frames | Answer | Status
+Message = Open | Ask | Alive | Opened | Refused | Frames | Answer | Status
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
 
 
 def pack(message: Message) -> bytes:
     payload = _encoder.encode(message)
-    return _LENGTH.pack(len(payload)) + payload
+    return _LENGTH.pack(len(payload)) + payload + _END
 
 
 class Reader:
@@ -106,10 +120,12 @@ class Reader:
             if length > MOST_BYTES:
                 raise Garbled(f"a message of {length} bytes")
             end = _LENGTH.size + length
-            if len(self._bytes) < end:
+            if len(self._bytes) <= end:
                 return
-            payload = bytes(self._bytes[_LENGTH.size : end])
-            del self._bytes[:end]
+            payload, last = bytes(self._bytes[_LENGTH.size : end]), self._bytes[end : end + 1]
+            del self._bytes[: end + 1]
+            if last != _END:
+                raise Garbled(f"a message of {length} bytes that does not end there")
             try:
                 yield _decoder.decode(payload)
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
