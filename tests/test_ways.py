@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
 import pytest
 
-from jaxtop.cli import ways
+from jaxtop.cli import relay, ways
 from jaxtop.cli.errors import UserError
-from tests.support import jaxtop
+from jaxtop.sources.relay.stream import Open
+from tests.support import JAXTOP, PYTHON, ROOT, jaxtop, run
 
 SSH = ("ssh", "-T", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
 SRUN = ("--overlap", "--nodes=1", "--ntasks=1", "--quiet")
@@ -17,10 +19,10 @@ SRUN = ("--overlap", "--nodes=1", "--ntasks=1", "--quiet")
 @pytest.mark.parametrize(
     ("target", "command", "targets"),
     [
-        ("ssh://login01", (*SSH, "login01"), ()),
-        ("ssh://me@login01/demo", (*SSH, "me@login01"), ("demo",)),
-        ("ssh://login01:2222/node3:7411", (*SSH, "-p", "2222", "login01"), ("node3:7411",)),
-        ("ssh://me@[fd00::1]:22/", (*SSH, "-p", "22", "me@fd00::1"), ()),
+        ("ssh://login01", (*SSH, "--", "login01"), ()),
+        ("ssh://me@login01/demo", (*SSH, "--", "me@login01"), ("demo",)),
+        ("ssh://login01:2222/node3:7411", (*SSH, "-p", "2222", "--", "login01"), ("node3:7411",)),
+        ("ssh://me@[fd00::1]:22/", (*SSH, "-p", "22", "--", "me@fd00::1"), ()),
         ("slurm://4711", ("srun", "--jobid", "4711", *SRUN), ()),
         ("slurm://4711_3", ("srun", "--jobid", "4711_3", *SRUN), ()),
         ("k8s://ml/trainer-0", ("kubectl", "exec", "-i", "-n", "ml", "trainer-0", "--"), ()),
@@ -41,7 +43,13 @@ def test_via_takes_any_command_and_the_targets_of_the_other_side():
     [
         (None, ["ssh://"], "is not ssh://"),
         (None, ["ssh://-oProxyCommand=evil"], "is not ssh://"),
+        (None, ["ssh://-oProxyCommand=evil@h"], "is not ssh://"),
+        (None, ["ssh://[-oProxyCommand=evil]"], "is not ssh://"),
+        (None, ["ssh://me@-oProxyCommand=evil"], "is not ssh://"),
+        (None, ["ssh://me@[login01]"], "is not ssh://"),
+        (None, ["ssh://login01:123456"], "is not ssh://"),
         (None, ["ssh://a b"], "is not ssh://"),
+        ("ssh a", ["ssh://b"], "both name a way"),
         (None, ["slurm://4711; rm"], "is not slurm://JOBID"),
         (None, ["k8s://ml"], "is not k8s://"),
         (None, ["k8s://ml/--kubeconfig"], "is not k8s://"),
@@ -102,12 +110,41 @@ def test_the_command_line_in_a_pod_is_this_one(kubectl):
 def test_a_relay_on_a_terminal_or_without_stdio_says_what_it_is_for():
     done = jaxtop("relay")
     assert done.returncode == 2 and "--stdio" in done.stderr and done.stderr.count("\n") == 1
+    done = run("sh", "-c", shlex.join([*JAXTOP, "relay", "--stdio"]) + " <&-")
+    assert done.returncode == 2 and "--via" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_relay_with_a_fixed_run_refuses_another():
+    def used(targets: list[str], owner: str | None, wanted: Open) -> tuple[list[str], str | None]:
+        arguments = argparse.Namespace(target=targets, hostfile=None, owner=owner)
+        relay._use(wanted, arguments)
+        return arguments.target, arguments.owner
+
+    assert used([], None, Open(("a",), "k")) == (["a"], "k")
+    assert used(["a"], "k", Open()) == (["a"], "k")
+    assert used(["a"], "k", Open(("a",), "k")) == (["a"], "k")
+    for wanted in (Open(("b",)), Open((), "l")):
+        with pytest.raises(UserError, match="leave yours out"):
+            used(["a"], "k", wanted)
+
+
+def test_a_host_file_is_read_here(tmp_path):
+    (tmp_path / "hosts").write_text("host1\nnothing\n")
+    far = shlex.join([str(PYTHON), str(ROOT / "tests" / "programs" / "far.py"), "1", "1"])
+    done = jaxtop("snapshot", "--hostfile", tmp_path / "hosts", "--via", f"sh -c {shlex.quote(far)} sh")
+    assert done.returncode == 2 and "there is nothing like it" in done.stderr
+
+
+def test_a_recording_is_not_checked_through_a_way(tmp_path):
+    (tmp_path / "a.mcap").touch()
+    done = jaxtop("check", tmp_path / "a.mcap", "--via", "ssh login01")
+    assert done.returncode == 3 and "either recordings or a live run" in done.stderr
 
 
 def test_every_command_that_takes_a_target_takes_a_way():
-    from jaxtop.cli import attach, check, record, snapshot, watch
+    from jaxtop.cli import attach, check, exporter, record, snapshot, watch
 
-    for command in (attach, check, record, snapshot, watch):
+    for command in (attach, check, exporter, record, snapshot, watch):
         parser = argparse.ArgumentParser()
         command.add_arguments(parser)
         required = ["--exec", "true"] if command is watch else []

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     files = [Path(each) for each in arguments.target if _is_recording(Path(each))]
-    if files and (len(files) < len(arguments.target) or arguments.hostfile):
+    if files and (len(files) < len(arguments.target) or arguments.hostfile or arguments.via is not None):
         raise UserError("give either recordings or a live run")
     if arguments.at is not None and not files:
         raise UserError("--at needs a recording; a live run is checked as it is now")

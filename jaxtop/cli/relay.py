@@ -27,16 +27,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if sys.stdin.isatty():
+    if sys.stdin is None or sys.stdout is None or sys.stdin.isatty():
         raise UserError(
             "relay --stdio speaks with another jaxtop: run `jaxtop attach --via 'ssh THIS_HOST'` on your side"
         )
 
     def open_source(wanted: Open) -> Source:
-        if not (arguments.target or arguments.hostfile):  # what this side's user fixed comes first
-            arguments.target = list(wanted.targets)
-        arguments.owner = arguments.owner or wanted.owner
+        _use(wanted, arguments)
         return targets.open_here(arguments)
 
     FarHalf(sys.stdin.fileno(), sys.stdout.fileno(), open_source, UserError).run()
     return 0
+
+
+def _use(wanted: Open, arguments: argparse.Namespace) -> None:
+    """Add what the viewer wants to follow to the arguments, which it cannot change."""
+    is_fixed = bool(arguments.target or arguments.hostfile)
+    if is_fixed and wanted.targets and list(wanted.targets) != arguments.target:
+        raise UserError("the relay there follows one fixed TARGET: leave yours out")
+    if arguments.owner and wanted.owner not in (None, arguments.owner):
+        raise UserError("the relay there follows one fixed --owner: leave yours out")
+    if not is_fixed:
+        arguments.target = list(wanted.targets)
+    arguments.owner = arguments.owner or wanted.owner

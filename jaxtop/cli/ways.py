@@ -9,8 +9,12 @@ from typing import NamedTuple
 
 from jaxtop.cli.errors import UserError
 
-# A connection that is cut without a word is noticed after 15 s. `-T`: no terminal, which would change bytes.
+# SSH notices a silent cut after 15 s. `-T`: no terminal, which would change bytes.
 _SSH = ("ssh", "-T", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+# Neither the user nor the host may begin like an option. Only an IPv6 address may be in brackets.
+_LOGIN = re.compile(
+    r"((?:[^@\s-][^@\s]*@)?)(?:\[([0-9a-fA-F:.]+(?:%\w+)?)\]|([^:@\s[\]-][^:@\s[\]]*))(?::(\d{1,5}))?"
+)
 _SHORTHANDS = ("ssh://", "slurm://", "k8s://")
 
 
@@ -23,9 +27,11 @@ class Way(NamedTuple):
 
 def find(via: str | None, names: list[str]) -> Way | None:
     """Return the way that `--via` or a shorthand among the targets describes; None without either."""
-    if via is not None:
-        return Way(_words(via), tuple(names))
     shorthands = [name for name in names if name.startswith(_SHORTHANDS)]
+    if via is not None:
+        if shorthands:
+            raise UserError(f"--via and {shorthands[0]} both name a way: give one of them")
+        return Way(_words(via), tuple(names))
     if not shorthands:
         return None
     if len(names) > 1:
@@ -47,11 +53,12 @@ def _words(via: str) -> tuple[str, ...]:
 def _ssh(rest: str) -> Way:
     """Return the way of `[USER@]HOST[:PORT][/TARGET]`."""
     login, _, target = rest.partition("/")
-    found = re.fullmatch(r"((?:[^@\s]+@)?(?:\[[^\]\s]+\]|[^:@\s-][^:@\s]*))(?::(\d+))?", login)
+    found = _LOGIN.fullmatch(login)
     if found is None:
         raise UserError(f"ssh://{rest} is not ssh://[USER@]HOST[:PORT][/TARGET]")
-    port = ("-p", found[2]) if found[2] else ()
-    return Way((*_SSH, *port, re.sub(r"[\[\]]", "", found[1])), (target,) if target else ())
+    user, address, host, port = found.groups()
+    options = ("-p", port) if port else ()
+    return Way((*_SSH, *options, "--", user + (address or host)), (target,) if target else ())
 
 
 def _slurm(rest: str) -> Way:
