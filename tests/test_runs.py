@@ -12,6 +12,8 @@ from tests.stage import Feed, Stage, play
 class TwoRuns:
     """Two live runs, of which the app shows r1."""
 
+    why_none = ""
+
     def __init__(self) -> None:
         self.followed: list[str] = []
         self.left = 0
@@ -79,6 +81,18 @@ def test_the_run_that_is_shown_or_has_ended_is_not_opened_again():
         await stage.until(lambda: bool(stage.app._notifications))
         assert [run.id for run in stage.app.moment.runs] == ["r1"]
         assert "r2 has ended" in [each.message for each in stage.app._notifications]
+
+    play(act, *builders.well(), runs=runs)
+
+
+def test_without_a_list_the_key_says_why():
+    runs = TwoRuns()
+    runs.why_none = "the runs are elsewhere"
+
+    async def act(stage: Stage) -> None:
+        await stage.press("R")
+        assert not isinstance(stage.screen, RunPicker)
+        assert "the runs are elsewhere" in [each.message for each in stage.app._notifications]
 
     play(act, *builders.well(), runs=runs)
 

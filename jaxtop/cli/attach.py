@@ -11,6 +11,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.source_thread import SourceThread
 from jaxtop.clock import steady
 from jaxtop.devbench import saved
+from jaxtop.sources import LiveSource
 
 if TYPE_CHECKING:
     import argparse
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from jaxtop.sources import Source
     from jaxtop.tui.dialogs.picker import LiveRuns
     from jaxtop.tui.runs import Followed
+
+ELSEWHERE = "the runs of the other side are not listed here: leave, and name another TARGET"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +39,9 @@ def main(arguments: argparse.Namespace) -> int:
         if chosen is None:
             return 0
         arguments.target = [chosen]
-    rewind = arguments.rewind
     source = targets.open_source(arguments)  # opened here, so that a wrong target is an error
-    watch(lambda: source, rewind)
+    elsewhere = "" if isinstance(source, LiveSource) else ELSEWHERE
+    watch(lambda: source, arguments.rewind, arguments.owner, elsewhere)
     return 0
 
 
@@ -78,10 +81,11 @@ class _Follower:
 class _Runs:
     """The live runs, of which one is followed."""
 
-    def __init__(self, size: int, tuning: Tuning) -> None:
+    def __init__(self, size: int, tuning: Tuning, owner: str | None, why_none: str) -> None:
         from jaxtop.cli.app_recorder import AppRecorder  # as above
 
-        self._size, self._tuning = size, tuning
+        self._size, self._tuning, self._owner = size, tuning, owner
+        self.why_none = why_none
         self._followers: list[_Follower] = []
         self.recorder = AppRecorder()
 
@@ -97,7 +101,7 @@ class _Runs:
 
     def follow(self, run_id: str) -> Followed | str:
         try:
-            source = targets.open_source(Namespace(target=[run_id], hostfile=None, owner=None, via=None))
+            source = targets.open_here(Namespace(target=[run_id], hostfile=None, owner=self._owner))
         except UserError as error:
             return str(error)
         return self.begin(lambda: source)
@@ -112,8 +116,13 @@ class _Runs:
         self.recorder.close()
 
 
-def watch(open_source: Callable[[], Source | None], rewind: str | None = None) -> None:
-    """Show the app until the user leaves it."""
+def watch(
+    open_source: Callable[[], Source | None],
+    rewind: str | None = None,
+    owner: str | None = None,
+    why_no_others: str = "",
+) -> None:
+    """Show the app until the user leaves it; `why_no_others` says why there is no list of runs."""
     terminal.need("for text use `jaxtop snapshot`")
     from jaxtop.cli.rewind import size_of  # heavy: errors above must be fast
     from jaxtop.tui.app import JaxtopApp
@@ -121,7 +130,7 @@ def watch(open_source: Callable[[], Source | None], rewind: str | None = None) -
 
     loaded = settings.load()
     terminal.collect_rarely()
-    runs = _Runs(size_of(rewind, loaded.get("view.rewind")), loaded.tuning)
+    runs = _Runs(size_of(rewind, loaded.get("view.rewind")), loaded.tuning, owner, why_no_others)
     try:
         followed = runs.begin(open_source)
         app = JaxtopApp(

@@ -39,6 +39,9 @@ class Followed(NamedTuple):
 class Runs(Protocol):
     """The live runs of this user."""
 
+    # Why there is no list of runs; empty if there is one.
+    why_none: str
+
     def live(self) -> LiveRuns:
         """Return the runs that are live now."""
         ...
@@ -129,7 +132,9 @@ class RunApp(RequestApp):
 
     def action_runs(self) -> None:
         """List the live runs, the one that is shown marked."""
-        if self._runs is not None:
+        if self._runs is not None and self._runs.why_none:
+            self.notify(self._runs.why_none)
+        elif self._runs is not None:
             shown = [run.id for run in self.moment.runs]
             self.push_screen(RunPicker(self._runs.live, shown), self._chose)
 
