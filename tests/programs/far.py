@@ -36,12 +36,11 @@ class Made:
         if not self.count:
             self.count += 1
             return [wire.local_frame(0.0, AGENT, wire.Link("up", "host:1"))]
-        if frames == 0:
+        is_flood = frames > 1 and time.monotonic() - self.began < 3
+        if not is_flood:
             time.sleep(timeout)
         made = []
-        if frames and time.monotonic() - self.began > 3:
-            time.sleep(timeout)
-        for _ in range(min(frames, 1) if time.monotonic() - self.began > 3 else frames):
+        for _ in range(frames if is_flood else min(frames, 1)):
             self.count += 1
             event = wire.Event(self.count, "info", "made", str(self.asked).ljust(size))
             made.append(wire.Frame(0.0, AGENT, "event", self.count, wire.encode(event)))
