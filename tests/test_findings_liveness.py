@@ -368,7 +368,10 @@ def test_a_process_that_is_stopped_is_one_finding_with_the_stall_inside(tmp_path
             assert not OURS & reported(attached).keys()
             started[1].send_signal(signal.SIGSTOP)
             attached.until(
-                lambda: "host_lost" in (found := reported(attached)) and found["host_lost"].consequences
+                lambda: (
+                    "host_lost" in (found := reported(attached))
+                    and "Stalled" in found["host_lost"].consequences
+                )
             )
             lost = reported(attached)["host_lost"]
             assert lost.subject.process_index == 1 and lost.severity is Severity.CRITICAL

@@ -100,7 +100,7 @@ class TestLaunches:
                 copy(x)
                 time.sleep(0.01)
             hooks = jaxtop_agent._agent._hooks
-            rhythm = StepRhythm(hooks.launched, SimpleNamespace(recent=list))
+            rhythm = StepRhythm(hooks.launched, SimpleNamespace(since=lambda at: []))
             board = SimpleNamespace(sources={}, programs=None, windows=(), topology=None, rhythm=None)
             rhythm.collect(board, None)
             print(*board.rhythm.functions, hooks.launches()["multiply"])

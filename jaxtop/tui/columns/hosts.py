@@ -111,7 +111,8 @@ class HostRow:
     @property
     def loss(self) -> float | None:
         """The loss that the script reported last, of several the first; infinite if one is not finite."""
-        reported = self.view.host.pulse.step
+        last = self.view.host
+        reported = last.pulse.step
         losses = (
             () if reported is None else [value for name, value in reported.metrics.items() if is_loss(name)]
         )
