@@ -22,6 +22,8 @@ COUNTED = 64
 HARDLY_SEEN = 10
 # A gap this many times as long as usual ends a stretch in which launches ran ahead of the device.
 WAITED = 3
+# So many short gaps in a row are launches that ran ahead.
+IN_A_ROW = 4
 # Where launches run ahead, waits for the device differ in length by up to this factor.
 WAITS_DIFFER = 4
 
@@ -121,8 +123,13 @@ def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterab
         else:
             yield from _taken(stretch)
         stretch, debt, owed_from = [], 0.0, 0
-    if debt > usual * WAITED:  # the last launches ran ahead, and their wait is still to come
-        stretch[owed_from:] = [gap for gap in stretch[owed_from:] if gap.duration * 2 >= usual * gap.steps]
+    if debt > usual * WAITED:  # the last launches may have run ahead, with their wait still to come
+        is_short = [gap.duration * 2 < usual * gap.steps for gap in stretch[owed_from:]]
+        # A few short gaps among longer ones only differ; the longer ones were their waits.
+        if any(all(is_short[i : i + IN_A_ROW]) for i in range(len(is_short) - IN_A_ROW + 1)):
+            stretch[owed_from:] = [
+                gap for gap, short in zip(stretch[owed_from:], is_short, strict=True) if not short
+            ]
     yield from _taken(stretch)
 
 

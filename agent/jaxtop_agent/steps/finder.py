@@ -8,7 +8,7 @@ from heapq import merge
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from jaxtop_agent.steps.changes import IN_A_ROW, Pauses, changed_at
+from jaxtop_agent.steps.changes import Pauses, changed_at
 from jaxtop_agent.steps.durations import ONLY_LAUNCHED_NS, Gap, step_times
 from jaxtop_agent.steps.figures import Facts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
@@ -144,14 +144,13 @@ class Steps:
     def _notice_changes(self, gaps: list[Gap], looked_until: int) -> None:
         """Forget the gaps of an earlier rhythm: figures of steps mix no two.
 
-        A change shows only while few steps have followed it, so this looks back at every few new steps. Among
-        gaps of mere launching, waits for the device would look like another rhythm.
+        A change shows only while few steps have followed it, so this looks back at every new step. Among gaps
+        of mere launching, waits for the device would look like another rhythm.
         """
         new = sum(gap.end > looked_until for gap in gaps)
         is_timed = all(gap.duration > ONLY_LAUNCHED_NS * gap.steps for gap in gaps)
-        ends = range(len(gaps), len(gaps) - new if is_timed else len(gaps) - 1, -IN_A_ROW)
         start = 0
-        for end in reversed(ends):
+        for end in range(len(gaps) - new + 1 if is_timed else len(gaps), len(gaps) + 1):
             first = changed_at(gaps[start:end])
             if first is not None:
                 earlier = gaps[start : start + first]
