@@ -33,6 +33,7 @@ from jaxtop.model import (
 from jaxtop.model.rates import rates
 from jaxtop.tui import headline
 from jaxtop.tui.columns import hosts as host_columns
+from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.core.metrics import METRICS
 from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.core.palette import DARK
@@ -192,7 +193,7 @@ def names(cluster: Cluster) -> set[str]:
 def in_hosts(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
     (view,) = (each for each in moment.hosts if each.host.agent == "r1-0")
-    row = host_columns.HostRow(view, moment)
+    row = HostRow(view, moment)
     told = frozenset({"p50", "p99", "flops"})
     shown = cells(host_columns.columns_for(moment, names(cluster), told), row)
     shown.pop("index", None)  # it stays on purpose, as in JSON
@@ -216,7 +217,7 @@ def in_devices(cluster: Cluster, now: float) -> Shown:
 def in_filters(cluster: Cluster, now: float) -> Shown:
     moment = Moment(cluster, now)
     (view,) = (each for each in moment.hosts if each.host.agent == "r1-0")
-    row = host_columns.HostRow(view, moment)
+    row = HostRow(view, moment)
     scene = device_columns.Scene(moment, device_columns.Axes([]))
     shown = leaves({f"host {name}": field.read(row) for name, field in OF_HOSTS.items()})
     for name in ("index", "at_step"):

@@ -66,7 +66,7 @@ _MEMORY = tuple(each for each in OF_DEVICES if each.source == ALLOCATOR)
 _OTHERS = tuple(each for each in OF_DEVICES if each not in _MEMORY)
 _COLLECTIVE = ("program", "op", "axes")
 # What the name of a sample has behind that of its metric.
-SUFFIXES = {"counter": "_total", "info": "_info"}
+_SUFFIXES = {"counter": "_total", "info": "_info"}
 METRICS: dict[str, Metric] = {
     "run": Metric("A run, to join with its other metrics.", "", "info", (), SNAPSHOT),
     "host": Metric("A process, to join with its other metrics.", "", "info", (), SNAPSHOT),
@@ -114,6 +114,11 @@ METRICS: dict[str, Metric] = {
 _SIZES = ("argument", "output", "alias", "temp", "code")
 # A metric, the labels beside those of the host or device, and the value.
 _Part = tuple[str, Labels, float | None]
+
+
+def sample_name(metric: str) -> str:
+    """Return the name of the samples of a metric, as Prometheus has it."""
+    return f"jaxtop_{metric}{_SUFFIXES.get(METRICS[metric].kind, '')}"
 
 
 def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:

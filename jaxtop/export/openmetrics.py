@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from jaxtop.export.metrics import METRICS, SUFFIXES, snapshot
+from jaxtop.export.metrics import METRICS, sample_name, snapshot
 from jaxtop.names import legible
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def heading(name: str) -> str:
 
 
 def sample(name: str, labels: str, value: str) -> str:
-    return f"jaxtop_{name}{SUFFIXES.get(METRICS[name].kind, '')}{labels} {value}\n"
+    return f"{sample_name(name)}{labels} {value}\n"
 
 
 def labels_text(labels: Iterable[tuple[str, object]]) -> str:

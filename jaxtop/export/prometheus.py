@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.export.metrics import METRICS, SUFFIXES, snapshot
+from jaxtop.export.metrics import METRICS, sample_name, snapshot
 from jaxtop.export.openmetrics import label_value
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Families:
             if family is None:
                 family = found[name] = Family(f"jaxtop_{name}", metric.help, metric.kind, metric.unit)
             texts = {key: label_value(text) for key, text in {**where, **labels}.items() if text is not None}
-            family.add_sample(f"jaxtop_{name}{SUFFIXES.get(metric.kind, '')}", texts, float(value))
+            family.add_sample(sample_name(name), texts, float(value))
         return [found[name] for name in METRICS if name in found]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxtop.model.parts import Parts
     from jaxtop.wire import ActiveLine
 
-# Fewer samples, or samples of an earlier time, say little of now.
+# With fewer samples, or only older ones, a gap is unknown.
 FEWEST_SAMPLES, OLDEST_MS = 25, 15_000
 # A gap is part of each step if the median step, times the steps a second, fills this share of the time, and
 # what it leaves is at most this part of the gap, or this share of the time.

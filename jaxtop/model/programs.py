@@ -82,9 +82,10 @@ def programs(cluster: ClusterState, now: float) -> list[ProgramView]:
     merged = loaded(cluster).merged
     differs: dict[tuple[str, Any], tuple[tuple[str, ...], str]] = {}
     for parts in differing(cluster):
+        words = unlike(parts)
         for one in parts:
             others = [host.agent for other in parts if other is not one for host in other.members]
-            differs[one.run, identity(one.program)] = tuple(others), unlike(parts)
+            differs[one.run, identity(one.program)] = tuple(others), words
     variants: dict[tuple[str, str], int] = defaultdict(int)
     for each in merged:
         variants[each.run, each.program.name] += 1

@@ -167,15 +167,11 @@ class JaxtopApp(RunApp):
         self._bar.set_class(event.size.height < LOW, "low")
         self._paint_lines(self.moment)
 
-    def _is_too_small(self, size: Size, name: str) -> bool:
-        width, height = SMALLEST_OVERVIEW if name == SCREENS[0].name else SMALLEST
-        return size.width < width or size.height < height
-
     def _check_size(self, size: Size) -> None:
-        width, height = SMALLEST_OVERVIEW if self._open == SCREENS[0].name else SMALLEST
-        small = self._is_too_small(size, self._open)
+        small = _is_too_small(size, self._open)
         self.screen_stack[0].set_class(small, "small")  # not on the help above it
         if small:
+            width, height = _smallest(self._open)
             elsewhere = "" if self._open == SCREENS[0].name else "; press 1 for the overview"
             self._notice.update(f"jaxtop needs at least {width}×{height} characters here{elsewhere}")
 
@@ -185,7 +181,7 @@ class JaxtopApp(RunApp):
     async def on_view_drilled(self, message: View.Drilled) -> None:
         self._selection = message.selection
         finding = message.finding
-        if finding is not None and self._is_too_small(self.size, message.screen):
+        if finding is not None and _is_too_small(self.size, message.screen):
             await self._explain(finding)
             return
         await self.action_screen(message.screen)
@@ -288,6 +284,16 @@ class JaxtopApp(RunApp):
         self._check_size(self.size)
         self._view.first_focus.focus()
         self._paint()
+
+
+def _smallest(name: str) -> tuple[int, int]:
+    """Return the width and height that a screen needs."""
+    return SMALLEST_OVERVIEW if name == SCREENS[0].name else SMALLEST
+
+
+def _is_too_small(size: Size, name: str) -> bool:
+    width, height = _smallest(name)
+    return size.width < width or size.height < height
 
 
 def _views() -> dict[str, View]:

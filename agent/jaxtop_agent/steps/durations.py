@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import compress, groupby
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +24,7 @@ HARDLY_SEEN = 10
 # A gap this many times as long as usual ends a stretch in which launches ran ahead of the device.
 WAITED = 3
 # So many short gaps in a row are launches that ran ahead.
-IN_A_ROW = 4
+SHORT_IN_A_ROW = 4
 # Where launches run ahead, waits for the device differ in length by up to this factor.
 WAITS_DIFFER = 4
 
@@ -126,10 +127,9 @@ def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterab
     if debt > usual * WAITED:  # the last launches may have run ahead, with their wait still to come
         is_short = [gap.duration * 2 < usual * gap.steps for gap in stretch[owed_from:]]
         # A few short gaps among longer ones only differ; the longer ones were their waits.
-        if any(all(is_short[i : i + IN_A_ROW]) for i in range(len(is_short) - IN_A_ROW + 1)):
-            stretch[owed_from:] = [
-                gap for gap, short in zip(stretch[owed_from:], is_short, strict=True) if not short
-            ]
+        runs = (len(list(run)) for short, run in groupby(is_short) if short)
+        if max(runs, default=0) >= SHORT_IN_A_ROW:
+            stretch[owed_from:] = compress(stretch[owed_from:], (not short for short in is_short))
     yield from _taken(stretch)
 
 

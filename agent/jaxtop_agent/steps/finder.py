@@ -72,7 +72,7 @@ class Steps:
                 return None
         before = self._gaps[-1].end if self._gaps else 0
         self._follow(launches, calls, facts.own, counts or {})
-        self._notice_changes(list(self._gaps), before)
+        self._notice_changes(before)
         gaps = list(self._gaps)
         paused = self._pauses.look(gaps)
         group = () if self._is_reported or self._pattern is None else self._pattern.group
@@ -141,12 +141,13 @@ class Steps:
         self._launched: dict[int, int] = {}
         self._first: dict[int, int] = {}
 
-    def _notice_changes(self, gaps: list[Gap], looked_until: int) -> None:
+    def _notice_changes(self, looked_until: int) -> None:
         """Forget the gaps of an earlier rhythm: figures of steps mix no two.
 
         A change shows only while few steps have followed it, so this looks back at every new step. Among gaps
         of mere launching, waits for the device would look like another rhythm.
         """
+        gaps = list(self._gaps)
         new = sum(gap.end > looked_until for gap in gaps)
         is_timed = all(gap.duration > ONLY_LAUNCHED_NS * gap.steps for gap in gaps)
         start = 0

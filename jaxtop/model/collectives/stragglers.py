@@ -1,4 +1,4 @@
-"""Determines after each window who comes last in each collective, and reports changes as events."""
+"""Who comes last in each collective, as each window shows it, and the events when that changes."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from jaxtop.model.rates import program_of
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from jaxtop import wire
     from jaxtop.model.findings.rule import RunFacts
@@ -50,6 +50,11 @@ def _is_in_host_memory(host: Host, sharding: wire.Sharding) -> bool:
     kind, devices = sharding.memory_kind or "", host.hello.devices if host.hello else ()
     is_cpu = bool(devices) and devices[0].platform == "cpu"
     return kind.startswith("pinned") or (kind.startswith("unpinned") and not is_cpu)
+
+
+def has_large(views: Iterable[HostView]) -> bool:
+    """Return whether any of these processes has a large array."""
+    return any(True for view in views for _ in large(view.host))
 
 
 def large(host: Host) -> Iterator[tuple[wire.ArrayGroup, int, wire.Sharding]]:

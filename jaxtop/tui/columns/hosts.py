@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from math import inf, isfinite
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from jaxtop.model import (
-    FIGURES,
     HOST_FIGURES,
     STEP_TIME,
     Figure,
-    Host,
-    HostView,
     Scope,
     State,
     Unit,
-    launch_rate,
-    pace_of,
-    scaled,
 )
 from jaxtop.model.figure_type import USUAL
 from jaxtop.model.figures import STEPS_PER_SECOND, figures_of
-from jaxtop.model.findings.rules.garbage import SHORTEST_MS
 from jaxtop.model.liveness import BY_SEVERITY
-from jaxtop.model.losses import is_loss
-from jaxtop.model.steps import StepView, past_of, step_in
 from jaxtop.tui.columns.figures import by_rank, measured, past
 from jaxtop.tui.core import text
 from jaxtop.tui.core.palette import SIGN, Palette
@@ -36,121 +27,8 @@ from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from jaxtop.tui.columns.host_row import HostRow
     from jaxtop.tui.core.moment import Moment
-
-
-@dataclass(slots=True)
-class HostRow:
-    """One host at a moment."""
-
-    view: HostView
-    moment: Moment
-
-    @property
-    def host(self) -> Host:
-        return self.view.host
-
-    @property
-    def state(self) -> State:
-        return self.view.state
-
-    @property
-    def run(self) -> str:
-        if self.host.run is None and self.host.run_name is None:
-            return text.NA
-        return self.moment.run_names[self.moment.run_of(self.host)]
-
-    @property
-    def place(self) -> tuple[str, int] | None:
-        """The run and the process index, which sort processes of all runs; None if the index is unknown."""
-        index = self.host.process_index
-        return None if index is None else (self.run, index)
-
-    @property
-    def now(self) -> Host:
-        """The host with only its current figures."""
-        return self.view.now
-
-    @property
-    def device_count(self) -> int | None:
-        return len(self.host.hello.devices) if self.host.hello else None
-
-    @property
-    def used_bytes(self) -> int | None:
-        """The memory used on all its devices together; None if it is unknown for any of them."""
-        column = self.now.pulse.devices.used_bytes or (None,)
-        known = [used for used in column if used is not None]
-        return sum(known) if len(known) == len(column) else None
-
-    @property
-    def launches(self) -> float | None:
-        return launch_rate(self.moment.cluster, self.now)
-
-    @property
-    def rhythm(self) -> StepView | None:
-        """The step that it repeats; None if it is unknown or no longer current."""
-        return step_in(self.moment.cluster, self.now)
-
-    def of_step(self, of: Figure) -> float | None:
-        """Return a figure of its step; None if it is unknown or no longer current."""
-        if of is STEPS_PER_SECOND:  # which the script may report, too
-            return self.steps
-        return None if self.rhythm is None else of.of_step(self.rhythm)
-
-    @property
-    def steps(self) -> float | None:
-        return pace_of(self.now)
-
-    @property
-    def step(self) -> int | None:
-        """The last step that the script reported, also of a process that has exited."""
-        last = self.view.host
-        reported = last.pulse.step
-        return None if reported is None else reported.index
-
-    @property
-    def loss(self) -> float | None:
-        """The loss that the script reported last, of several the first; infinite if one is not finite."""
-        last = self.view.host
-        reported = last.pulse.step
-        losses = (
-            () if reported is None else [value for name, value in reported.metrics.items() if is_loss(name)]
-        )
-        return inf if not all(map(isfinite, losses)) else next(iter(losses), None)
-
-    @property
-    def collecting(self) -> float | None:
-        """The share of the time that Python collects garbage; None while it was timed for too short."""
-        activity = self.now.activity
-        return activity.gc_us / 1000 / activity.span_ms if activity.span_ms >= SHORTEST_MS else None
-
-    @property
-    def still(self) -> float | None:
-        """The seconds since its last step ended, if that is far longer than usual; else None."""
-        return past_of(self.now)
-
-    @property
-    def compiling(self) -> tuple[float, str] | None:
-        """The longest running compilation: its seconds and its function; None if nothing is compiled."""
-        pulse = self.now.pulse
-        running = (((pulse.at_ms - each.since_ms) / 1000, each.function) for each in pulse.compiling)
-        return max(running, default=None)
-
-    @property
-    def cores(self) -> float | None:
-        return FIGURES["cores"].read(self.now.pulse, 0)
-
-    @property
-    def agent_cpu(self) -> float | None:
-        return scaled(self.now.pulse.cost.cpu_ppm, 10_000)
-
-    @property
-    def age(self) -> float | None:
-        return None if self.host.heard_at is None else self.moment.now - self.host.heard_at
-
-    @property
-    def jax(self) -> str | None:
-        return self.host.hello.jax if self.host.hello else None
 
 
 def state_column(state: Callable[[Row], State]) -> Column[Row]:

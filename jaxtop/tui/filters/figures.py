@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from jaxtop.tui.columns.devices import DeviceRow
-    from jaxtop.tui.columns.hosts import HostRow
+    from jaxtop.tui.columns.host_row import HostRow
     from jaxtop.tui.draw.table import Column
 
 T = TypeVar("T")

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from jaxtop.model import STEP_TIME, recent
 from jaxtop.tui.columns.figures import Reported
-from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, HostRow, columns_for, reported_steps
+from jaxtop.tui.columns.host_row import HostRow
+from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, columns_for, reported_steps
 from jaxtop.tui.core.moment import EMPTY, Moment, Selection
 from jaxtop.tui.draw.hardware import LONGEST_TREND
 from jaxtop.tui.draw.host_pane import HostSubject, host_pane

@@ -54,7 +54,7 @@ class ProgramRow(NamedTuple):
     @property
     def name(self) -> str:
         name = self.view.program.name
-        if self.view.differs:  # rows of one name are told apart by their hosts
+        if self.view.differs:  # the hosts distinguish rows of one name
             hosts = [host for agent in self.view.agents if (host := self.moment.host(agent))]
             name = f"{named(hosts)}: {name}"
         return f"{self.sign} {name}" if self.sign else name

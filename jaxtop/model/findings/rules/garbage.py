@@ -35,15 +35,24 @@ class _Collecting(NamedTuple):
     lost: float
 
 
+def collecting(host: Host) -> float | None:
+    """Return the share of the time that Python collects garbage; None while it was timed for too short."""
+    activity = host.activity
+    return activity.gc_us / 1000 / activity.span_ms if activity.span_ms >= SHORTEST_MS else None
+
+
 def _check(facts: RunFacts) -> Iterator[Finding]:
-    measured = [view.now for view in facts.reporting if view.now.activity.span_ms >= SHORTEST_MS]
-    measured = [each for each in measured if each.pulse.at_ms - each.activity.at_ms <= OLDEST_MS]
+    measured = [
+        (view.now, share)
+        for view in facts.reporting
+        if (share := collecting(view.now)) is not None
+        and view.now.pulse.at_ms - view.now.activity.at_ms <= OLDEST_MS
+    ]
     if not measured:
         raise Unmeasured("collections were not timed for long enough")
     found = []
     mean = mean_of(facts.parts.values())
-    for host in measured:
-        share = host.activity.gc_us / 1000 / host.activity.span_ms
+    for host, share in measured:
         if share >= facts.number("gc_pauses", NOTE_SHARE):
             parts = facts.parts.get(host.agent) or mean
             found.append(_Collecting(host, share, min(share, _not_computing(host, parts))))

@@ -15,6 +15,7 @@ from jaxtop.model.findings.large_arrays import (
     LARGE,
     SAVES_AT_LEAST,
     SAVES_SHARE,
+    has_large,
     is_single,
     large,
     on_device,
@@ -54,7 +55,7 @@ def _whole_on_one_device(facts: RunFacts) -> Iterator[Finding]:
     stepping = [view for view in counted if makes_steps(view)]
     if not stepping:
         raise Unmeasured("no step was found yet, and arrays lie on one device while a run starts")
-    if not any(True for view in stepping for _ in large(view.host)):
+    if not has_large(stepping):
         raise Unmeasured(ALL_SMALL)
     least = facts.number("whole_on_one_device", SAVES_AT_LEAST)
     wholes = ((whole, view) for view in stepping for whole in _wholes(facts, view))

@@ -14,6 +14,7 @@ from jaxtop.model.findings.large_arrays import (
     LARGE,
     SAVES_AT_LEAST,
     SAVES_SHARE,
+    has_large,
     is_single,
     large,
     of_each_mesh,
@@ -52,7 +53,7 @@ def _replicated(facts: RunFacts) -> Iterator[Finding]:
     views = of_each_mesh(facts)
     if not views:
         raise Unmeasured("no process has counted its arrays yet")
-    if not any(True for view in views for _ in large(view.host)):
+    if not has_large(views):
         raise Unmeasured(ALL_SMALL)
     reported: set[_Copies] = set()
     growing = {grower.name for grower in facts.growers}
