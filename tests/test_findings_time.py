@@ -87,11 +87,16 @@ class TestGapsOfTheHost:
     def test_one_checkpoint_or_two_in_a_minute_are_no_pauses(self, seen):
         assert [found(name, stalling(**seen)) for name in GAPS] == [[]] * len(GAPS)
 
+    def test_steps_that_differ_much_are_no_pauses(self):
+        """What the mean is longer than the median would be 80 ms for each gap that is long."""
+        assert found("pauses", stalling(lost_ms=20, pauses=12, pauses_ms=11 * 4 * 120)) == []
+        assert only("pauses", stalling(lost_ms=20, pauses=12, pauses_ms=11 * 20 * 120))
+
     def test_saving_is_a_note_unless_it_takes_long(self):
-        cluster = stalling(lost_ms=20, script=20, lines=(SAVES,), pauses=3)
+        cluster = stalling(lost_ms=20, script=20, lines=(SAVES,), pauses=3, pauses_ms=6_000)
         assert found("pauses", cluster) == []
         assert only("checkpoint_pauses", cluster).severity is Severity.INFO
-        cluster = stalling(lines=(SAVES,), pauses=3)
+        cluster = stalling(lines=(SAVES,), pauses=3, pauses_ms=8_000)
         assert only("checkpoint_pauses", cluster).severity is Severity.WARNING
 
     def test_an_evaluation_on_the_devices_is_no_pause(self):
@@ -145,7 +150,9 @@ class TestGapsOfTheHost:
         for kind, launches in (("input_bound", EVEN), ("pauses", FULL)):
             steps = rhythm(p50_ms=200)
             if kind == "pauses":
-                steps = msgspec.structs.replace(rhythm(p50_ms=100), pauses=3, lost_us=100_000)
+                steps = msgspec.structs.replace(
+                    rhythm(p50_ms=100), pauses=3, pauses_ms=8_000, lost_us=100_000
+                )
             slow = run(window(*launches), activity(script=50, wait=50, delayed_ms=2_000), rhythms=steps)
             assert only(kind, slow).cost.ms_per_step == pytest.approx(80, rel=0.05)
             busy = run(window(*launches), activity(script=50, wait=50, delayed_ms=9_000), rhythms=steps)

@@ -111,6 +111,7 @@ class Follower:
         self.last: dict[tuple[str, str, str], Finding] = {}
         # When a finding first cost far more than at first.
         self.grew: dict[tuple[str, str, str], float] = {}
+        self._of_healthy: set[tuple[str, str, str]] = set()
 
     def look(self, seconds: float) -> None:
         """Follow the run for this long."""
@@ -140,7 +141,12 @@ class Follower:
     def begin(self) -> None:
         """Count the present findings as those of the healthy run."""
         self.first = {key: (at, self.last[key]) for key, (at, _) in self.first.items()}
+        self._of_healthy = set(self.first)
         self.grew.clear()
+
+    def before(self, finding: Finding) -> Finding | None:
+        """Return what was reported of the same subject when the fault began; None if nothing was."""
+        return self.first[finding.key][1] if finding.key in self._of_healthy else None
 
     def close(self) -> None:
         if self._source is not None:
@@ -232,8 +238,7 @@ def _judge(fault: type[Fault] | None, follower: Follower, output: Output, outcom
             outcome.rule, outcome.text = finding.rule, finding.text
             outcome.after_begin = round(max(0.0, at - output.began), 1)
             outcome.after_cost = round(max(0.0, at - output.costs), 1)
-            before = follower.first[finding.key][1] if finding.key in follower.grew else None
-            _compare_costs(fault, (before, finding), output, outcome)
+            _compare_costs(fault, (follower.before(finding), finding), output, outcome)
         else:
             unchecked = follower.cluster.findings.unchecked.items()
             outcome.unchecked = {rule: why for (_, rule), why in unchecked if rule in fault.rules}

@@ -21,10 +21,11 @@ FEWEST_BEFORE, MOST_BEFORE = 8, 32
 BLOCK, BLOCKS_BEFORE = 6, 4
 # A gap is a pause if it is this many times as long as the usual step, and longer by SHORTEST_PAUSE_NS.
 PAUSE = 3
-# The pauses of the last minute count. What they cost is taken from the latest, if there are enough: shorter
-# ones may have come before.
+# The pauses of the last minute count, but not those shorter than this part of the longest of the latest
+# ones: they may have another cause. What pauses cost is taken from the latest, if there are enough.
 LAST_NS, MOST_PAUSES = 60_000_000_000, 64
 LATEST_NS, ENOUGH_PAUSES = 15_000_000_000, 3
+AS_LONG = 0.4
 # Of so many gaps the usual one is taken.
 COMPARED = 64
 
@@ -68,9 +69,10 @@ class Paused(NamedTuple):
 
 
 class _Pause(NamedTuple):
-    """The end of a pause, and the time and the number of steps up to then."""
+    """When a pause ended, how much longer than a step it was, and the time and the steps up to then."""
 
     end: int
+    longer: float
     passed: int
     steps: int
 
@@ -99,15 +101,17 @@ class Pauses:
             expected = step * gap.steps
             is_long = gap.duration > max(PAUSE * expected, expected + SHORTEST_PAUSE_NS)
             if is_long and not self._is_long:  # several in a row are the beginning of another rhythm
-                self._found.append(_Pause(gap.end, self._passed, self._steps))
+                self._found.append(_Pause(gap.end, gap.duration - expected, self._passed, self._steps))
             self._is_long = is_long
         while self._found and self._found[0].end < self._until - LAST_NS:
             self._found.popleft()
         if not self._found:
             return None
-        first, last = self._found[0], self._found[-1]
-        latest = [each for each in self._found if each.end >= self._until - LATEST_NS]
+        longest = max(list(self._found)[-ENOUGH_PAUSES:], key=lambda each: each.longer)
+        alike = [each for each in self._found if each.longer >= AS_LONG * longest.longer]
+        first, last = alike[0], alike[-1]
+        latest = [each for each in alike if each.end >= self._until - LATEST_NS]
         since = latest[0] if len(latest) >= ENOUGH_PAUSES else first
         steps = last.steps - since.steps
         lost = max(0.0, (last.passed - since.passed) / steps - step) if steps else 0.0
-        return Paused(len(self._found), last.end - first.end, lost)
+        return Paused(len(alike), last.end - first.end, lost)

@@ -35,6 +35,8 @@ LINE_SHARE = 0.05
 FEWEST_STEPS = 2
 # So many pauses within a minute repeat, or two within this time. A single one is something that is rare.
 REPEATED, SOON_MS = 3, 20_000
+# The agent counts a gap as a pause if it is so much longer than a step.
+SHORTEST_S = 0.25
 _SAVING = re.compile(r"sav|checkpoint|ckpt|orbax|fsync|dump|pickle|serializ", re.IGNORECASE)
 
 
@@ -46,6 +48,8 @@ def _pausing(facts: RunFacts, *, saves: bool) -> list[Gap]:
         line, rhythm = each.line(SCRIPT), each.host.pulse.rhythm
         if line is None or line[1] < LINE_SHARE or _saves(line[0]) is not saves or rhythm is None:
             continue
+        if _lasts_and_comes_every(each)[0] < SHORTEST_S:
+            continue  # steps that differ much, and not the pauses, make the mean longer than the median
         is_repeated = rhythm.pauses >= REPEATED or (rhythm.pauses > 1 and rhythm.pauses_ms <= SOON_MS)
         share = confirmed(rhythm.lost_us / 1000 / each.step_ms, each.script + each.delayed) - each.delayed
         if is_repeated and share >= least:
@@ -68,15 +72,18 @@ def _pauses(facts: RunFacts) -> Iterator[Finding]:
         yield finding_of(facts, found, line, rule="pauses", severity=Severity.WARNING, text=text)
 
 
-def _how_often(gap: Gap) -> str:
-    """Return how long the pauses are, and after how many steps they come, as "for 2 s every 20 steps"."""
+def _lasts_and_comes_every(gap: Gap) -> tuple[float, float]:
+    """Return how many seconds a pause lasts, and after how many steps one comes."""
     rhythm = gap.host.pulse.rhythm
     assert rhythm is not None
     each_ms = gap.p50_s * 1000 + rhythm.lost_us / 1000  # of a step, with its part of the pauses
-    steps = rhythm.pauses_ms / (rhythm.pauses - 1) / each_ms
-    if steps < FEWEST_STEPS:
-        return "between some steps"
-    return f"for {steps * rhythm.lost_us / 1e6:.2g} s every {steps:.0f} steps"
+    steps = rhythm.pauses_ms / max(1, rhythm.pauses - 1) / each_ms
+    return steps * rhythm.lost_us / 1e6, steps
+
+
+def _how_often(gap: Gap) -> str:
+    seconds, steps = _lasts_and_comes_every(gap)
+    return "between some steps" if steps < FEWEST_STEPS else f"for {seconds:.2g} s every {steps:.0f} steps"
 
 
 def _checkpoint_pauses(facts: RunFacts) -> Iterator[Finding]:
