@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from statistics import quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.durations import SHORTEST_PAUSE_NS, until_other, usual_step
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 IN_A_ROW, FACTOR, AT_LEAST_NS = 5, 1.25, 5_000_000
 FEWEST_BEFORE, MOST_BEFORE = 8, 32
 BLOCK, BLOCKS_BEFORE = 6, 4
+MOST_COMPARED = IN_A_ROW + MOST_BEFORE + BLOCK
 # A gap is a pause if it is this many times as long as the usual step, and longer by SHORTEST_PAUSE_NS.
 PAUSE = 3
 # The pauses of the last minute count, but not those shorter than this part of the longest of the latest
@@ -30,24 +30,27 @@ AS_LONG = 0.4
 COMPARED = 64
 
 
-def changed_at(gaps: Sequence[Gap]) -> int | None:
-    """Return the index of the first gap of a new rhythm; None if the rhythm is the same."""
-    each = [gap.duration / gap.steps for gap in gaps[-IN_A_ROW - MOST_BEFORE - BLOCK :]]
-    before, last = each[-IN_A_ROW - MOST_BEFORE : -IN_A_ROW], each[-IN_A_ROW:]
+def changed_at(steps: Sequence[float], start: int, end: int) -> int | None:
+    """Return the index of the first step of a new rhythm, from the steps between; None if it is the same.
+
+    This is asked at every new step, so it looks at few of them.
+    """
+    last = steps[max(start, end - IN_A_ROW) : end]
+    before = sorted(steps[max(start, end - IN_A_ROW - MOST_BEFORE) : end - len(last)])
     if len(before) < FEWEST_BEFORE:
         return None
-    quarter, _, most = quantiles(before, n=4)
-    is_new = _differs(last, quarter, most)
+    is_new = _differs(last, before[len(before) // 4], before[-1 - len(before) // 4])
     if is_new is not None:
-        first = len(each) - IN_A_ROW
-        while first and is_new(each[first - 1]):
+        first = end - IN_A_ROW
+        while first > start and is_new(steps[first - 1]):
             first -= 1
-        return len(gaps) - len(each) + first if first else None
-    blocks = [sum(each[i : i + BLOCK]) / BLOCK for i in range(len(each) % BLOCK, len(each), BLOCK)]
+        return first if first > start else None
+    oldest = max(start, end - MOST_COMPARED)
+    blocks = [sum(steps[i - BLOCK : i]) / BLOCK for i in range(end, oldest + BLOCK - 1, -BLOCK)]
     if len(blocks) < BLOCKS_BEFORE + 2:
         return None
-    is_new = _differs(blocks[-2:], min(blocks[:-2]), max(blocks[:-2]))
-    return None if is_new is None else len(gaps) - 2 * BLOCK
+    is_new = _differs(blocks[:2], min(blocks[2:]), max(blocks[2:]))
+    return None if is_new is None else end - 2 * BLOCK
 
 
 def _differs(last: Sequence[float], least: float, most: float) -> Callable[[float], bool] | None:

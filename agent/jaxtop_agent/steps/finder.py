@@ -150,14 +150,15 @@ class Steps:
         gaps = list(self._gaps)
         new = sum(gap.end > looked_until for gap in gaps)
         is_timed = all(gap.duration > ONLY_LAUNCHED_NS * gap.steps for gap in gaps)
+        steps = [gap.duration / gap.steps for gap in gaps]
         start = 0
         for end in range(len(gaps) - new + 1 if is_timed else len(gaps), len(gaps) + 1):
-            first = changed_at(gaps[start:end])
+            first = changed_at(steps, start, end)
             if first is not None:
-                earlier = gaps[start : start + first]
+                earlier = gaps[start:first]
                 self._before_ns = fmean(took for _, took in step_times(earlier, None))
                 self._began = earlier[-1].end
-                start += first
+                start = first
         if start:
             self._gaps = deque(gaps[start:], maxlen=REMEMBERED)
             self._pauses = Pauses()
