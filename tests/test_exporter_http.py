@@ -10,13 +10,14 @@ import ssl
 import subprocess
 import threading
 import urllib.error
+import urllib.request
 from http.server import ThreadingHTTPServer
 
 import pytest
 
 from jaxtop.cli import http_server
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.http_server import MOST_CLIENTS, Protection, Server, address
+from jaxtop.cli.http_server import MOST_CLIENTS, MOST_STRANGERS, Protection, Server, address
 from tests.support import eventually, jaxtop
 from tests.test_export import cluster
 from tests.test_exporter import get, served
@@ -91,19 +92,47 @@ def test_other_machines_are_served_only_with_tls_and_passwords(certificate, tmp_
         Server("127.0.0.1", 0, {}, Protection(file, file))
 
 
-def test_many_clients_at_once_are_bounded_and_the_next_one_is_served(monkeypatch):
+def test_silent_clients_are_bounded_and_keep_nobody_out(monkeypatch):
     monkeypatch.setattr(http_server, "REQUEST_S", 60.0)
-    with served(cluster()) as server, served(cluster()) as other:
+    with served(cluster()) as server:
         before = threading.active_count()
-        silent = [connect(server) for _ in range(MOST_CLIENTS + 20)]
-        for each in silent[MOST_CLIENTS:]:
-            assert each.recv(1) == b"", "the server closes what is too much"
-        assert threading.active_count() - before <= MOST_CLIENTS
-        assert not is_served(server)
-        assert is_served(other), "each server has its own slots"
+        silent = [connect(server) for _ in range(MOST_STRANGERS + 20)]
+        assert is_served(server)
+        for each in silent[:21]:  # the oldest gave way, the last of them to the client that was served
+            assert each.recv(1) == b""
+        eventually(lambda: threading.active_count() - before <= MOST_STRANGERS)
         for each in silent:
             each.close()
-        eventually(lambda: is_served(server))
+
+
+def test_strangers_who_come_again_all_the_time_keep_nobody_out():
+    with served(cluster()) as server:
+        strangers: list[socket.socket] = []
+        for _ in range(10):
+            strangers += [connect(server) for _ in range(MOST_STRANGERS)]
+            eventually(lambda: is_served(server), timeout=10)
+        assert len(server._server._strangers) <= 2 * MOST_STRANGERS
+        for each in strangers:
+            each.close()
+
+
+def test_more_answers_at_a_time_than_are_allowed_are_refused_in_words():
+    go_on = threading.Event()
+
+    def slow(_):
+        go_on.wait(30)
+        return http_server.Page(b"", "text/plain")
+
+    with Server("127.0.0.1", 0, {"/slow": slow}, Protection()) as server:
+        busy = [connect(server) for _ in range(MOST_CLIENTS)]
+        for each in busy:
+            each.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
+        eventually(lambda: len(server._server._answered) == MOST_CLIENTS)
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{server.url}/slow", timeout=30)
+        go_on.set()
+        for each in busy:
+            each.close()
 
 
 def test_a_client_that_sends_its_request_slowly_is_cut_off(monkeypatch):
@@ -129,7 +158,7 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch):
     with Server("127.0.0.1", 0, {"/large": lambda _: large}, Protection()) as server, connect(server) as slow:
         slow.sendall(b"GET /large HTTP/1.1\r\n\r\n")
         assert slow.recv(1) == b"H"
-        eventually(lambda: not server._server._deadlines, timeout=30)
+        eventually(lambda: not server._server._answered, timeout=30)
 
 
 def test_a_client_whose_thread_cannot_start_holds_no_slot(monkeypatch):
@@ -139,7 +168,7 @@ def test_a_client_whose_thread_cannot_start_holds_no_slot(monkeypatch):
     with served(cluster()) as server:
         with monkeypatch.context() as patched:
             patched.setattr(ThreadingHTTPServer, "process_request", fail)
-            for _ in range(MOST_CLIENTS + 1):
+            for _ in range(2 * MOST_STRANGERS + 1):
                 with connect(server) as refused:
                     assert refused.recv(1) == b""
         assert is_served(server)

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-MOST_CLIENTS = 16
-# A client is cut off if its request, with TLS and password, is not complete within the first time, or if its
-# answer is not read within the second.
+# The most clients that are answered at a time, and the most others: their requests, with TLS and password,
+# are not complete. When one more of these comes, the oldest is cut off: they cannot keep others out.
+MOST_CLIENTS, MOST_STRANGERS = 16, 64
+# A client is cut off if its request is not complete within the first time, or if its answer is not read
+# within the second.
 REQUEST_S, ANSWER_S = 5.0, 60.0
 
 
@@ -99,15 +101,22 @@ class _Listener(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, *arguments: Any) -> None:
-        self._deadlines: dict[socket.socket, float] = {}
+        # Connections with the time at which they are cut off, the oldest first; 0 if that is done.
+        self._strangers: dict[socket.socket, float] = {}
+        self._answered: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         super().__init__(*arguments)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
-            is_admitted = len(self._deadlines) < MOST_CLIENTS
+            # Those that were cut off are counted until their threads have ended.
+            is_admitted = len(self._strangers) < 2 * MOST_STRANGERS
             if is_admitted:
-                self._deadlines[request] = steady() + REQUEST_S
+                waiting = [each for each, deadline in self._strangers.items() if deadline]
+                for oldest in waiting[: len(waiting) - MOST_STRANGERS + 1]:
+                    _cut(oldest)
+                    self._strangers[oldest] = 0.0
+                self._strangers[request] = steady() + REQUEST_S
         if is_admitted:
             super().process_request(request, client_address)
         else:
@@ -117,22 +126,25 @@ class _Listener(ThreadingHTTPServer):
         """Cut the clients whose time is up; called at least every half second."""
         now = steady()
         with self._lock:
-            for request in [each for each, deadline in self._deadlines.items() if now > deadline]:
-                with suppress(OSError):  # the client may be gone
-                    # Not `SSLSocket.shutdown`: the client's thread may be within TLS.
-                    socket.socket.shutdown(request, socket.SHUT_RDWR)
+            for clients in (self._strangers, self._answered):
+                for request in [each for each, deadline in clients.items() if now > deadline]:
+                    _cut(request)
 
     def close_request(self, request: Any) -> None:
-        """Close a connection and free its slot, whatever the reason."""
-        with self._lock:  # else its number could belong to another connection when `service_actions` cuts it
-            self._deadlines.pop(request, None)
+        """Close a connection and free its place, whatever the reason."""
+        with self._lock:  # else its number could belong to another connection when it is cut off
+            self._strangers.pop(request, None)
+            self._answered.pop(request, None)
             super().close_request(request)
 
-    def allow_answer(self, request: Any) -> None:
-        """Give a client whose request is complete the time to read the answer."""
+    def may_answer(self, request: Any) -> bool:
+        """Let a client whose request is complete read its answer; return False if there are too many."""
         with self._lock:
-            if request in self._deadlines:
-                self._deadlines[request] = steady() + ANSWER_S
+            if len(self._answered) >= MOST_CLIENTS:
+                return False
+            if self._strangers.pop(request, None) is not None:
+                self._answered[request] = steady() + ANSWER_S
+            return True
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the signature is given
         debuglog.info("http", f"a client at {client_address[0]} was dropped")
@@ -153,8 +165,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif (write := self.pages.get(path)) is None:
             known = " ".join(sorted(self.pages))
             self._send(Page(f"there is no {path[:80]!r}; there are: {known}\n".encode(), "text/plain", 404))
+        elif not self.server.may_answer(self.connection):
+            self._send(Page(b"too many clients at a time: try again\n", "text/plain", 503))
         else:
-            self.server.allow_answer(self.connection)
             try:
                 page = write(self.headers.get("Accept", ""))
             except Exception as error:  # noqa: BLE001 - the next request may work
@@ -188,6 +201,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the signature is given
         debuglog.debug("http", format % args)
+
+
+def _cut(connection: socket.socket) -> None:
+    with suppress(OSError):  # the client may be gone
+        # Not `SSLSocket.shutdown`: the client's thread may be within TLS.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def _resolved(host: str, port: int) -> Any:
