@@ -99,6 +99,8 @@ class Server:
 
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
+    # Connections that wait to be accepted. Beyond them, a client waits a second before it tries again.
+    request_queue_size = 1024
 
     def __init__(self, *arguments: Any) -> None:
         # Connections with the time at which they are cut off, the oldest first; 0 if that is done.
