@@ -69,7 +69,7 @@ def overview(moment: Moment, palette: Palette) -> draw.Overview:
         steps=past,
         parts=shares,
         accounted=fmean(each.accounted for each in found) if found else None,
-        why_no_parts="press c to measure where a step goes",
+        why_no_parts="no profiler window yet: press c for one now",
         memory=held[0] if held else None,
         memory_label=moment.label_of(fullest) if fullest else "",
         grows=f"{grows.name or grows.created or 'unnamed arrays'} +{text.size(grows.bytes_per_minute)}/min"
