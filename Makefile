@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 OLDEST_JAX := 0.8.0
+PYTHONS := 3.11 3.12 3.13 3.14
 BIN := $(VENV)/bin
 # So many tests at a time, except for the quiet ones; most of them wait for processes. 0: one after the other.
 JOBS ?= 6
@@ -15,11 +16,15 @@ ALONE := tests/test_black_box.py tests/test_probe_live.py tests/test_collectives
 OF_JAX = $(shell grep -l 'mark\.jax' tests/test_*.py)
 QUIET = $(shell grep -l 'mark\.quiet' tests/test_*.py)
 # What tests import where not all of [dev] is installed.
-TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist grpcio prometheus-client types-psutil
+TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist grpcio jsonschema prometheus-client types-psutil
+# What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, screens, packaging.
+ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_host_unharmed.py tests/test_walk.py \
+	tests/test_names.py tests/test_wire.py tests/test_recordings*.py tests/test_recording_schemas.py \
+	tests/test_export_mcap.py tests/test_cli.py tests/test_looks.py tests/test_activity.py tests/test_thread_stacks.py
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check test-newest test-oldest test-lowest test-node soak bench faults screenshots docs clean
+.PHONY: demo test check test-newest test-oldest test-lowest test-pythons test-node soak bench faults screenshots docs clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
@@ -43,7 +48,7 @@ test-newest: $(VENV)/.ready          ## on the newest JAX
 test-oldest: $(VENV)-oldest/.ready   ## what depends on the version of JAX again, on the oldest supported one
 	$(VENV)-oldest/bin/python -m pytest -m 'jax and not newest' $(SIDE_BY_SIDE) $(OF_JAX) $(ONCE_MORE)
 
-soak: $(VENV)/.ready test-lowest     ## the long repetitions of which CI runs a sample
+soak: $(VENV)/.ready test-lowest test-pythons    ## the long repetitions of which CI runs a sample
 	JAXTOP_SOAK=1 $(BIN)/python -m pytest -m 'jax or long' --timeout 3600
 
 test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and the demo on the lowest versions allowed
@@ -53,6 +58,16 @@ test-lowest: $(VENV)-lowest/.ready   ## every screen, recordings, the wire and t
 		tests/test_hardware_*.py tests/test_demo.py \
 		tests/test_black_box.py::test_a_killed_process_is_shown_as_it_was_less_than_two_seconds_before \
 		tests/test_black_box.py::test_a_run_says_that_it_records_and_when_it_cannot
+
+test-pythons: $(VENV)/.ready         ## agent, snapshot, recordings and screens on each Python that can be had here
+	$(BIN)/python $(INSTALL) uv
+	for each in $(PYTHONS); do $(MAKE) --no-print-directory test-python-$$each || exit; done
+
+test-python-%:
+	@if $(BIN)/uv venv --quiet --clear --python $* $(VENV)-py$*; then \
+		$(BIN)/uv pip install --quiet --python $(VENV)-py$*/bin/python --editable '.[demo,tpu]' $(TOOLS) && \
+		$(VENV)-py$*/bin/python -m pytest $(SIDE_BY_SIDE) $(ON_EACH_PYTHON); \
+	else echo "not tested on Python $*, which cannot be had here"; fi
 
 test-node: $(VENV)/.ready            ## the public TypeScript reader of MCAP on files of ours
 	npm install --silent --no-save --prefix build/node '@mcap/core@^2' 'fzstd@^0.1'

@@ -98,6 +98,8 @@ def arguments(command: str) -> Iterator[tuple[str, str]]:
         if action.help == argparse.SUPPRESS:
             continue
         value = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
+        if isinstance(value, tuple):
+            value = " ".join([value[0], *(f"[{each}]" for each in value[1:])])
         if action.choices:
             value = "{" + ",".join(map(str, action.choices)) + "}"
         names = ", ".join(action.option_strings)

@@ -8,18 +8,22 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections import Counter
+from functools import cache
 from hashlib import sha256
 
 import msgpack
 import pytest
+from jsonschema import Draft202012Validator, validators
 from mcap.reader import NonSeekingReader, make_reader
 from mcap.stream_reader import StreamReader
 
 from jaxtop import wire
+from jaxtop.export import mcap_json
 from jaxtop.recording import Limits, Recording, Writer, compact, thread
 from tests import made_sessions
 from tests.made_sessions import Made
-from tests.recorded import record, taped, written
+from tests.recorded import record, session_of, taped, written
 from tests.support import ROOT
 
 MADE = Made(hosts=2, devices=4, seconds=60)
@@ -79,6 +83,9 @@ def test_the_public_reader_validates_and_reads_every_file(tmp_path, monkeypatch,
         if summary is not None:
             assert summary.statistics.message_count == len(by_index)
             assert {channel.message_encoding for channel in summary.channels.values()} == {"msgpack"}
+            assert summary.statistics.schema_count == len(summary.schemas)
+        for found in (by_index, in_order):
+            assert_explained(found)
         assert sorted(message.data for *_, message in by_index) == sorted(
             message.data for *_, message in in_order
         )
@@ -89,6 +96,28 @@ def test_the_public_reader_validates_and_reads_every_file(tmp_path, monkeypatch,
     ] == [(wire_time(frame), frame.agent, frame.kind, frame.raw) for frame in made_sessions.frames(MADE)]
     for channel, message in seen:
         assert msgpack.unpackb(message.data) is not None, channel.topic
+
+
+def assert_explained(found):
+    """The schema of each channel is there, and its first messages are valid by it."""
+    seen: Counter[str] = Counter()
+    for schema, channel, message in found:
+        kind = "keyframe" if "keyframe" in channel.metadata else channel.metadata["kind"]
+        assert (schema.name, schema.encoding) == (f"jaxtop.{kind}", "jsonschema")
+        seen[kind] += 1
+        if seen[kind] <= 3:
+            validator(schema.data).validate(msgpack.unpackb(message.data))
+
+
+@cache
+def validator(content):
+    schema = json.loads(content)
+    Draft202012Validator.check_schema(schema)
+    # MessagePack has bytes, and JSON's base64 is a string: the public validator knows only the latter.
+    binary = Draft202012Validator.TYPE_CHECKER.redefine(
+        "string", lambda _, value: isinstance(value, str | bytes)
+    )
+    return validators.extend(Draft202012Validator, type_checker=binary)(schema)
 
 
 def read_by_python(path):
@@ -146,6 +175,9 @@ def test_the_public_typescript_readers_read_every_file(tmp_path, monkeypatch):
     for made in (*INDEXED, *UNINDEXED):
         (tmp_path / made.__name__).mkdir()
         files |= dict.fromkeys(made(tmp_path / made.__name__), made in INDEXED)
+    with session_of(next(iter(files))) as session:
+        mcap_json.write(session, tmp_path / "foxglove.mcap")
+    files[tmp_path / "foxglove.mcap"] = True
     for is_indexed in (True, False):
         (folder := tmp_path / str(is_indexed)).mkdir()
         files |= {path: is_indexed for path, _ in moments(folder, is_indexed=is_indexed)}
@@ -154,8 +186,14 @@ def test_the_public_typescript_readers_read_every_file(tmp_path, monkeypatch):
     )
     for (path, is_indexed), line in zip(files.items(), done.stdout.splitlines(), strict=True):
         expected = [
-            [str(message.log_time), sha256(message.data).hexdigest()]
-            for *_, message in read_by_python(path)[1]
+            [
+                str(message.log_time),
+                sha256(message.data).hexdigest(),
+                channel.message_encoding,
+                schema.name,
+                sha256(schema.data).hexdigest(),
+            ]
+            for schema, channel, message in read_by_python(path)[1]
         ]
         streamed, by_index = json.loads(line)
         assert streamed == expected, path

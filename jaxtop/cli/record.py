@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING
 from jaxtop import processes
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.output import ProgressLine, must_be_new
 from jaxtop.cli.processes import end_with_sigterm
-from jaxtop.cli.words import amount, duration, legible, length, size
+from jaxtop.cli.words import amount, duration, length, size
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, host_views, hosts, runs
 from jaxtop.model.liveness import was_never_reached
@@ -73,7 +73,7 @@ class Recording:
         self._cluster = Cluster(tuning=tuning)
         self._recorder: SessionRecorder | None = None
         self._begun = time.monotonic()
-        self._is_terminal = sys.stderr.isatty()
+        self._progress = ProgressLine()
 
     def run(self, seconds: float | None) -> int:
         """Record until the time is up, the run ends, the user interrupts, or the recording fails."""
@@ -99,7 +99,7 @@ class Recording:
                 if time.monotonic() >= progress_due:
                     progress_due = time.monotonic() + PROGRESS_SECONDS
                     written = 0 if self._recorder is None else self._recorder.writer.size
-                    self._show_progress(f"recording {self._what()}, {size(written)}")
+                    self._progress.show(f"recording {self._what()}, {size(written)}")
                 ended_at = (ended_at or time.monotonic()) if has_ended(self._cluster, now) else None
                 if ended_at is not None and time.monotonic() - ended_at >= LINGER:
                     break
@@ -113,8 +113,8 @@ class Recording:
     def _finish(self) -> int:
         what, recorder = self._what(), self._recorder
         if recorder is not None:
-            finish(recorder, self._cluster, self._show_progress)
-        self._show_progress("")
+            finish(recorder, self._cluster, self._progress.show)
+        self._progress.show("")
         if recorder is not None and recorder.writer.failure is not None:
             why, files = recorder.writer.failure, _names(recorder.writer)
             raise UserError(f"the recording stopped early: {why}; see what was recorded in {files}", FAILED)
@@ -133,11 +133,6 @@ class Recording:
         expected = sum(max(run.process_count or 0, len(run.hosts)) for run in runs(self._cluster, steady()))
         met = sum(host.hello is not None for host in hosts(self._cluster))
         return f"{met} of {expected} hosts, {length(time.monotonic() - self._begun)}"
-
-    def _show_progress(self, line: str) -> None:
-        """Replace the progress line on a terminal."""
-        if self._is_terminal:
-            print(f"\r\x1b[K{legible(line)}", end="", file=sys.stderr, flush=True)
 
 
 def has_ended(cluster: Cluster, now: float) -> bool:
@@ -158,8 +153,7 @@ def default_name(cluster: Cluster) -> str:
 
 def begin(path: Path, limits: Limits = Limits()) -> RecordingWriter:  # noqa: B008 - the default is immutable
     """Start a recording to this file; raise `UserError` if that is impossible."""
-    if path.exists():
-        raise UserError(f"{path} already exists; choose another name, or remove it")
+    must_be_new(path)
     writer = RecordingWriter(path, {"tape": f"viewer-{time.time_ns():x}", **processes.about_this()}, limits)
     writer.start()
     if writer.failure is not None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import times
-from jaxtop.cli import settings, terminal
+from jaxtop.cli import processes, settings, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.words import legible, number
+from jaxtop.cli.output import ProgressLine, new_file
+from jaxtop.cli.words import legible, number, size
 from jaxtop.devbench import saved
 from jaxtop.model.hosts import interval
 from jaxtop.recording import NotARecording
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
 # --export skips times without frames that are longer than this, in seconds.
 LONGEST_LULL = 3600.0
 FORMATS = ("json", "csv", "openmetrics")
+MCAP_JSON = "mcap-json"
 _SPEED = number("a speed from 0.25 to 64", 0.25, 64, units="x×")
 _STEP = number("a number of seconds from 0.01 to 86400", 0.01, 86400)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", nargs="+", type=Path, metavar="FILE", help="recordings or folders of them; several are merged"
+        "file", nargs="*", type=Path, metavar="FILE", help="recordings or folders of them; several are merged"
     )
     parser.add_argument("--start", metavar="T", help=f"start at this time: {times.FORMS}")
     parser.add_argument(
@@ -42,22 +44,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=FORMATS, default="json", help="output format of --at (default: json)"
     )
-    parser.add_argument("--export", choices=FORMATS, help="print the figures over time")
+    parser.add_argument(
+        "--export",
+        nargs="+",
+        metavar=("FORMAT", "OUT"),
+        help=f"print the figures over time: {', '.join(FORMATS)}; or write them to a new MCAP file of JSON, "
+        f"for Foxglove: {MCAP_JSON} OUT",
+    )
     parser.add_argument("--step", type=_STEP, metavar="S", help="seconds between the figures of --export")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if arguments.at is not None and arguments.export is not None:
+    form, out, more = _export(arguments.export)
+    files = [*(arguments.file or ()), *more]
+    if not files:
+        raise UserError("give the FILE to replay; see jaxtop replay --help")
+    if arguments.at is not None and form is not None:
         raise UserError("--at prints one moment, --export all of them: give only one")
-    with opened(arguments.file) as (session, span):
+    with opened(files) as (session, span):
         start = None if arguments.start is None else time_in(arguments.start, span)
         if arguments.at is not None:
             _print_moment(session, time_in(arguments.at, span), arguments.format)
-        elif arguments.export is not None:
-            _print_series(session, start, arguments.export, arguments.step)
+        elif out is not None:
+            _write_json(session, start, arguments.step, out)
+        elif form is not None:
+            _print_series(session, start, form, arguments.step)
         else:
             _watch(session, start, arguments)
     return 0
+
+
+def _export(words: list[str] | None) -> tuple[str | None, Path | None, list[Path]]:
+    """Return the format of --export, the file that it writes unless it prints, and FILEs behind them."""
+    if words is None:
+        return None, None, []
+    form, *rest = words
+    if form not in (*FORMATS, MCAP_JSON):
+        raise UserError(f"--export takes {', '.join(FORMATS)} or {MCAP_JSON}, and {form} is none of them")
+    if form == MCAP_JSON and not rest:
+        raise UserError(f"--export {MCAP_JSON} needs the file to write: --export {MCAP_JSON} OUT")
+    files = list(map(Path, rest))
+    return form, files.pop(0) if form == MCAP_JSON else None, files
 
 
 @contextmanager
@@ -110,6 +137,27 @@ def _print_series(session: Session, start: float | None, form: str, step: float 
 
     for line in SERIES[form](_moments(session, start, step)):
         sys.stdout.write(line)
+    print_notes(session)
+
+
+def _write_json(session: Session, start: float | None, step: float | None, out: Path) -> None:
+    from jaxtop.export import mcap_json  # as above
+
+    processes.end_with_sigterm()
+    line = ProgressLine()
+    with new_file(out) as draft:
+        try:
+            done = mcap_json.write(
+                session, draft, start, step, lambda part: line.show(f"writing {out}: {part * 100:.0f}%")
+            )
+        finally:
+            line.show("")
+    print(f"wrote {done.messages} messages on {done.topics} topics, {size(out.stat().st_size)} to {out}")
+    if done.unreadable:
+        print(f"jaxtop: {done.unreadable} unreadable messages were left out", file=sys.stderr)
+    if done.topics_left_out:
+        left_out = f"{done.topics_left_out} topics were left out: a file can have {done.topics}"
+        print(f"jaxtop: {left_out}", file=sys.stderr)
     print_notes(session)
 
 

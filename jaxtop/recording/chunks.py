@@ -116,16 +116,33 @@ def pairs(raw: bytes, at: int) -> dict[str, str]:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
+def schemas(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the schemas in an unpacked chunk with their names; raise as `word` does."""
+    for code, start, end in _places(content):
+        if code == SCHEMA_CODE:
+            record = content[start:end]
+            name, at = word(record, 2)  # skips the number
+            _encoding, at = word(record, at)
+            yield name, record[at + 4 :]
+
+
+def _places(content: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield the code, the start and the end of each record in an unpacked chunk."""
+    at = 0
+    while at + RECORD.size <= len(content):
+        code, length = RECORD.unpack_from(content, at)
+        start, at = at + RECORD.size, at + RECORD.size + length
+        yield code, start, at
+
+
 def records(content: bytes, only: Container[int] | None = None) -> Iterator[Message | bytes]:
     """Yield the messages of an unpacked chunk, and its channel records as bytes.
 
     `only` restricts the messages to these channels. Raises ValueError or struct.error if the chunk has other
     records, more messages than jaxtop writes, or impossible times.
     """
-    view, at, count = memoryview(content), 0, 0
-    while at + RECORD.size <= len(view):
-        code, length = RECORD.unpack_from(view, at)
-        start, at = at + RECORD.size, at + RECORD.size + length
+    view, count = memoryview(content), 0
+    for code, start, end in _places(content):
         if code == MESSAGE_CODE:
             count += 1
             channel, sequence, logged, published = _MESSAGE.unpack_from(view, start)
@@ -133,9 +150,9 @@ def records(content: bytes, only: Container[int] | None = None) -> Iterator[Mess
                 raise ValueError("a chunk with a time or a number of messages that is none of ours")
             if only is not None and channel not in only:
                 continue
-            raw = bytes(view[start + _MESSAGE.size : at])
+            raw = bytes(view[start + _MESSAGE.size : end])
             yield Message(channel, sequence, logged, published, raw)
         elif code == CHANNEL_CODE:
-            yield bytes(view[start:at])
+            yield bytes(view[start:end])
         elif code != SCHEMA_CODE:
             raise ValueError("a record that chunks do not have")

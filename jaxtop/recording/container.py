@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 MAGIC = b"\x89MCAP0\r\n"
 # A chunk is closed at this size. The writer also closes it with each flush, at least every two seconds.
 CHUNK_BYTES = 1 << 20
+NO_SCHEMA = 0
 
 
 class McapFile:
-    """An MCAP file under construction: channels, messages, metadata and attachments. A flush writes them.
+    """An MCAP file under construction: what was added since the last flush is in memory.
 
     The end of an indexed file lists all its chunks, and each flush writes it again. Such a file should have
     few chunks, or be flushed once. A file without an index is read from its beginning.
@@ -34,7 +35,8 @@ class McapFile:
         self._chunk = _Chunk()
         self._counts: dict[int, int] = {}  # messages, by channel
         self._span: tuple[int, int] | None = None
-        self._channels, self._chunks, self._attachments, self._metadata = (_Group() for _ in range(4))
+        self._schemas, self._channels = _Group(), _Group()
+        self._chunks, self._attachments, self._metadata = _Group(), _Group(), _Group()
         self._file = GrowingFile(path)
         try:
             self._file.write(MAGIC + _encoded(records.Header(profile, library)))
@@ -48,9 +50,16 @@ class McapFile:
         """The size in bytes so far; the open chunk counts unpacked."""
         return self._file.tell() + len(self._chunk.content)
 
-    def channel(self, topic: str, encoding: str, about: Mapping[str, str]) -> int:
+    def schema(self, name: str, encoding: str, content: bytes) -> int:
+        number = self._schemas.count + 1
+        raw = _encoded(self._records.Schema(id=number, name=name, encoding=encoding, data=content))
+        self._chunk.content += raw
+        self._schemas.add(raw)
+        return number
+
+    def channel(self, topic: str, encoding: str, about: Mapping[str, str], schema: int = NO_SCHEMA) -> int:
         number = self._channels.count + 1
-        raw = _encoded(self._records.Channel(number, topic, encoding, dict(about), 0))
+        raw = _encoded(self._records.Channel(number, topic, encoding, dict(about), schema))
         self._chunk.content += raw
         self._channels.add(raw)
         return number
@@ -126,7 +135,8 @@ class McapFile:
         summary, offsets = bytearray(), bytearray()
         statistics = _Group()
         statistics.add(_encoded(self._statistics()))
-        for group in (self._channels, statistics, self._chunks, self._attachments, self._metadata):
+        indexes = self._chunks, self._attachments, self._metadata
+        for group in (self._schemas, self._channels, statistics, *indexes):
             if group.count:
                 place = start + len(summary), len(group.raw)
                 offsets += _encoded(self._records.SummaryOffset(group.raw[0], *place))
@@ -148,7 +158,7 @@ class McapFile:
             message_end_time=end,
             message_start_time=start,
             metadata_count=self._metadata.count,
-            schema_count=0,
+            schema_count=self._schemas.count,
         )
 
 

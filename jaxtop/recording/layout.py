@@ -90,3 +90,4 @@ def _crc(values: Mapping[str, str]) -> str:
 
 # The channel of all keyframes. Each message has a part of a state: a list of (time, agent, kind, raw).
 KEYFRAMES, LARGEST_PART = Channel("", "state", is_keyframe=True), 1 << 20
+KeyframePart = list[tuple[int, str, str, bytes]]

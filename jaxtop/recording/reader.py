@@ -11,11 +11,11 @@ from typing import IO, TYPE_CHECKING, Self
 import msgspec
 
 from jaxtop import wire
-from jaxtop.recording import chunks
+from jaxtop.recording import chunks, schemas
 from jaxtop.recording import index as indexes
 from jaxtop.recording.chunks import RECORD
 from jaxtop.recording.index import NotARecording
-from jaxtop.recording.layout import LATEST_NS, Channel
+from jaxtop.recording.layout import LATEST_NS, Channel, KeyframePart
 from jaxtop.wire.bounds import to_seconds
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 MOST_CHUNKS, MOST_MESSAGES = 8, 200_000
 # A keyframe that points to this many windows in the file needs none from before the file.
 FEW_WINDOWS = 4
-_PARTS = msgspec.msgpack.Decoder(list[tuple[int, str, str, bytes]])
+# What reading a corrupt chunk raises.
+_DAMAGE = OSError, ValueError, OverflowError, struct.error, MemoryError
+_PARTS = msgspec.msgpack.Decoder(KeyframePart)
 
 
 class Recording:
@@ -213,7 +215,7 @@ class Recording:
     def _records(self, chunk: ChunkAt, only: Container[int] | None = None) -> list[chunks.Message | bytes]:
         try:
             return list(chunks.records(chunks.unpack(self._packed(chunk)), only))
-        except (OSError, ValueError, OverflowError, struct.error, MemoryError):
+        except _DAMAGE:
             self._corrupt.add(chunk.offset)
             return []
 
@@ -226,6 +228,18 @@ class Recording:
         if len(raw) != length:
             raise ValueError("a chunk that is not all there")
         return raw
+
+    def schemas(self) -> dict[str, bytes]:
+        """Return the schemas in the file by their names: JSON Schemas, if jaxtop wrote them."""
+        found: dict[str, bytes] = {}
+        names = {schemas.name_of(each) for each in self.index.channels.values()}
+        for chunk in self.index.chunks:
+            with suppress(*_DAMAGE):
+                found.update(chunks.schemas(chunks.unpack(self._packed(chunk))))
+                # A channel follows its schema, so a file that begins without one was written without them.
+                if not found or found.keys() >= names or sum(map(len, found.values())) > chunks.LARGEST:
+                    break
+        return found
 
     def _note_channel(self, record: bytes) -> None:
         with suppress(ValueError, struct.error):

@@ -10,8 +10,8 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop._version import __version__
-from jaxtop.recording import layout
-from jaxtop.recording.container import McapFile
+from jaxtop.recording import layout, schemas
+from jaxtop.recording.container import NO_SCHEMA, McapFile
 from jaxtop.recording.layout import Channel
 from jaxtop.wire.bounds import to_ns
 
@@ -42,6 +42,7 @@ class Writer:
     def __init__(self, path: Path, about: Mapping[str, str], *, is_indexed: bool = False) -> None:
         self._mcap = McapFile(path, layout.PROFILE, f"jaxtop {__version__}", is_indexed=is_indexed)
         self._channels: dict[Channel, int] = {}
+        self._schemas: dict[str, int] = {}
         self._new: dict[str, str] = {}
         self._since_keyframe: dict[str, str] = {}
         self._windows: dict[str, list[int]] = {}
@@ -117,11 +118,20 @@ class Writer:
     def _note(self, name: str, values: Mapping[str, str]) -> None:
         self._mcap.metadata(name, layout.sealed(values))
 
+    def _schema(self, name: str) -> int:
+        """Return the number of the schema of this name; the first use writes it."""
+        if name not in self._schemas:
+            content = schemas.encoded(name)
+            self._schemas[name] = (
+                NO_SCHEMA if content is None else self._mcap.schema(name, schemas.ENCODING, content)
+            )
+        return self._schemas[name]
+
     def _put(self, channel: Channel, at: int, sequence: int, raw: bytes) -> None:
         number = self._channels.get(channel)
         if number is None:
             number = self._channels[channel] = self._mcap.channel(
-                channel.topic, layout.ENCODING, channel.metadata
+                channel.topic, layout.ENCODING, channel.metadata, self._schema(schemas.name_of(channel))
             )
             self._new[str(number)] = self._since_keyframe[str(number)] = json.dumps(channel)
         self._mcap.message(number, at, sequence % SEQUENCES, raw)

@@ -55,8 +55,12 @@ class Session:
         self._looked = time.monotonic()
 
     def close(self) -> None:
-        for recording in (each for track in self._tracks for each in track.recordings):
+        for recording in self.recordings:
             recording.close()
+
+    @property
+    def recordings(self) -> Iterator[Recording]:
+        return (each for track in self._tracks for each in track.recordings)
 
     @property
     def span(self) -> tuple[float, float] | None:
@@ -134,6 +138,10 @@ class Session:
         """Return the frames of all files in the order of their times."""
         bounds = [None if each is None else to_ns(each) for each in (after, until)]
         return (frame for _, frame in _frames(self._tracks, _Starts(), *bounds))
+
+    def opening(self) -> Iterator[wire.Frame]:
+        """Yield what was sent before the recordings began; of black boxes `frames` has it."""
+        return (frame for track in self._tracks for frame in track.opening())
 
     def following(self, when: float) -> float | None:
         """Return a lower bound of the time of the next frame after `when`; None if there is none."""

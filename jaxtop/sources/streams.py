@@ -107,6 +107,14 @@ class WriterStream:
     def state(self, recording: Recording, keyframe: KeyframeAt) -> list[wire.Frame]:
         return [self._moved(frame) for frame in recording.state(keyframe)]
 
+    def opening(self) -> list[wire.Frame]:
+        """Return the messages from before the first file, which only its first keyframe has."""
+        first, span = self._first_keyframe, self.span
+        if self.is_black_box or first is None or span is None:
+            return []
+        state = self.state(*first)
+        return [each for each in state if each.at < span[0] and each.kind not in wire.OWN_KINDS - {"link"}]
+
     def frames(self, after: int | None, until: int | None) -> Iterator[tuple[int, wire.Frame]]:
         """Yield the frames after one time and up to another, with their times."""
         since = None if after is None else after - self._ahead
