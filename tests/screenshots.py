@@ -18,7 +18,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from msgspec.structs import replace
+from textual._compositor import Compositor
 
 from jaxtop import discovery, keys, runfiles, wire
 from jaxtop.cli import demo
@@ -39,6 +41,7 @@ FOLDER = Path(__file__).parent.parent / "screenshots"
 WAIT = 90.0
 # Long enough for rates and sparklines to have something to show.
 SETTLE = 12.0
+DRAWN = Compositor.render_update
 # Of few rows: the least that the app takes.
 TABLE = (120, 16)
 
@@ -190,7 +193,9 @@ def stage(folder: Path, frames: Sequence[wire.Frame], picture: Picture) -> None:
     async def act(stage: Stage) -> None:
         await stage.press(*picture.keys)
         await stage.pilot.pause(1.0)
-        _save(folder, picture, stage.app)
+        with pytest.MonkeyPatch.context() as patched:  # the stage draws nothing
+            patched.setattr(Compositor, "render_update", DRAWN)
+            _save(folder, picture, stage.app)
 
     play(act, *frames, size=picture.size)
     print(f"{picture.name}.svg", flush=True)

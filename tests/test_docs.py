@@ -40,6 +40,11 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+@pytest.mark.parametrize("picture", sorted((ROOT / "screenshots").glob("*.svg")), ids=lambda path: path.stem)
+def test_every_picture_shows_the_app(picture):
+    assert picture.read_text().count("<text ") > 20, "run `make screenshots`"
+
+
 @pytest.mark.parametrize("name", ["commands.md", "keys.md", "figures.md", "findings.md", "hardware.md"])
 def test_generated_pages_are_current(name):
     assert (pages.DOCS / name).read_text() == pages.pages()[name], "run `make docs`"

@@ -57,7 +57,7 @@ FULL = """
     path = Path(sys.argv[1])
     writer = Writer(path, {}, is_indexed=True)
     flushed = 0
-    resource.setrlimit(resource.RLIMIT_FSIZE, (12_345, 12_345))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (34_567, 34_567))
     try:
         for count, frame in enumerate(FRAMES):
             writer.write(frame)

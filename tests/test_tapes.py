@@ -246,9 +246,9 @@ def test_no_room_to_write_it_anew_is_no_loss(tmp_path, frames, monkeypatch):
 def test_files_of_a_size_open_alone_and_are_one_session_together(tmp_path, monkeypatch):
     """Nobody is late here: a verdict wants several windows, of which a new file has but the last."""
     monkeypatch.setattr(thread, "SHORTEST", 0.0)
-    made = MADE._replace(has_trouble=False)
+    made = MADE._replace(has_trouble=False, seconds=90)
     frames = made_sessions.frames(made)
-    done = record(tmp_path / "a.mcap", made, limits=Limits(size=18_000), flush_every=0)
+    done = record(tmp_path / "a.mcap", made, limits=Limits(size=30_000), flush_every=0)
     assert len(done.files) > 3 and {*done.files} == {*tmp_path.iterdir()}
     assert [frame for path in done.files for frame in read(path)] == frames
     written = 0

@@ -54,7 +54,7 @@ def schema(kind: str) -> dict[str, Any] | None:
     return {"$schema": DIALECT, **_lean(found)}
 
 
-def _messages(base: type) -> Iterator[type[Struct]]:
+def _messages(base: type[Struct]) -> Iterator[type[Struct]]:
     """Yield the types that messages consist of."""
     for each in base.__subclasses__():
         if each.__module__.startswith(wire.__name__):
@@ -73,7 +73,7 @@ def _lean(part: Any) -> Any:
         return [_lean(each) for each in part]
     if not isinstance(part, dict):
         return part
-    found = {}
+    found: dict[str, Any] = {}
     for key, each in part.items():
         if key in _NAMED:
             found[key] = {name: _lean(one) for name, one in each.items()}
@@ -81,8 +81,9 @@ def _lean(part: Any) -> Any:
             found[key] = each.partition("\n")[0]
         elif key not in _LEFT_OUT:
             found[key] = _lean(each)
-    options = found.get("anyOf", [])
+    options: list[dict[str, Any]] = found.get("anyOf", [])
     if len(options) == 2 and options[1] == _NULL and isinstance(options[0].get("type"), str):
         del found["anyOf"]
-        found |= {**options[0], "type": [options[0]["type"], "null"]}
+        found |= options[0]
+        found["type"] = [options[0]["type"], "null"]
     return found
