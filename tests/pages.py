@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 from inspect import getmembers, isclass
+from math import isfinite
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import TYPE_CHECKING
@@ -271,7 +272,8 @@ def _of_metric(name: str) -> Iterator[str]:
 def _of_threshold(figure: Figure, each: Threshold) -> tuple[str, ...]:
     owners = (other.title for other in figures_of(figure.scope) if other.field == figure.maximum)
     limit = f" of the {next(owners)}" if each.is_of_full else ""
-    return f"`{figure.name}`", f"{each.reach:.0%}{limit}", each.word, each.reason
+    reach = f"{each.reach:.0%}{limit}" if isfinite(each.reach) else "infinity"
+    return f"`{figure.name}`", reach, each.word, each.reason
 
 
 if __name__ == "__main__":

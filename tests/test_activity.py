@@ -69,6 +69,7 @@ class TestOnARealRun:
 
         watched(tmp_path, is_wait, rounds=20_000, sleep=0)
 
+    @pytest.mark.newest
     @pytest.mark.timeout(180)
     def test_changing_shapes_are_seen_as_compilation(self, tmp_path):
         watched(

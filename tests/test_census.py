@@ -297,6 +297,7 @@ WATCHES = """
 
 
 @pytest.mark.jax
+@pytest.mark.newest
 def test_a_name_given_again_as_the_other_sort_replaces_the_first_and_loads_no_census(tmp_path):
     done = run(PYTHON, script(tmp_path, WATCHES))
     assert done.stderr == ""

@@ -13,7 +13,7 @@ from jaxtop import keys, runfiles
 from jaxtop.transport import Server
 from tests.support import PYTHON, SOAK, eventually, jaxtop, loopback_address, snapshot, training, viewer
 
-pytestmark = [pytest.mark.jax, pytest.mark.xdist_group("cluster_live")]
+pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.xdist_group("cluster_live")]
 
 REPEATS = range(20 if SOAK else 1)
 STALL = 60 if SOAK else 8
@@ -63,7 +63,6 @@ def test_a_snapshot_without_arguments_shows_the_whole_run(run):
         assert device["memory"]["peak_bytes"] is None and device["memory"]["limit_bytes"] is None
 
 
-@pytest.mark.newest
 def test_launches_grow_from_one_snapshot_to_the_next(run):
     _, before = snapshot()
     run.go_on()
@@ -82,7 +81,6 @@ def test_launches_are_those_that_the_script_made(run):
             assert document["hosts"][i]["sources"]["launches"] == "on"
 
 
-@pytest.mark.newest
 def test_ls_lists_the_run_with_its_processes_and_devices(run):
     done = jaxtop("ls")
     assert done.returncode == 0 and done.stderr == ""
@@ -90,7 +88,6 @@ def test_ls_lists_the_run_with_its_processes_and_devices(run):
     assert row[0] == "train" and row[2:7] == ["2", "of", "2", "8", "cpu"] and row[-1] in addresses(run)
 
 
-@pytest.mark.newest
 def test_every_way_to_name_a_run_shows_all_of_it(run, tmp_path):
     """By run name, run id, the address of either process, run file, host file, and several at once."""
     run_id, files = run.hellos()[0].run, [str(each.path) for each in runfiles.find()]
@@ -111,7 +108,6 @@ def test_every_way_to_name_a_run_shows_all_of_it(run, tmp_path):
         assert (status, states(document), document["unmet"]) == (0, ["live", "live"], []), words
 
 
-@pytest.mark.newest
 def test_a_wrong_key_is_shown_nothing_and_told_so_in_one_line(run):
     stranger = keys.throwaway().secret.decode()
     env = {**os.environ, "JAXTOP_KEY": stranger}
@@ -124,7 +120,6 @@ def test_a_wrong_key_is_shown_nothing_and_told_so_in_one_line(run):
     assert not any(document[part] for part in ("runs", "hosts", "meshes", "arrays", "events"))
 
 
-@pytest.mark.newest
 @pytest.mark.quiet
 @pytest.mark.parametrize("_", REPEATS)
 def test_a_stopped_host_is_told_and_is_live_again_by_itself(run, _):
@@ -143,7 +138,6 @@ def test_a_stopped_host_is_told_and_is_live_again_by_itself(run, _):
     run.go_on()
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("_", REPEATS)
 def test_a_host_whose_python_is_stuck_is_blocked_and_is_live_again_by_itself(run, _):
     with viewer() as attached:
@@ -160,7 +154,6 @@ def test_a_host_whose_python_is_stuck_is_blocked_and_is_live_again_by_itself(run
     run.go_on()
 
 
-@pytest.mark.newest
 @pytest.mark.quiet
 @pytest.mark.parametrize("worker", [False, True] if SOAK else [True])
 @pytest.mark.parametrize("_", REPEATS)
@@ -183,7 +176,6 @@ def test_a_killed_host_has_died(home, worker, _):
             assert line.startswith("jaxtop: process 1 on ") and line.endswith(("has died", "is gone"))
 
 
-@pytest.mark.newest
 def test_a_death_stays_a_death_when_a_stranger_takes_the_address(home):
     """Ports are given again: another user's agent may answer there next, and does not know our key."""
     with training(home, devices=2, JAXTOP_BIND=loopback_address()) as run, viewer() as attached:
@@ -203,7 +195,6 @@ def test_a_death_stays_a_death_when_a_stranger_takes_the_address(home):
             stranger.close()
 
 
-@pytest.mark.newest
 def test_a_run_that_ends_in_order_has_ended(home):
     with training(home) as run, viewer() as attached:
         attached.until_state({0: "live", 1: "live"})

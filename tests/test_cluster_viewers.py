@@ -169,7 +169,11 @@ def test_two_runs_side_by_side_are_told_apart(run, tmp_path):
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize(("hosts", "merged"), [(2, "1"), (1, "0")], ids=["two processes", "the old pmap"])
+@pytest.mark.parametrize(
+    ("hosts", "merged"),
+    [pytest.param(2, "1", marks=pytest.mark.newest), (1, "0")],
+    ids=["two processes", "the old pmap"],
+)
 def test_pmap_is_shown_with_its_axis(home, hosts, merged):
     """By its name where this JAX gives the result a mesh; always by devices and bytes."""
     coordinator = f"127.0.0.1:{free_port()}" if hosts > 1 else "-"

@@ -31,7 +31,6 @@ from jaxtop.model import (
     step_of,
 )
 from jaxtop.model.rates import rates
-from jaxtop.tui import headline
 from jaxtop.tui.columns import hosts as host_columns
 from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.core.metrics import METRICS
@@ -39,7 +38,9 @@ from jaxtop.tui.core.moment import Moment
 from jaxtop.tui.core.palette import DARK
 from jaxtop.tui.draw.plotted import Beside, peers
 from jaxtop.tui.draw.reading import read
+from jaxtop.tui.facts import facts
 from jaxtop.tui.filters.figures import OF_DEVICES, OF_HOSTS
+from jaxtop.tui.header import TimeStatus, header
 from jaxtop.tui.screens import devices as device_columns
 from tests.stories import cluster_of, hello, link, pulse, running, tell
 
@@ -250,8 +251,8 @@ def in_plot(cluster: Cluster, now: float) -> Shown:
 def in_headline(cluster: Cluster, now: float) -> Shown:
     """The numbers in the two lines at the top, by the word before each."""
     moment = Moment(cluster, now)
-    lines = headline.header(moment, headline.TimeStatus("live", "", True), 400, DARK).plain
-    lines += headline.facts(moment, {}, 400, DARK).plain
+    lines = header(moment, TimeStatus("live", "", True), 400, DARK).plain
+    lines += facts(moment, {}, 400, DARK).plain
     found = re.findall(r"(step|steps|launches|forward for) ([\d.]+) ?(\w?)", lines)
     return {word: float(number) / (1000 if unit == "m" else 1) for word, number, unit in found}
 

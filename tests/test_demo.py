@@ -15,7 +15,7 @@ from jaxtop_agent.demo.faults import FAULTS
 from tests.support import SOAK, eventually, group, in_a_group, jaxtop, snapshot, viewer
 
 # The demo compiles a real model, which takes its time on a busy machine.
-pytestmark = [pytest.mark.jax, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.timeout(400)]
 
 REPEATS = range(10 if SOAK else 1)
 DURATION = 60 if SOAK else 5
@@ -54,7 +54,6 @@ def assert_ended_quietly(process, folder, status):
     assert runfiles.find() == []
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("_", REPEATS)
 def test_the_demo_trains_while_another_shell_looks_on_until_ctrl_c(home, _):
     with demo(home, "--hosts", 2, "--devices", 4) as process:
@@ -83,7 +82,6 @@ def test_the_demo_trains_while_another_shell_looks_on_until_ctrl_c(home, _):
         assert_ended_quietly(process, home, 130)
 
 
-@pytest.mark.newest
 def test_a_demo_ends_when_its_time_is_up_and_has_learned(home):
     with demo(home, "--hosts", 2, "--devices", 2, "--duration", DURATION) as process:
         assert_ended_quietly(process, home, 0)
@@ -100,7 +98,6 @@ def test_a_demo_of_one_process_with_one_device_works(home):
         assert_ended_quietly(process, home, 130)
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("_", REPEATS)
 @pytest.mark.parametrize("moment", ["at once", "while it starts"])
 def test_ctrl_c_ends_the_demo_quietly_with_nothing_left_behind(home, moment, _):
@@ -113,7 +110,6 @@ def test_ctrl_c_ends_the_demo_quietly_with_nothing_left_behind(home, moment, _):
         assert_ended_quietly(process, home, 130)
 
 
-@pytest.mark.newest
 def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
     with demo(home, "--hosts", 2, "--devices", 2) as process:
         eventually(lambda: len(runfiles.find()) == 2)
@@ -122,7 +118,6 @@ def test_a_demo_whose_shell_was_killed_does_not_train_on(home):
     assert runfiles.find() == []
 
 
-@pytest.mark.newest
 def test_a_planted_fault_is_announced_and_found_and_the_loss_of_a_process_is_reported(home):
     """By the demo itself, and to viewers: to who was there, and to who comes later."""
     with demo(home, "--hosts", 2, "--devices", 2, "--fault", "stopped", "--fault-after", 3) as process:
@@ -147,7 +142,6 @@ def test_a_planted_fault_is_announced_and_found_and_the_loss_of_a_process_is_rep
     assert len((home / "err").read_text().splitlines()) <= 2
 
 
-@pytest.mark.newest
 def test_the_faults_are_listed_with_one_line_each():
     lines = jaxtop("demo", "--fault", "list").stdout.splitlines()
     assert len(lines) == len(FAULTS) >= 20

@@ -391,6 +391,10 @@ class TestUndonated:
     def test_without_figures_of_the_compiler_it_is_not_checked(self):
         run = self.after(wire.Program("jit_step", "f1", created="t.py:9 main"))
         assert "no memory figures" in (run.why_not("undonated") or "")
+        without_results = wire.Program("jit_step", "f1", alias_bytes=0, created="t.py:9 main")
+        assert "no memory figures" in (self.after(without_results).why_not("undonated") or "")
+        small = self.after(step_program(alias=0, output=4096))
+        assert (small.why_not("undonated") or "").endswith("less than 8.0 MiB on a device")
 
 
 class TestFragments:

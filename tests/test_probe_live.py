@@ -20,7 +20,7 @@ from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_po
 from tests.support import processes as side_by_side
 
 # They compile, and the machine may be busy.
-pytestmark = [pytest.mark.jax, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.jax, pytest.mark.newest, pytest.mark.timeout(400)]
 
 REPEATS = range(10 if SOAK else 1)
 CPUS = ("--hosts", 2, "--devices", 4)
@@ -46,7 +46,6 @@ def complaint(done):
     return lines[0]
 
 
-@pytest.mark.newest
 @pytest.mark.quiet
 @pytest.mark.parametrize("_", REPEATS)
 def test_eight_devices_in_two_processes_are_measured_and_none_of_them_is_slow(_):
@@ -108,7 +107,6 @@ def stopped(pid):
         thread.join()
 
 
-@pytest.mark.newest
 @pytest.mark.quiet
 @pytest.mark.parametrize("_", REPEATS)
 @pytest.mark.parametrize(("slowed", "nice"), [(starved, 19), (stopped, 0)], ids=["starved", "stopped"])
@@ -153,7 +151,6 @@ def test_the_axes_of_a_mesh_have_the_names_that_they_are_given():
     assert done.stdout.splitlines()[-1] == "nothing to compare: no device was measured alone"
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -179,14 +176,12 @@ def test_what_cannot_be_measured_is_said_in_one_line(words, said):
     assert (done.returncode, complaint(done), done.stdout) == (2, said, "")
 
 
-@pytest.mark.newest
 def test_devices_that_jax_does_not_find_are_an_error_in_one_line():
     done = jaxtop("probe", env=environment(JAX_PLATFORMS="nonesuch"))
     assert done.returncode == 2
     assert complaint(done).startswith("jaxtop: JAX finds no devices: ")
 
 
-@pytest.mark.newest
 def test_a_process_that_is_lost_is_named_and_nothing_is_left_behind(tmp_path):
     with probing(tmp_path, *CPUS, "--only", "matmul,dispatch") as process:
         eventually(lambda: "probing: matmul" in (tmp_path / "err").read_text(), every=0.05)
@@ -198,7 +193,6 @@ def test_a_process_that_is_lost_is_named_and_nothing_is_left_behind(tmp_path):
     assert last.startswith("jaxtop: process 1 of the probe was killed by SIGKILL (matmul)")
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_whatever_ends_a_probe_nothing_is_left_behind(tmp_path, number):
     with probing(tmp_path, *CPUS) as process:
@@ -211,7 +205,6 @@ def test_whatever_ends_a_probe_nothing_is_left_behind(tmp_path, number):
     assert all(one != other for one, other in pairwise(lines))
 
 
-@pytest.mark.newest
 def test_devices_that_a_live_run_uses_are_left_alone():
     """It is named, and can be overruled."""
     place = processes.here()

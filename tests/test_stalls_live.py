@@ -25,7 +25,7 @@ from tests.support import (
 from tests.test_agent_failures import BOOM, ends_well
 from tests.test_agent_failures import training as training_with
 
-pytestmark = pytest.mark.jax
+pytestmark = [pytest.mark.jax, pytest.mark.newest]
 
 PROGRAM = ROOT / "tests" / "programs" / "stalls.py"
 LOADER = next(i for i, line in enumerate(PROGRAM.read_text().splitlines(), 1) if "time.sleep(0.05)" in line)
@@ -66,7 +66,6 @@ def end(run):
     assert len(steps) == 1
 
 
-@pytest.mark.newest
 def test_a_process_that_stops_in_its_data_loader_is_named_with_its_line(home):
     """And once it goes on so does the run, with the results that it would have had."""
     with standing(home, JAXTOP_READONLY="1") as (run, attached):
@@ -99,7 +98,6 @@ def test_a_process_that_stops_in_its_data_loader_is_named_with_its_line(home):
     assert len(told(attached)) == 2
 
 
-@pytest.mark.newest
 def test_a_process_that_was_killed_while_the_others_wait_is_named_as_dead(home):
     with standing(home) as (run, attached):
         run.processes[2].send_signal(signal.SIGKILL)
@@ -154,7 +152,6 @@ ALONE = """
 KINDS = ("pausing", "callback", "notebook", "hanging")
 
 
-@pytest.mark.newest
 def test_only_a_run_that_stands_still_is_told(tmp_path):
     """Not one with pauses that come again, nor an idle notebook; callbacks of the host hide nothing."""
     path = script(tmp_path, ALONE)
@@ -180,7 +177,6 @@ BROKEN = {
 }
 
 
-@pytest.mark.newest
 @pytest.mark.parametrize("part", BROKEN)
 def test_where_it_fails_it_is_off_and_the_script_goes_on(tmp_path, part):
     with training_with(tmp_path, BOOM + BROKEN[part]) as (process,):

@@ -25,7 +25,7 @@ from tests import builders, staged_collectives
 from tests.builders import NOW, agent_id, frame
 from tests.reels import Reel
 from tests.stage import Stage, play, shown_after
-from tests.staged_findings import Staged
+from tests.staged_findings import Staged, trains
 from tests.staged_hardware import working
 from tests.test_findings_losses import reports
 
@@ -166,7 +166,7 @@ def test_the_columns_that_rules_name_exist():
     rules = Path(garbage.__file__).parent
     named = {key for path in rules.glob("*.py") for key in re.findall(r'column="(\w+)"', path.read_text())}
     figures = {each.name for each in FIGURES.values() if each.has_column}
-    of_hosts = {each.key for each in hosts.columns_for(EMPTY, (), {hosts.LOSS, hosts.COLLECTING})}
+    of_hosts = {each.key for each in hosts.columns_for(EMPTY)}
     assert named and named <= figures | of_hosts
 
 
@@ -179,6 +179,81 @@ def test_where_the_proof_has_no_room_its_explanation_opens(size):
         assert stage.screen_shown == "screen-overview" and "Do: " in stage.text
 
     play(act, *LATE, size=size)
+
+
+@pytest.mark.parametrize("size", [(60, 11), (40, 10)])
+def test_where_the_table_is_hidden_keys_are_about_the_finding_that_is_shown(size):
+    run = lost_loss()
+    run.tell(1, wire.Link("closed", "x"))
+    run.train(4, lambda index, at, step: trains(index, at, step) if index == 0 else None)
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = run.at
+        await stage.paint()
+        first, second, *_ = stage.app.moment.findings
+        await stage.press("down")
+        assert stage.view_shown.table.row.key == second.key
+        await stage.pilot.resize_terminal(*size)
+        await stage.paint()
+        title = RULES_BY_NAME[first.rule].title
+        assert f"▲ {title}: " in stage.text.splitlines()[2]
+        for keys in (["i"], ["i", "enter"]):
+            await stage.press(*keys)
+            assert stage.text.splitlines()[3].strip() == title
+        await stage.press("escape", "x")
+        assert stage.view_shown.muted == {first.key}
+        assert RULES_BY_NAME[second.rule].title in stage.text.splitlines()[2]
+
+    play(act, *run.frames, size=(80, 24))
+
+
+def test_a_muted_finding_is_neither_counted_nor_opened_nor_in_the_second_line():
+    run = lost_loss()
+
+    async def act(stage: Stage) -> None:
+        stage.clock.now = run.at
+        await stage.paint()
+        (finding,) = stage.app.moment.findings
+        title = RULES_BY_NAME[finding.rule].title
+        assert title in stage.line("facts") and "1 finding" in stage.text.splitlines()[2]
+        await stage.press("x")
+        assert "1 finding muted" in stage.text.splitlines()[2] and title not in stage.line("facts")
+        await stage.press("w")
+        assert stage.screen_shown == "screen-overview"
+
+    play(act, *run.frames)
+
+
+def dead():
+    """Two processes, of which the second died."""
+    run = Staged()
+    run.train(20)
+    run.tell(1, wire.Link("closed", "x"))
+    run.train(4, lambda index, at, step: trains(index, at, step) if index == 0 else None)
+    return run.frames
+
+
+@pytest.mark.parametrize("frames", [LATE, dead()], ids=["late", "died"])
+def test_a_proven_finding_stands_once_in_the_second_line(frames):
+    async def act(stage: Stage) -> None:
+        stage.clock.now = frames[-1].at
+        await stage.press("w")
+        finding = stage.app.moment.findings[0]
+        facts = stage.line("facts").split("  ·  ")
+        assert facts[0].startswith(f"▲ {RULES_BY_NAME[finding.rule].title}: ")
+        assert not any("is late" in each or "died" in each for each in facts[1:])
+
+    play(act, *frames, size=(250, 50))
+
+
+def test_the_hint_to_rewind_follows_a_change_of_height_alone():
+    async def act(stage: Stage) -> None:
+        for height, is_shown in ((40, False), (12, True), (40, False)):
+            await stage.pilot.resize_terminal(120, height)
+            await stage.paint()
+            assert ("[ Rewind" in stage.line("keys")) == is_shown
+
+    play(act, *LATE, size=(120, 30), history=Reel(*LATE))
 
 
 def test_a_narrow_table_of_findings_has_their_texts():

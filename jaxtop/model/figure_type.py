@@ -12,6 +12,7 @@ from jaxtop.model.host import figure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from jaxtop.model.host import Host
     from jaxtop.model.thresholds import Threshold
     from jaxtop.wire import Pulse
 
@@ -32,6 +33,7 @@ class Unit(StrEnum):
     FLOPS = "flops"
     FLOPS_PER_SECOND = "flops_per_second"
     TOKENS_PER_SECOND = "tokens_per_second"
+    LOSS = "loss"
     NUMBER = ""
 
 
@@ -41,6 +43,7 @@ class Scope(StrEnum):
     DEVICE = "device"
     HOST = "host"
     STEP = "step"
+    SCRIPT = "script"
 
 
 # The rank of most figures; those that people look for first have a lower one.
@@ -52,7 +55,8 @@ class Figure:
     """A figure: what it is called, how it is read, and where it is shown.
 
     `name` is its name in JSON and CSV; `metric` that in OpenMetrics, without the prefix `jaxtop_`, or empty
-    if it is not exported. `field` is the field of `DeviceSample`, `HostSample` or `StepView` that holds it.
+    if it is not exported. `field` is the field of `DeviceSample`, `HostSample` or `StepView` that holds it;
+    figures of scripts have `of_host` instead, which derives them from a host.
 
     Columns stand in the order of `rank`, then of the table. `pane` is the line of a host's figure in the pane
     below the hosts, and its label there; by default it has none. `json` is the object that holds it in the
@@ -84,6 +88,11 @@ class Figure:
     is_estimate: bool = False
     # Whether it is a lower bound if the operations of the step are.
     is_of_operations: bool = False
+    of_host: Callable[[Host], float | None] | None = None
+    # Whether the last value of an exited process is shown.
+    outlasts: bool = False
+    # The column appears once a figure of a step or a script is known; or, with this, once one is so large.
+    shown_from: float | None = None
 
     @property
     def short(self) -> str:
@@ -92,7 +101,7 @@ class Figure:
     @property
     def has_history(self) -> bool:
         """Whether it has a plot and, if it belongs to devices, a metric of the mesh."""
-        return bool(self.rhythm) if self.scope is Scope.STEP else self.has_column
+        return bool(self.rhythm) if self.scope is Scope.STEP else self.has_column and self.of_host is None
 
     @property
     def filters(self) -> tuple[str, ...]:

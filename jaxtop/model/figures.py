@@ -1,4 +1,4 @@
-"""The table of figures: each figure of a device, a host or a step is declared here, once.
+"""The table of figures: each figure of a device, a host, a step or a script is declared here, once.
 
 Columns, filters, mesh metrics, plots, thresholds, exports and `docs/figures.md` are generated from it. A new
 figure is a field of the wire, which a collector fills, and a row of this table.
@@ -7,8 +7,10 @@ figure is a field of the wire, which a collector fills, and a row of this table.
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 
 from jaxtop.model.figure_type import Figure, Scope, Unit
+from jaxtop.model.script import collecting, loss_of
 from jaxtop.model.thresholds import Level, Threshold
 
 _device, _host, _step = (
@@ -19,6 +21,8 @@ _device, _host, _step = (
 # Exported without a column: limits and counters, and what screens show in their own way.
 _exported_device, _exported_host = partial(_device, has_column=False), partial(_host, has_column=False)
 _exported_step = partial(_step, has_column=False)
+# Only on screen: exports have all metrics of a script.
+_script = partial(Figure, Scope.SCRIPT, field="", metric="")
 ALLOCATOR = "allocator"
 _DRIVER, _KERNEL, _STEPS = "driver", "kernel", "launches"
 _ESTIMATE = "compiled programs, launches"
@@ -308,6 +312,17 @@ _TABLE: tuple[Figure, ...] = (
         "joules_per_token", "J a token", Unit.JOULES, "joules_per_token", "token_joules", _DRIVER,
         "Energy of a token.", aliases=("joules_token",),
     ),
+    # Scripts
+    _script(
+        "loss", "loss", Unit.LOSS, source="script", of_host=loss_of, outlasts=True,
+        help="Loss that the script reported last, of several the first.", thresholds=(
+            Threshold(inf, _BAD, "not finite", "every step after it is computed in vain"),
+        ),
+    ),
+    _script(
+        "gc", "garbage collection", Unit.SHARE, source="Python", of_host=collecting, short_title="gc",
+        shown_from=0.01, help="Time in which Python collected garbage, and ran nothing else.",
+    ),
 )  # fmt: skip
 
 FIGURES = {each.name: each for each in _TABLE}
@@ -318,5 +333,5 @@ STEP_FIGURES = (STEP_TIME, STEPS_PER_SECOND)
 
 
 def figures_of(scope: Scope) -> tuple[Figure, ...]:
-    """Return all figures of devices, hosts or steps, with limits and counters."""
+    """Return all figures of devices, hosts, steps or scripts, with limits and counters."""
     return tuple(each for each in _TABLE if each.scope is scope)

@@ -10,6 +10,7 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.model import keyframe
+from jaxtop.model.crashes import ending
 from jaxtop.model.host import Host, Launches, Unmet, changed_ms
 from jaxtop.model.launched import launched_with
 from jaxtop.model.liveness import was_never_reached
@@ -89,7 +90,8 @@ def _events(before: Host, host: Host, message: wire.Message, at: float) -> list[
             text = f"{host.label}: {message.text}"
             return [LoggedEvent(at, message.severity, message.kind, host.agent, text)]
         case wire.Bye():
-            return [LoggedEvent(at, "info", "ended", host.agent, f"{host.label} ended")]
+            severity = "info" if message.error is None else "critical"
+            return [LoggedEvent(at, severity, "ended", host.agent, f"{host.label} {ending(message)}")]
         case wire.Hello() if (why := host.black_box_trouble) and why != before.black_box_trouble:
             return [LoggedEvent(at, "warning", "recording", host.agent, f"{host.label} {why}")]
     return []

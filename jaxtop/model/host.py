@@ -20,6 +20,7 @@ from jaxtop.wire import (
     Programs,
     Pulse,
     Stacks,
+    Uncaught,
     Window,
 )
 
@@ -133,6 +134,11 @@ class Host:
         """Why the black box that it was configured for is not written; empty if there is no problem."""
         said = self.hello.sources.get("recording", "on") if self.hello else "on"
         return "" if said.startswith("on") else f"writes no black box: {said.partition(': ')[2] or said}"
+
+    @property
+    def error(self) -> Uncaught | None:
+        """The exception with which its script ended; None if there was none, or it is unknown."""
+        return None if self.bye is None else self.bye.error
 
     def without_figures(self) -> Host:
         """Return the host reduced to its identity and how it ended."""

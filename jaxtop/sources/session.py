@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import gc
-import math
 import time
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from jaxtop import wire
-from jaxtop.model import Cluster, LoggedEvent, State, state_of
-from jaxtop.model.session.summary import Bin, SessionSummary, SummarySampler
-from jaxtop.model.state import HISTORY
+from jaxtop.model import Cluster, State, state_of
 from jaxtop.model.tuning import AS_DECLARED
 from jaxtop.recording import NotARecording, Recording
-from jaxtop.sources.streams import NOT_YET, clock_notes, side_by_side, tracks
+from jaxtop.sources.glance import Glance
+from jaxtop.sources.starts import Starts, begun, frames_between
+from jaxtop.sources.streams import clock_notes, tracks
 from jaxtop.wire.bounds import NANOSECONDS, to_ns, to_seconds
 
 if TYPE_CHECKING:
@@ -26,13 +22,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from jaxtop.model import Tuning
-    from jaxtop.sources.streams import WriterStream
+    from jaxtop.model.session.summary import SessionSummary
 
 LOOK_AGAIN_AFTER = 0.5
 # To go forward by more than about this many seconds, beginning at a keyframe may be quicker than folding on.
 FARTHEST_ON = 30.0
-# Two viewers receive a message at about the same time, and their clocks differ by at most these.
-OVERLAP_NS, SAME_WITHIN = 5 * NANOSECONDS, 2.0
 # A host that appears later than this after the start of a recording is not waited for.
 SETTLES_WITHIN_NS = 3 * NANOSECONDS
 # The kinds that decide whether a host is connected.
@@ -51,7 +45,7 @@ class Session:
         self._tuning = tuning
         self._cluster = Cluster(tuning=tuning)
         self._at: int | None = None
-        self._starts = _Starts()
+        self._starts = Starts()
         self._looked = time.monotonic()
 
     def close(self) -> None:
@@ -76,10 +70,10 @@ class Session:
         if span is None:
             return None
         first = to_ns(span[0])
-        cluster, starts = _begun(self._tracks, first, self._tuning)
+        cluster, starts = begun(self._tracks, first, self._tuning)
         known: set[str] = set()
         awaited: list[str] = []
-        for _, frame in _frames(self._tracks, starts, None, first + SETTLES_WITHIN_NS):
+        for _, frame in frames_between(self._tracks, starts, None, first + SETTLES_WITHIN_NS):
             if frame.kind not in _OF_STATES:
                 continue
             cluster.feed(frame)
@@ -111,8 +105,8 @@ class Session:
         return (*self._skipped, *notes, *clock_notes(self._tracks))
 
     @cached_property
-    def _glance(self) -> _Glance:
-        return _Glance(self._tracks)
+    def _glance(self) -> Glance:
+        return Glance(self._tracks)
 
     @property
     def overview(self) -> SessionSummary:
@@ -130,14 +124,14 @@ class Session:
         return self._cluster
 
     def _go_on(self, ns: int) -> None:
-        for _, frame in _frames(self._tracks, self._starts, self._at, ns):
+        for _, frame in frames_between(self._tracks, self._starts, self._at, ns):
             self._cluster.feed(frame)
         self._at = ns
 
     def frames(self, after: float | None = None, until: float | None = None) -> Iterator[wire.Frame]:
         """Return the frames of all files in the order of their times."""
         bounds = [None if each is None else to_ns(each) for each in (after, until)]
-        return (frame for _, frame in _frames(self._tracks, _Starts(), *bounds))
+        return (frame for _, frame in frames_between(self._tracks, Starts(), *bounds))
 
     def opening(self) -> Iterator[wire.Frame]:
         """Yield what was sent before the recordings began; of black boxes `frames` has it."""
@@ -155,9 +149,9 @@ class Session:
         keyframes = [(track, track.keyframe_before(ns)) for track in self._tracks]
         return any(found is not None and track.time_of(found[1]) > now for track, found in keyframes)
 
-    def _begin(self, ns: int) -> tuple[Cluster, _Starts]:
+    def _begin(self, ns: int) -> tuple[Cluster, Starts]:
         self._at = None
-        cluster, starts = _begun(self._tracks, ns, self._tuning)
+        cluster, starts = begun(self._tracks, ns, self._tuning)
         if starts.of_tracks and (len(self._tracks) > 1 or self._tracks[0].is_black_box):
             # Keyframes of an agent have no past events, and each viewer records only the events it has seen.
             since = min(starts.of_tracks.values())
@@ -197,68 +191,6 @@ def _opened(paths: Sequence[Path], skippable: Container[Path]) -> tuple[list[Rec
     return recordings, tuple(f"skipped: {error}" for error in skipped)
 
 
-class _Glance:
-    """The summary of a session: from its keyframes, and after the last one from the folded frames."""
-
-    def __init__(self, found: list[WriterStream]) -> None:
-        self._tracks = found
-        happened = [
-            keyframe.happened
-            for track in found
-            if not track.is_black_box
-            for recording in track.recordings
-            for keyframe in recording.index.keyframes
-        ]
-        self._summary = _joined(happened)
-        self._sampler = SummarySampler()
-        bins = self._summary.bins
-        self._at = max((to_ns(each.until) for each in bins), default=None)
-        self._cluster, self._starts = _begun(found if bins else [], self._at or 0)
-        if self._at is not None:
-            self._sampler.take(self._cluster)
-
-    @property
-    def overview(self) -> SessionSummary:
-        cluster, sampler, moved = self._cluster, self._sampler, False
-        for at, frame in _frames(self._tracks, self._starts, self._at, None):
-            cluster.feed(frame)
-            sampler.sample(cluster, frame.at)
-            self._at, moved = at, True
-        if moved:
-            self._summary = self._summary.followed_by(sampler.take(cluster))
-        return self._summary
-
-
-@dataclass
-class _Starts:
-    """The times after which frames are folded: for each track, and for each agent with a state."""
-
-    of_tracks: dict[int, int] = field(default_factory=dict)
-    of_agents: dict[str, int] = field(default_factory=dict)
-
-
-def _begun(found: list[WriterStream], ns: int, tuning: Tuning = AS_DECLARED) -> tuple[Cluster, _Starts]:
-    """Return a cluster from the last keyframe of each track, with their times; an empty one without any."""
-    cluster, starts = Cluster(tuning=tuning), _Starts()
-    states = []
-    for number, track in enumerate(found):
-        # Keyframes of an agent have no history: history is folded from frames.
-        keyframe = track.keyframe_before(ns - (HISTORY * NANOSECONDS if track.is_black_box else 0))
-        if keyframe is not None:
-            starts.of_tracks[number] = track.time_of(keyframe[1])
-            states.append((track.span or NOT_YET, number, keyframe))
-    owners: dict[str, int] = {}
-    cluster.is_restoring = True
-    for _, number, (recording, keyframe_at) in sorted(states, key=lambda each: each[:2]):
-        for frame in found[number].state(recording, keyframe_at):
-            # If several tracks have the same agent, the track that began first knows most of its past.
-            if not frame.agent or owners.setdefault(frame.agent, number) == number:
-                cluster.feed(frame)
-    cluster.is_restoring = False
-    starts.of_agents = {agent: starts.of_tracks[number] for agent, number in owners.items()}
-    return cluster, starts
-
-
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Disable garbage collection: a state has no garbage, and the search would take a quarter of the time."""
@@ -272,52 +204,3 @@ def _no_collection() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()
             gc.enable()
-
-
-def _frames(
-    found: list[WriterStream], starts: _Starts, after: int | None, until: int | None
-) -> Iterator[tuple[int, wire.Frame]]:
-    bounds = [_latest(after, starts.of_tracks.get(number)) for number in range(len(found))]
-    if len(found) < 2:
-        return found[0].frames(bounds[0], until) if found else iter(())
-    # A frame in two tracks is yielded once, even if their clocks differ. So earlier frames are read, too.
-    streams = [
-        track.frames(None if bound is None else bound - OVERLAP_NS, until)
-        for track, bound in zip(found, bounds, strict=True)
-    ]
-
-    def is_folded(at: int, number: int, frame: wire.Frame) -> bool:
-        begin = starts.of_agents.get(frame.agent) if frame.agent else starts.of_tracks.get(number)
-        return at <= (_latest(after, begin) or 0)
-
-    return side_by_side(streams, is_folded)
-
-
-def _latest(*times: int | None) -> int | None:
-    return max((each for each in times if each is not None), default=None)
-
-
-class _Happened(msgspec.Struct):
-    """A keyframe's summary of the time since the previous one."""
-
-    bins: list[Bin] = []
-    events: list[LoggedEvent] = []
-
-
-def _joined(happened: list[dict[str, Any]]) -> SessionSummary:
-    """Join summaries in order; equal events that two writers saw at about the same time become one."""
-    bins: list[Bin] = []
-    events: list[LoggedEvent] = []
-    for each in happened:
-        with suppress(msgspec.ValidationError):
-            summary = msgspec.convert(each, _Happened)
-            bins += summary.bins
-            events += summary.events
-    last: dict[tuple[str, ...], float] = {}
-    distinct = []
-    for event in sorted(events, key=lambda each: each.at):
-        if event.at - last.get(event[1:], -math.inf) > SAME_WITHIN or event.at == last.get(event[1:]):
-            distinct.append(event)
-        last[event[1:]] = event.at
-    bins.sort(key=lambda each: each.at)
-    return SessionSummary().followed_by(SessionSummary(tuple(bins), tuple(distinct)))

@@ -9,13 +9,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Static
 
-from jaxtop.tui import headline
 from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, NOTHING, Moment, Selection
 from jaxtop.tui.core.palette import DARK, PALETTES, Palette, palette_of
 from jaxtop.tui.dialogs.help import Help, palette_commands
 from jaxtop.tui.draw.switches import pressed_by
+from jaxtop.tui.facts import facts
+from jaxtop.tui.header import TimeStatus, header
 from jaxtop.tui.runs import RunApp
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.overview import OverviewView, proof_of
@@ -142,15 +143,20 @@ class JaxtopApp(RunApp):
 
     def _paint_lines(self, moment: Moment) -> None:
         clock = text.time_of_day(moment.now)
-        status = headline.TimeStatus(self._mode, clock, self._playback.is_live, self._recording_status)
+        status = TimeStatus(self._mode, clock, self._playback.is_live, self._recording_status)
         width = self.size.width
-        self._header.read(headline.header(moment, status, width, self.palette))
-        asking, notes = self._requests.progress, self._feed.notes()
-        rejected = self._feed.rejected()
-        proven = next((each for each in moment.findings if each.key == self._proven), None)
-        self._facts.read(
-            headline.facts(moment, rejected, width, self.palette, asking, notes=notes, proven=proven)
+        self._header.read(header(moment, status, width, self.palette))
+        line = facts(
+            moment,
+            self._feed.rejected(),
+            width,
+            self.palette,
+            self._requests.progress,
+            notes=self._feed.notes(),
+            proven=self._proven,
+            muted=self._muted,
         )
+        self._facts.read(line)
 
     async def on_click(self, event: events.Click) -> None:
         """List the runs on a click on their name; on one beside it, open the palette with all keys."""
@@ -164,6 +170,7 @@ class JaxtopApp(RunApp):
     def on_resize(self, event: events.Resize) -> None:
         """Show a notice instead of cut-off screens when the terminal is too small."""
         self._check_size(event.size)
+        self.call_after_refresh(self._keys.draw)  # which keys it has depends on the height, its size does not
         self._bar.set_class(event.size.height < LOW, "low")
         self._paint_lines(self.moment)
 
@@ -227,7 +234,7 @@ class JaxtopApp(RunApp):
         view.first_focus.focus()
 
     def action_worst(self) -> None:
-        worst = next(iter(self.moment.findings), None)
+        worst = next((each for each in self.moment.findings if each.key not in self._muted), None)
         if worst is None:
             self.notify("there are no findings", timeout=2)
         else:

@@ -48,6 +48,7 @@ from jaxtop.wire.hosts import (
     Stall,
     Step,
     Thread,
+    Uncaught,
 )
 from jaxtop.wire.ids import Ids, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.links import Costs, Link, Peer, Reply, Request, Roster
@@ -79,9 +80,8 @@ __all__ = [
     "HostSample", "Ids", "Inventory", "Launch", "Link", "Lull", "Mesh", "Message", "NewerVersion", "Past",
     "PastArrays", "PastDropped", "PastEvent", "PastEvents", "PastFinding", "PastLaunched", "PastLaunches",
     "PastLoss", "PastPace", "PastSamples", "PastStandstill", "PastStarts", "PastSteps", "PastUnchecked",
-    "Peer", "Place", "Program", "Programs",
-    "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall",
-    "Step", "Thread", "Timed", "Unreadable", "Window", "check_census", "decode", "decode_as", "encode",
-    "kind_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack", "unpack_ids",
-    "unpack_runs",
+    "Peer", "Place", "Program", "Programs", "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm",
+    "Roster", "Sharding", "Stacks", "Stall", "Step", "Thread", "Timed", "Uncaught", "Unreadable", "Window",
+    "check_census", "decode", "decode_as", "encode", "kind_of", "local_frame", "pack", "pack_ids",
+    "pack_runs", "tally", "unpack", "unpack_ids", "unpack_runs",
 ]  # fmt: skip

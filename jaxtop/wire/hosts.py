@@ -259,13 +259,6 @@ class Event(Struct, frozen=True, omit_defaults=True, tag="event"):
     text: str
 
 
-class Bye(Struct, frozen=True, tag="bye"):
-    """The agent ended normally; silence after this is no alarm."""
-
-    at_ms: TimeMs
-    reason: str
-
-
 # The file of a place inside a compiled function, where Python has no frame.
 COMPILED = "jaxlib/<compiled>"
 
@@ -276,6 +269,22 @@ class Place(Struct, frozen=True, array_like=True):
     file: str
     line: int
     function: str
+
+
+class Uncaught(Struct, frozen=True, array_like=True):
+    """The exception that ended a script: its type, its message, and the last line of the script in it."""
+
+    type: str
+    message: str = ""
+    place: Place | None = None
+
+
+class Bye(Struct, frozen=True, omit_defaults=True, tag="bye"):
+    """The last message of an agent; silence after this is no alarm."""
+
+    at_ms: TimeMs
+    reason: str
+    error: Uncaught | None = None
 
 
 class Thread(Struct, frozen=True, array_like=True):

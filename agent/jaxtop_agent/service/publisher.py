@@ -14,6 +14,7 @@ from jaxtop_agent.programs import fitting
 from jaxtop_agent.service import addresses
 from jaxtop_agent.service.logthread import Changes
 from jaxtop_agent.service.messages import Messages, costs
+from jaxtop_agent.stalls.uncaught import uncaught
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,8 @@ AT_ONCE = 8
 # The limit for the inventories sent to a new viewer; it holds thousands of collectives.
 MOST_INVENTORY_BYTES = 1 << 20
 IDLE_POLL = 1.0
+# The reason of the last message where the script has ended; in other cases the script goes on.
+ENDED = "ended"
 # After each round of answers the agent rests nine times as long: answers use at most a tenth of a core.
 REST_AFTER_ANSWERS = 9
 
@@ -64,7 +67,7 @@ class Publisher:
         self._changes = Changes()
         self._greeting_due: float | None = None
         self._began = time.monotonic()
-        self.farewell = "ended"  # the reason that the last message gives
+        self.farewell = ENDED  # the reason that the last message gives
         self.server: transport.Server | None = None
 
     def run(self) -> None:
@@ -81,7 +84,8 @@ class Publisher:
             self._open(server, addresses.first_address(self._bind))
             server.watch_file(self._board.publisher_bell.fd)
             self._serve(server)
-            self._send(server, wire.Bye(now_ms(), self.farewell))
+            error = uncaught() if self.farewell == ENDED else None
+            self._send(server, wire.Bye(now_ms(), self.farewell, error))
         finally:
             runfiles.remove(self._board.identity.agent)
             server.close()

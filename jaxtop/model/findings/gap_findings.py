@@ -47,8 +47,7 @@ def acting(facts: RunFacts, found: Sequence[Gap], one: str, many: str) -> str:
     if len(found) == 1:
         who = "the process" if len(facts.present) == 1 else named([found[0].host])
         return f"{who} {one}"
-    who = "all hosts" if len(found) == len(facts.present) else named([each.host for each in found])
-    return f"{who} {many}"
+    return f"{facts.named([each.host for each in found])} {many}"
 
 
 def finding_of(

@@ -12,6 +12,7 @@ from jaxtop.model.arrays.memory import memory
 from jaxtop.model.collectives.views import collectives
 from jaxtop.model.devices import devices
 from jaxtop.model.gaps import LATER_MS, gap_of, late_of
+from jaxtop.model.hosts import named
 from jaxtop.model.parts import parts
 from jaxtop.model.programs import programs
 from jaxtop.model.steps import step_in, step_of_run
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from jaxtop.model.collectives.views import CollectiveView
     from jaxtop.model.finding import Finding
     from jaxtop.model.gaps import Gap
+    from jaxtop.model.host import Host
     from jaxtop.model.hosts import HostView, Run
     from jaxtop.model.parts import Parts
     from jaxtop.model.programs import ProgramView
@@ -173,6 +175,10 @@ class RunFacts:
     def number(self, rule: str, number: Number) -> float:
         """Return a number of a rule, as the user set it."""
         return self.cluster.tuning.value(rule, number)
+
+    def named(self, hosts: Sequence[Host]) -> str:
+        """Return the numbers of hosts as text, or that these are all."""
+        return "all hosts" if len(hosts) == len(self.present) > 1 else named(hosts)
 
     def share_of_step(self, ms: float | None) -> float | None:
         """Return this time as a share of a step; None if either is unknown."""

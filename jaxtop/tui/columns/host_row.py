@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from jaxtop.model import FIGURES, launch_rate, pace_of, scaled
 from jaxtop.model.figures import STEPS_PER_SECOND
-from jaxtop.model.findings.rules.garbage import collecting
-from jaxtop.model.losses import is_loss
 from jaxtop.model.steps import past_of, step_in
 from jaxtop.tui.core import text
 
@@ -71,8 +68,10 @@ class HostRow:
         """The step that it repeats; None if it is unknown or no longer current."""
         return step_in(self.moment.cluster, self.now)
 
-    def of_step(self, of: Figure) -> float | None:
-        """Return a figure of its step; None if it is unknown or no longer current."""
+    def derived(self, of: Figure) -> float | None:
+        """Return a figure of its step or its script; None if it is unknown or no longer current."""
+        if of.of_host is not None:
+            return of.of_host(self.view.host if of.outlasts else self.now)
         if of is STEPS_PER_SECOND:  # which the script may report, too
             return self.steps
         return None if self.rhythm is None else of.of_step(self.rhythm)
@@ -87,21 +86,6 @@ class HostRow:
         last = self.view.host
         reported = last.pulse.step
         return None if reported is None else reported.index
-
-    @property
-    def loss(self) -> float | None:
-        """The loss that the script reported last, of several the first; infinite if one is not finite."""
-        last = self.view.host
-        reported = last.pulse.step
-        losses = (
-            () if reported is None else [value for name, value in reported.metrics.items() if is_loss(name)]
-        )
-        return inf if not all(map(isfinite, losses)) else next(iter(losses), None)
-
-    @property
-    def collecting(self) -> float | None:
-        """The share of the time that Python collects garbage; None while it was timed for too short."""
-        return collecting(self.now)
 
     @property
     def still(self) -> float | None:

@@ -25,7 +25,7 @@ from jaxtop.tui.core.text import width_of, writer
 from jaxtop.tui.draw.table import NOTHING, Column, Row, figure, ordinal, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from jaxtop.tui.columns.host_row import HostRow
     from jaxtop.tui.core.moment import Moment
@@ -74,15 +74,15 @@ def _index(place: tuple[str, int] | None) -> str:
     return text.NA if place is None else str(place[1])
 
 
-def _step_column(of: Figure) -> Column[HostRow]:
-    """Return a column of a figure of the step: with its sign past a threshold, as an estimate or a bound."""
+def _derived_column(of: Figure) -> Column[HostRow]:
+    """Return a column of a figure of the step or script, with its sign past a threshold, or as a bound."""
     write_value = writer(of)
 
     def write(row: HostRow) -> str:
-        value = row.of_step(of)
+        value = row.derived(of)
+        if value is None or not isfinite(value):
+            return write_value(value)  # as words, which need no sign
         words = (SIGN if of.judged(value) else "") + write_value(value)
-        if value is None:
-            return words
         if of.is_of_operations and row.rhythm is not None and row.rhythm.flops_at_least:
             return text.bound(words, at_least=True)
         return f"~{words}" if of.is_estimate else words
@@ -90,44 +90,32 @@ def _step_column(of: Figure) -> Column[HostRow]:
     def style(row: HostRow, palette: Palette) -> str | None:
         if of in _TIMES:  # where no steps complete, their times are not current
             return None if row.still is None else palette.muted
-        reached = of.judged(row.of_step(of))
+        reached = of.judged(row.derived(of))
         return None if reached is None else palette.of_level(reached.level)
 
     def read(row: HostRow) -> float | None:
-        return row.of_step(of)
+        return row.derived(of)
 
     return Column(of.name, of.short, width_of(of), "right", read, write, style, largest_first=True)
 
 
-# The columns of the step: its times stand before the history, the others behind it.
-_STEP_FIGURES = by_rank(figures_of(Scope.STEP))
-_TIMES = tuple(each for each in _STEP_FIGURES if each.unit is Unit.SECONDS)
-# The columns of the loss, and of the time in collections where a host spends this share on them.
-LOSS, COLLECTING, COLLECTS = "loss", "gc", 0.01
-# The number of hosts to check for a figure of the step. We assume that all hosts report the same figures.
+# The columns of the step and the script: times stand before the history, the others behind it.
+_DERIVED = by_rank((*figures_of(Scope.STEP), *figures_of(Scope.SCRIPT)))
+_TIMES = tuple(each for each in _DERIVED if each.unit is Unit.SECONDS)
+# The number of hosts to check for a figure. We assume that all hosts report the same figures.
 HOSTS_CHECKED = 16
 
 
 def reported_steps(rows: Iterable[HostRow]) -> frozenset[str]:
-    """Return the names of the figures of the step that have a value."""
+    """Return the names of the figures of the step and the script that have a column."""
     rows = list(rows)
-    first = rows[:HOSTS_CHECKED]
-    found = {of.name for of in _STEP_FIGURES if any(row.of_step(of) is not None for row in first)}
-    if any(row.loss is not None for row in first):
-        found.add(LOSS)
-    if any((row.collecting or 0.0) >= COLLECTS for row in rows):  # each host collects by itself
-        found.add(COLLECTING)
-    return frozenset(found)
+    return frozenset(of.name for of in _DERIVED if _is_reported(of, rows))
 
 
-def _loss(value: float | None) -> str:
-    if value is None:
-        return text.NA
-    return f"{value:.4g}" if isfinite(value) else "not finite"
-
-
-def _loss_colour(row: HostRow, palette: Palette) -> str | None:
-    return None if row.loss is None or isfinite(row.loss) else palette.bad
+def _is_reported(of: Figure, rows: Sequence[HostRow]) -> bool:
+    if of.shown_from is None:
+        return any(row.derived(of) is not None for row in rows[:HOSTS_CHECKED])
+    return any((row.derived(of) or 0.0) >= of.shown_from for row in rows)
 
 
 def _machine_columns(figures: Iterable[Figure]) -> tuple[Column[HostRow], ...]:
@@ -182,7 +170,7 @@ def columns_for(
     """
     usual = STEP_TIME if STEP_TIME.name in reported else _CPU
     history = _history(FOLLOWED.get(followed, usual))
-    times = [_step_column(of) for of in _TIMES if of.name in step_figures]
+    times = [_derived_column(of) for of in _TIMES if of.name in step_figures]
     lasts = [view.host for view in moment.hosts[:HOSTS_CHECKED]]
     return (
         state_column(lambda row: row.state),
@@ -194,17 +182,7 @@ def columns_for(
         figure("launches", "launch/s", 8, lambda row: row.launches, partial(text.number, digits=1)),
         figure("steps", "steps/s", 7, lambda row: row.steps, partial(text.number, digits=2)),
         *((*times, history) if times else ()),
-        *(_step_column(of) for of in _STEP_FIGURES if of.name in step_figures and of not in _TIMES),
-        *(
-            (figure(LOSS, "loss", 10, lambda row: row.loss, _loss, style=_loss_colour),)
-            if LOSS in step_figures
-            else ()
-        ),
-        *(
-            (figure(COLLECTING, "gc", 5, lambda row: row.collecting, text.share),)
-            if COLLECTING in step_figures
-            else ()
-        ),
+        *(_derived_column(of) for of in _DERIVED if of.name in step_figures and of not in _TIMES),
         figure("heard", "heard", 6, lambda row: row.age, text.age),
         figure("index", "at step", 7, lambda row: row.step, text.number),
         *_machine_columns([_CPU]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model import State, Unit
@@ -150,6 +151,12 @@ def plain(value: float | None) -> str:
     return number(value, 0 if value == int(value) or abs(value) >= 99.995 else 2)
 
 
+def loss(value: float | None) -> str:
+    if value is None:
+        return NA
+    return f"{value:.4g}" if isfinite(value) else "not finite"
+
+
 class _Form(NamedTuple):
     write: Callable[[float | None], str]
     # The width of a column of it.
@@ -168,6 +175,7 @@ _FORMS = {
     Unit.FLOPS: _Form(amount, 6),
     Unit.FLOPS_PER_SECOND: _Form(operations, 8),
     Unit.TOKENS_PER_SECOND: _Form(amount, 8),
+    Unit.LOSS: _Form(loss, 10),
     Unit.NUMBER: _Form(plain, 6),
 }
 

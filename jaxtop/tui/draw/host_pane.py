@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from jaxtop.model.crashes import ending
 from jaxtop.model.steps import StepView, step_of, steps_of
 from jaxtop.model.thresholds import Level
 from jaxtop.tui.core import text
@@ -48,6 +49,8 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     head.append(subject.label, ink.bold)
     if subject.state.is_silent:
         step = _last_step(subject, ink)
+        if subject.last.bye is not None and subject.last.error is not None:
+            step.insert(0, Text(text.printable(ending(subject.last.bye)), of_level(Level.BAD, ink), end=""))
     else:
         step = [_title("step", _made_of(subject.step) if subject.step else "not found yet", ink)]
     if subject.still is not None:

@@ -30,6 +30,7 @@ _ASKED = {
     Unit.BYTES: number,  # in powers of 1,024
     Unit.BYTES_PER_SECOND: number,
     Unit.NUMBER: count,
+    Unit.LOSS: count,
     Unit.JOULES: count,
     Unit.TOKENS_PER_SECOND: count,
     Unit.FLOPS: _operations,
@@ -48,7 +49,8 @@ def _of_figures(scope: Scope, read: Callable[[Figure], Callable[[T], float | Non
 
 OF_HOSTS: dict[str, Field[HostRow]] = {
     **_of_figures(Scope.HOST, lambda of: lambda row: of.read(row.now.pulse, 0)),
-    **_of_figures(Scope.STEP, lambda of: lambda row: row.of_step(of)),
+    **_of_figures(Scope.STEP, lambda of: lambda row: row.derived(of)),
+    **_of_figures(Scope.SCRIPT, lambda of: lambda row: row.derived(of)),
     "state": Field(lambda row: str(row.state), words),
     "host": Field(lambda row: row.host.hostname, words),
     "run": Field(lambda row: row.run, words),
@@ -59,8 +61,6 @@ OF_HOSTS: dict[str, Field[HostRow]] = {
     "still": Field(lambda row: row.still, seconds),
     "heard": Field(lambda row: row.age, seconds),
     **dict.fromkeys(("index", "at_step"), Field(lambda row: row.step, count)),
-    "loss": Field(lambda row: row.loss, count),
-    "gc": Field(lambda row: row.collecting, percent),
     "compiling": Field(lambda row: row.compiling and row.compiling[1], words),
     "agent": Field(lambda row: row.agent_cpu, quantity({"": 1, "%": 1})),
     "pid": Field(lambda row: row.host.pid, count),

@@ -29,7 +29,7 @@ from jaxtop.tui.widgets.detail import Detail, Line
 from jaxtop.tui.widgets.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from textual import events
     from textual.app import ComposeResult
@@ -70,9 +70,10 @@ def _titled(finding: Finding) -> str:
     return f"{SIGNS[finding.severity]} {RULES_BY_NAME[finding.rule].title}"
 
 
-def verdict(moment: Moment) -> tuple[str, str]:
+def verdict(moment: Moment, muted: Collection[tuple[str, str, str]] = ()) -> tuple[str, str]:
     """Return one sentence on the health of the runs, and the name of its colour."""
-    found = [each for each in moment.findings if each.severity is not Severity.INFO]
+    serious = [each for each in moment.findings if each.severity is not Severity.INFO]
+    found = [each for each in serious if each.key not in muted]
     if not moment.hosts:
         return "waiting for a run", "muted"
     if found:
@@ -90,6 +91,8 @@ def verdict(moment: Moment) -> tuple[str, str]:
     step = step_of_run(view.now for view in moment.hosts)
     if step is not None:
         facts.append(f"step {text.seconds(step.p50_s)}")
+    if serious:
+        facts.insert(0, f"{len(serious)} finding{'s' * (len(serious) > 1)} muted")
     doubt = _too_early(moment, checked)
     if doubt:
         return " · ".join([f"nothing wrong so far, {doubt}", *facts]), "muted"
@@ -165,6 +168,12 @@ class OverviewView(TableView):
         """The table; the verdict while the table is hidden: a hidden widget gets no keys."""
         return self._verdict if self.has_class("healthy") or self.has_class("low") else self.table
 
+    @property
+    def _pointed(self) -> Finding | None:
+        """The finding that keys act on: that under the cursor; the first one while the table is hidden."""
+        shown = self.table.shown
+        return shown[0] if self.has_class("low") and shown else self.table.row
+
     def _keep_focus(self) -> None:
         """Move the focus to the widget that has it now, where another one had it, or none."""
         if not self.display or self.screen is not self.app.screen:
@@ -190,21 +199,20 @@ class OverviewView(TableView):
     def _draw(self) -> None:
         if not self.is_mounted:
             return
-        sentence, kind = verdict(self.moment)
+        sentence, kind = verdict(self.moment, self.muted)
         style = {"good": self.palette.good, "warning": self.palette.warning, "bad": self.palette.bad}.get(
             kind, self.palette.muted
         )
-        first = self.table.shown[0] if self.has_class("low") and self.table.shown else None
-        if first is not None:
-            title = RULES_BY_NAME[first.rule].title
-            sentence, style = f"{title}: {first.text}", colour(first, self.palette)
-        sign = {"good": "●", "muted": "…"}.get(kind, "▲") if first is None else SIGNS[first.severity]
+        row, now = self._pointed, self.moment.now
+        sign = {"good": "●", "muted": "…"}.get(kind, "▲")
+        if row is not None and self.has_class("low"):
+            sign, style = SIGNS[row.severity], colour(row, self.palette)
+            sentence = f"{RULES_BY_NAME[row.rule].title}: {row.text}"
         self._verdict.read(
             Text(text.printable(f"{sign} {sentence}"), style, no_wrap=True, overflow="ellipsis")
         )
         shown, ink = overview(self.moment, self.palette), self.ink
         self._panels.show(lambda width, height: draw.draw(shown, ink, width, height))
-        row, now = self.table.row, self.moment.now
         if row is None:
             found = coverage(self.moment.cluster.findings.unchecked)
             self._explained.show(lambda width, height: coverage_pane(found, ink, width, height))
@@ -237,12 +245,12 @@ class OverviewView(TableView):
 
     def action_open(self) -> None:
         """Open the proof of the first finding, where the table is hidden."""
-        if self.table.row is not None:
-            self._chosen(self.table.row)
+        if self._pointed is not None:
+            self._chosen(self._pointed)
 
     def action_mute(self) -> None:
         """Hide the finding under the cursor for the rest of this view."""
-        row = self.table.row
+        row = self._pointed
         if row is not None:
             self.muted.add(row.key)
             self.notify(f"{RULES_BY_NAME[row.rule].title} is muted while this view is open", timeout=3)

@@ -11,6 +11,7 @@ from jaxtop.tui.draw import table_lines as draw
 from jaxtop.tui.draw.table import Column, Row, RowQuery
 from jaxtop.tui.filters.expressions import Wrong
 from jaxtop.tui.widgets.lines import LineView
+from jaxtop.tui.widgets.sideways import Sideways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -101,7 +102,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self._query = RowQuery(columns, sort, understand)
         self._key = key
         self._noun = noun
-        self._pinned = pinned
+        self._sideways: Sideways[Row] = Sideways(self._query.columns, pinned)
         self._tone = tone
         self._follows_top = follows_top
         self._empty = f"no {noun} yet"
@@ -115,10 +116,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         # The key of the row that the cursor is on, or returns to when the row appears. None: none was chosen.
         self._wanted: Hashable | None = None
         self._reveal = False
-        self._skipped = 0
-        # The key of a column that stays in view, also where columns appear before it, until the user scrolls.
-        self._sought = ""
-        self._layout: draw.Layout[Row] = draw.Layout(0)
 
     def update_rows(self, rows: Sequence[Row], empty: str | None = None) -> None:
         """Replace the rows; `empty` is the message that an empty table shows."""
@@ -132,7 +129,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         if tuple(columns) == self.columns:
             return
         self._query.replace_columns(columns)
-        self._lay_out()
+        self._sideways.replace(self.columns, self._width)
         self._touch()
 
     @property
@@ -181,7 +178,11 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         return self._shown[self._cursor] if self._shown else None
 
     def width_of(self, key: str) -> int:
-        return next((slot.width for slot in self._layout.slots if slot.column.key == key), 0)
+        return self._sideways.width_of(key)
+
+    @property
+    def _layout(self) -> draw.Layout[Row]:
+        return self._sideways.layout
 
     @property
     def sorted_by(self) -> tuple[str | None, bool]:
@@ -199,7 +200,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
             return
         self._stale = False
         self._shown = self._ordered()
-        self._reveal_sought()
+        self._sideways.reveal_sought(self._width)
         was_visible = self._is_visible(self._cursor)
         is_placed = self._place_cursor()
         counted = self._tally()
@@ -274,47 +275,23 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def sort_by(self, column: Column[Row]) -> None:
         """Sort by this column, in the direction that it declares, and scroll it into view."""
-        self._sought = ""
         self._query.sort_by(column)
-        self._bring_into_view(column)
+        self._sideways.reveal(column, self._width)
         self._touch()
         self.post_message(self.Sorted())
 
     def reveal(self, key: str) -> None:
         """Scroll the column with this key into view, now or when it appears."""
-        self._sought = key
+        self._sideways.seek(key)
         self._touch()
-
-    def _reveal_sought(self) -> None:
-        column = next((each for each in self.columns if each.key == self._sought), None)
-        if column is not None and self._width and not self.width_of(self._sought):
-            self._bring_into_view(column)
-
-    def _bring_into_view(self, column: Column[Row]) -> None:
-        """Skip the fewest columns that make this one visible; in a very narrow table, none may do so."""
-        place = self.columns.index(column) - self._pinned
-        if place < 0:
-            return
-        for skipped in range(min(self._skipped, place), place + 1):
-            self._skipped = skipped
-            if any(slot.column is column for slot in self._lay_out().slots):
-                return
 
     def action_reverse(self) -> None:
         self._query.reverse()
         self._touch()
 
     def action_shift(self, by: int) -> None:
-        self._sought = ""
-        if (by > 0 and self._layout.after) or (by < 0 and self._skipped):
-            self._skipped += by
-            self._lay_out()
+        if self._sideways.shift(by, self._width):
             self._repaint()
-
-    def _lay_out(self) -> draw.Layout[Row]:
-        self._skipped = min(self._skipped, max(0, len(self.columns) - self._pinned - 1))
-        self._layout = draw.lay_out(self.columns, self._width, self._pinned, self._skipped)
-        return self._layout
 
     def on_click(self, event: events.Click) -> None:
         """Sort by a clicked title, move the cursor to a clicked row, and open the row under the cursor."""
@@ -348,9 +325,7 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         self.call_later(self._arrange)
 
     def on_resize(self) -> None:
-        if draw.lay_out(self.columns, self._width).after == 0:
-            self._skipped = 0
-        self._lay_out()
+        self._sideways.resize(self._width)
         self.virtual_size = Size(self._width, len(self._shown) + 1)
         if self._wanted is not None:
             self._scroll_to_line(self._cursor, len(self._shown))
@@ -358,13 +333,13 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         if self._layout.width != self._width:
-            self._lay_out()
+            self._sideways.lay_out(self._width)
             self._lines = []
         return super().render_line(y)
 
     def _repaint(self) -> None:
         if self._layout.width != self._width:
-            self._lay_out()
+            self._sideways.lay_out(self._width)
         super()._repaint()
 
     def draw_line(self, y: int, palette: Palette) -> Strip:

@@ -31,6 +31,16 @@ class Killed(Fault):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Raised(Fault):
+    name = "exception"
+    text = "the script of the last host ends with an exception"
+    rules = ("crashed",)
+
+    def before_launch(self, i: int) -> None:
+        if self.is_here:
+            raise ValueError(f"batch {i} is empty")
+
+
 class GilHeld(Fault):
     name = "gil_held"
     text = "a C function of the last host holds the GIL for a minute at a time"
@@ -58,4 +68,4 @@ class HangFirstStep(HangLater):
     after = 0.0
 
 
-FAULTS = (Stopped, Killed, GilHeld, HangLater, HangFirstStep)
+FAULTS = (Stopped, Killed, Raised, GilHeld, HangLater, HangFirstStep)

@@ -6,6 +6,7 @@ from jaxtop.model.findings.rules import (
     communication,
     correctness,
     donation,
+    endings,
     garbage,
     hardware,
     host_gaps,
@@ -27,6 +28,7 @@ from jaxtop.model.findings.rules import (
 
 RULES = (
     *liveness.RULES,
+    *endings.RULES,
     *starts.RULES,
     *meshes.RULES,
     *correctness.RULES,

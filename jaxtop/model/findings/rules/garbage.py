@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured
 from jaxtop.model.gaps import OLDEST_MS, is_close, longer_than_before
-from jaxtop.model.hosts import named
 from jaxtop.model.parts import mean_of
+from jaxtop.model.script import collecting
 from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 NOTE_SHARE = Number("share", 0.03, "reported from this share of the time on")
 WARNING_SHARE = Number("warning_share", 0.05, "a warning from this share of the time on that devices lose")
-# Over less time the share in collections says little.
-SHORTEST_MS = 5_000
 # If collections are this part of a gap, or of communication, they are its cause.
 OF_GAP = 0.5
 
@@ -33,12 +31,6 @@ class _Collecting(NamedTuple):
     host: Host
     share: float
     lost: float
-
-
-def collecting(host: Host) -> float | None:
-    """Return the share of the time that Python collects garbage; None while it was timed for too short."""
-    activity = host.activity
-    return activity.gc_us / 1000 / activity.span_ms if activity.span_ms >= SHORTEST_MS else None
 
 
 def _check(facts: RunFacts) -> Iterator[Finding]:
@@ -76,7 +68,7 @@ def _finding(facts: RunFacts, found: list[_Collecting]) -> Finding:
     host, activity = worst.host, worst.host.activity
     pace = pace_of(host)
     ms = worst.lost * 1000 / pace if pace else None
-    who = "all hosts" if len(found) == len(facts.present) > 1 else named([each.host for each in found])
+    who = facts.named([each.host for each in found])
     gap = next((each for each in facts.gaps if each.host.agent == host.agent), None)
     is_cause = gap is not None and worst.share >= OF_GAP * gap.share
     mean = mean_of(facts.parts.values())

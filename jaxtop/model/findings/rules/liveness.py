@@ -1,9 +1,10 @@
-"""Processes that are lost or ended before the others, and runs that are stalled."""
+"""Processes that are lost, and runs that are stalled."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jaxtop.model.crashes import crashed, crashed_by_loss
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.hosts import named
@@ -29,26 +30,25 @@ _ADVICE = {
 _CERTAIN = frozenset({State.DIED, State.STOPPED})
 # Processes that died within so many seconds died together.
 TOGETHER = 2.0
-# Processes of a run end within some seconds of each other.
-ENDS_WITHIN = Number("seconds", 15.0, "reported when it ended so many seconds ago")
 # A long stall with a known cause does not end by itself, unless the cause is a compilation.
 LASTS = Number("critical_seconds", 120.0, "critical after so many seconds, if a process holds the others up")
-_CONSEQUENCES = ("stalled", "straggler")
+CONSEQUENCES = ("stalled", "straggler")
 
 
-def _stall_of(facts: RunFacts) -> Diagnosis | None:
+def stall_of(facts: RunFacts) -> Diagnosis | None:
     stall = facts.cluster.stalls.get(facts.run.id)
     return None if stall is None else stall.reported
 
 
 def _explained(facts: RunFacts, culprits: Collection[str]) -> tuple[str, ...]:
     """Return the rules that these lost processes explain: a stall only if its diagnosis names one of them."""
-    stall = _stall_of(facts)
-    return _CONSEQUENCES if stall is None or set(stall.odd) & set(culprits) else ("straggler",)
+    stall = stall_of(facts)
+    return CONSEQUENCES if stall is None or set(stall.odd) & set(culprits) else ("straggler",)
 
 
 def _host_lost(facts: RunFacts) -> Iterator[Finding]:
     """Yield one finding for each state in which processes are lost; its subject is the first of them."""
+    crashes = crashed(facts.run)[:1]
     for state in BY_SEVERITY:
         views = [view for view in facts.run.hosts if view.state is state]
         lost = [view.host for view in views if state in LOST and not was_never_reached(view.host)]
@@ -57,7 +57,8 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
         lost.sort(key=lambda host: host.link_at)
         first = lost[0]
         is_certain = state in _CERTAIN
-        is_grave = is_certain or _stall_of(facts) is not None
+        has_crashed_others = any(crashed_by_loss(each, first.link_at) for each in crashes)
+        is_grave = is_certain or has_crashed_others or stall_of(facts) is not None
         yield Finding(
             "host_lost",
             Severity.CRITICAL if is_grave else Severity.WARNING,
@@ -72,7 +73,10 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
             ),
             proof=Proof("hosts", row=first.agent, column="heard"),
             advice=_ADVICE[state],
-            explains=_explained(facts, [host.agent for host in lost]),
+            explains=(
+                *_explained(facts, [host.agent for host in lost]),
+                *(("crashed",) if has_crashed_others else ()),
+            ),
             since=first.link_at if first.link.state != "up" else 0.0,
         )
 
@@ -88,7 +92,7 @@ def _lost_text(state: State, lost: list[Host]) -> str:
 
 
 def _stalled(facts: RunFacts) -> Iterator[Finding]:
-    found = _stall_of(facts)
+    found = stall_of(facts)
     if found is None:
         return
     hosts = facts.cluster.hosts
@@ -111,38 +115,6 @@ def _stalled(facts: RunFacts) -> Iterator[Finding]:
     )
 
 
-def _ended_early(facts: RunFacts) -> Iterator[Finding]:
-    """Yield a finding for processes whose scripts ended while others of the run still run."""
-    ended = [
-        view.host
-        for view in facts.run.hosts
-        if view.state is State.ENDED and view.host.bye is not None and view.host.bye.reason == "ended"
-    ]
-    seconds = facts.number("ended_early", ENDS_WITHIN)
-    ended = [host for host in ended if facts.at - (host.heard_at or facts.at) >= seconds]
-    rest = [view.host for view in facts.reporting]
-    if not ended or not rest:
-        return
-    ended.sort(key=lambda host: host.heard_at or 0.0)
-    first, stall = ended[0], _stall_of(facts)
-    yield Finding(
-        "ended_early",
-        Severity.INFO if stall is None else Severity(stall.severity),
-        0.8,
-        facts.run.id,
-        f"{named(ended)} {'have' if len(ended) > 1 else 'has'} ended, "
-        f"but {named(rest)} still {'run' if len(rest) > 1 else 'runs'}",
-        Subject(agent=first.agent, process_index=first.process_index),
-        evidence=(
-            Evidence("ended", first.heard_at, "timestamp", "agent", first.heard_at),
-            Evidence("steps that it made", first.steps.last if first.steps else None, source="script"),
-        ),
-        proof=Proof("hosts", row=first.agent, column="heard"),
-        explains=() if stall is None else _CONSEQUENCES,
-        since=first.heard_at or 0.0,
-    )
-
-
 RULES = (
     Rule(
         name="host_lost",
@@ -155,23 +127,8 @@ RULES = (
         check=_host_lost,
         holds_for=0.0,
         stays_for=0.0,
-        explains=_CONSEQUENCES,
+        explains=CONSEQUENCES,
         makes_event=never,
-    ),
-    Rule(
-        name="ended_early",
-        title="Ended early",
-        threshold="the script of a process ended 15 s ago, and others of its run still run; a note while "
-        "they make progress",
-        rationale="A script that ends with an exception says goodbye like one that is done, and the others "
-        "wait for it in their next collective.",
-        source="the last message of its agent",
-        advice="Read its standard error and its exit status.",
-        check=_ended_early,
-        holds_for=0.0,
-        stays_for=0.0,
-        explains=_CONSEQUENCES,
-        numbers=(ENDS_WITHIN,),
     ),
     Rule(
         name="stalled",

@@ -10,7 +10,6 @@ from jaxtop import names
 from jaxtop.model.finding import Cost, Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, Unmeasured, never
 from jaxtop.model.host import figure
-from jaxtop.model.hosts import named
 from jaxtop.model.rates import program_of
 from jaxtop.model.steps import pace_of
 from jaxtop.model.tuning import Number
@@ -86,7 +85,7 @@ def _finding(facts: RunFacts, name: str, hosts: Sequence[Host]) -> Finding:
     host = max(hosts, key=lambda each: each.programs.compiles.get(name, 0))
     count, share = host.programs.compiles.get(name, 0), _share(host)
     pace = pace_of(host)
-    who = "all hosts" if len(hosts) == len(facts.present) > 1 else named(hosts)
+    who = facts.named(hosts)
     variants = [each for each in host.programs.programs if each.name == name]
     created = next((each.created for each in variants if each.created), None) or ""
     changed = _changed(variants)

@@ -1,0 +1,57 @@
+"""The exception that ended the script, which Python leaves in `sys` before it calls the exit hooks.
+
+Only attributes are read: no hook is installed, and no code of the script runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from jaxtop import wire
+from jaxtop.names import legible, shorten
+from jaxtop_agent.arrays.origins import is_library
+from jaxtop_agent.stalls.stacks import DEEPEST, LONGEST, short
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+LONGEST_MESSAGE = 300
+
+
+def uncaught() -> wire.Uncaught | None:
+    """Return the exception that ended the script; None if it ended otherwise, or that cannot be told.
+
+    An interrupt by the user is none. `sys.exit(1)` leaves nothing here.
+    """
+    try:
+        error, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
+        if not isinstance(error, Exception) or trace is None or hasattr(sys, "ps1"):
+            return None  # at a prompt, an error ends nothing
+        if trace.tb_frame.f_back is not None:
+            return None  # it was shown by a program that caught it, such as pytest or IPython
+        return wire.Uncaught(shorten(legible(type(error).__name__), LONGEST), _message(error), _place(trace))
+    except Exception:  # an exception may have any class
+        return None
+
+
+def _message(error: Exception) -> str:
+    """Return the first line of the message. `str` could run code of the script, or read arrays."""
+    first = error.args[0] if error.args else ""
+    if isinstance(error, OSError) and type(error.strerror) is str:
+        first = error.strerror
+    lines = first[: 2 * LONGEST_MESSAGE].strip().splitlines() if type(first) is str else []
+    return shorten(legible(lines[0]), LONGEST_MESSAGE) if lines else ""
+
+
+def _place(trace: TracebackType) -> wire.Place:
+    """Return the innermost line of the script; the innermost of all where libraries alone were running."""
+    places = []
+    for _ in range(DEEPEST):
+        code = trace.tb_frame.f_code
+        places.append((code.co_filename, trace.tb_lineno or 0, code.co_name))
+        if trace.tb_next is None:
+            break
+        trace = trace.tb_next
+    file, line, function = next((each for each in reversed(places) if not is_library(each[0])), places[-1])
+    return wire.Place(short(file), line, shorten(function, LONGEST))

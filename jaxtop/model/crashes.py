@@ -1,0 +1,57 @@
+"""Processes whose scripts ended with an exception, and what that caused or came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jaxtop.model.liveness import was_never_reached
+from jaxtop.model.stalls.diagnosis import LOST
+from jaxtop.model.stalls.stacks import line_text
+
+if TYPE_CHECKING:
+    from jaxtop.model.host import Host
+    from jaxtop.model.hosts import Run
+    from jaxtop.wire import Bye
+
+# What JAX raises in a process whose peers are lost. It may raise the same for other reasons.
+_OF_RUNTIME = frozenset({"JaxRuntimeError", "XlaRuntimeError"})
+# A loss is noticed within so many seconds; peers of the lost process may fail before.
+NOTICED_WITHIN = 5.0
+# A process waits for a lost one for at most so many seconds.
+WAITS_FOR = 600.0
+
+
+def crashed(run: Run) -> list[Host]:
+    """Return the processes that ended with an exception, the first one first."""
+    found = [view.host for view in run.hosts if view.host.error is not None]
+    return sorted(found, key=ended_at)
+
+
+def ended_at(host: Host) -> float:
+    """Return when the last message of a process arrived."""
+    return host.heard_at or 0.0
+
+
+def ending(bye: Bye) -> str:
+    """Return how a script ended: "ended with ValueError at train.py:51 main: the message"."""
+    error = bye.error
+    if error is None:
+        return "ended"
+    place = "" if error.place is None else f" at {line_text(error.place)}"
+    return f"ended with {error.type}{place}" + (f": {error.message}" if error.message else "")
+
+
+def lost_by_crash(run: Run, crash: Host) -> bool:
+    """Return whether all processes that are lost were lost after this one ended with an exception."""
+    views = [view for view in run.hosts if view.state in LOST and not was_never_reached(view.host)]
+    return all(view.host.link_at > ended_at(crash) + _margin(crash) for view in views)
+
+
+def crashed_by_loss(crash: Host, lost_at: float) -> bool:
+    """Return whether the exception of a process may come from the loss of another one at this time."""
+    margin = _margin(crash)
+    return margin > 0 and -margin <= ended_at(crash) - lost_at <= WAITS_FOR
+
+
+def _margin(crash: Host) -> float:
+    return NOTICED_WITHIN if crash.error is not None and crash.error.type in _OF_RUNTIME else 0.0

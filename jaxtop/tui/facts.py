@@ -1,0 +1,233 @@
+"""The second line: open requests and problems, or a summary of the run if there are none."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from jaxtop.model import RULES_BY_NAME, Finding, Host, Severity, State
+from jaxtop.model.collectives import latecomers
+from jaxtop.model.findings.rules.stragglers import is_by_script
+from jaxtop.model.liveness import BY_SEVERITY
+from jaxtop.model.stalls.diagnosis import LOST
+from jaxtop.model.stalls.lulls import running_of
+from jaxtop.tui.core import text
+from jaxtop.tui.draw.finding_pane import figure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.core.palette import Palette
+
+# A launch is reported after this many seconds.
+LONG = 20.0
+_IN_WORDS = {
+    State.DIED: "died",
+    State.STOPPED: "stopped",
+    State.BLOCKED: "blocked: Python does not answer",
+    State.UNREACHABLE: "not reachable from here",
+    State.REFUSED: "refuses your key",
+    State.GONE: "exited before jaxtop connected",
+    State.QUIET: "quiet",
+    State.ENDED: "ended",
+    State.CONNECTING: "connecting",
+}
+_UNMET = {
+    "connecting": "connecting to",
+    "closed": "nothing listens at",
+    "unreachable": "no answer from",
+    "silent": "stopped, or not an agent, at",
+    "deaf": "Python does not answer at",
+    "refused": "your key is refused at",
+}
+
+
+class Part(NamedTuple):
+    """A part of the line. `rule` and `about` are those of the finding that says the same, if one does."""
+
+    sign: str
+    words: str
+    style: str
+    rule: str = ""
+    about: str = ""
+
+    def says(self, finding: Finding) -> bool:
+        """Whether it says the same as a finding."""
+        abouts = (finding.about, finding.subject.agent, finding.subject.program)
+        return self.rule == finding.rule and (not self.about or self.about in abouts)
+
+
+def facts(
+    moment: Moment,
+    rejected: dict[str, int],
+    width: int,
+    palette: Palette,
+    asking: Sequence[str] = (),
+    *,
+    notes: Sequence[str] = (),
+    proven: tuple[str, str, str] | None = None,
+    muted: Collection[tuple[str, str, str]] = (),
+) -> Text:
+    """Return the line. The findings that the user muted are left out.
+
+    Where the screen shows the proof of a finding, the figures of that finding come first.
+    """
+    line = Text(no_wrap=True)
+    refused = (*rejected.items(), *moment.cluster.rejected.items())
+    findings = [each for each in moment.findings if each.key not in muted and each.key != proven]
+    proofs = [each for each in moment.findings if each.key == proven]
+    figures = [
+        *_troubles(moment, palette),
+        *_stalls(moment, palette),
+        *_programs(moment, palette),
+        *_black_boxes(moment, palette),
+        *_latecomers(moment, palette),
+    ]
+    found = [
+        *(_proof(each, palette) for each in proofs),
+        *(Part("?", words, palette.accent) for words in asking),
+        *(each for each in figures if not any(map(each.says, proofs))),
+        *(_finding(each, palette) for each in findings if not _is_shown(each, figures)),
+        *(Part("#", f"{count} messages skipped: {what}", palette.warning) for what, count in refused),
+        *(Part("#", note, palette.warning) for note in notes),
+        *_compiling(moment, palette),
+        *_running(moment, palette),
+    ]
+    dropped = moment.cluster.dropped.count
+    note = f"{dropped:,} exited process{'' if dropped == 1 else 'es'} dropped"
+    quiet = [Part("·", note, palette.muted)] if dropped else []
+    for sign, words, style, *_ in [*(found or [_all_well(moment, palette)]), *quiet]:
+        part = text.printable(f"{sign} {words}")
+        if line.cell_len and line.cell_len + len(part) + 7 > width:
+            line.append(" …", palette.muted)
+            break
+        if line.cell_len:
+            line.append("  ·  ", palette.muted)
+        line.append(part, style)
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _is_shown(finding: Finding, figures: Iterable[Part]) -> bool:
+    """Return whether a finding needs no part of its own: figures say the same, and sooner than a rule."""
+    return finding.severity is Severity.INFO or any(part.says(finding) for part in figures)
+
+
+def _troubles(moment: Moment, palette: Palette) -> Iterator[Part]:
+    """Yield the states of hosts that are not live; crashes once, as findings, where a rule reports them."""
+    has_crashes = any(each.rule == "crashed" for each in moment.findings)
+    for state in (each for each in BY_SEVERITY if each in _IN_WORDS):
+        members = [
+            view.host
+            for view in moment.hosts
+            if view.state is state and not (has_crashes and view.host.error is not None)
+        ]
+        if not members:
+            continue
+        who = moment.label(members[0]) if len(members) == 1 else f"{len(members)} hosts"
+        ago = ""
+        if state is State.DIED:
+            times = {text.age(moment.now - host.heard_at) for host in members if host.heard_at}
+            ago = f" {times.pop()} ago" if len(times) == 1 else ""
+        words, style = f"{who} {_IN_WORDS[state]}{ago}", palette.of_state(state)
+        yield Part(text.STATE_SIGNS[state], words, style, "host_lost" if state in LOST else "", str(state))
+    for unmet in moment.cluster.unmet.values():
+        words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
+        yield Part("…" if unmet.link.state == "connecting" else "#", words, palette.warning)
+
+
+def _stalls(moment: Moment, palette: Palette) -> Iterator[Part]:
+    for stall in moment.cluster.stalls.values():
+        if (each := stall.reported) is not None:
+            style = palette.bad if each.severity == "critical" else palette.warning
+            yield Part("!", each.text, style, "stalled")
+
+
+def _black_boxes(moment: Moment, palette: Palette) -> Iterator[Part]:
+    """Yield the processes that cannot write the black box they were configured for, by reason."""
+    found: dict[str, list[Host]] = {}
+    for view in moment.hosts:
+        if not view.state.is_silent and (why := view.host.black_box_trouble):
+            found.setdefault(why, []).append(view.host)
+    for why, hosts in found.items():
+        who = moment.label(hosts[0]) if len(hosts) == 1 else f"{len(hosts)} hosts"
+        yield Part("!", f"{who} {why}", palette.bad, "black_box")
+
+
+def _latecomers(moment: Moment, palette: Palette) -> Iterator[Part]:
+    """Yield each live straggler once, with the longest wait it causes."""
+    by_script = {each.subject.agent for each in moment.findings if is_by_script(each)}
+    for late in latecomers(moment.cluster):
+        host = moment.host(late.agent)
+        is_live = moment.states.get(late.agent) is State.LIVE
+        if host is not None and is_live and late.agent not in by_script:
+            is_known = host.process_index is not None and len(moment.runs) == 1
+            who = f"process {host.process_index}" if is_known else moment.label(host)
+            words = f"{who} is late: others wait {text.micros(late.late_us)} in {late.program}"
+            yield Part("!", words, palette.warning, "straggler", late.agent)
+
+
+def _proof(finding: Finding, palette: Palette) -> Part:
+    """Return the figures that a finding rests on, which the screen with its proof may not all have."""
+    figures = ", ".join(f"{each.name} {figure_of(each)}" for each in finding.evidence)
+    return _finding(finding, palette, figures)
+
+
+def _finding(finding: Finding, palette: Palette, words: str = "") -> Part:
+    title = RULES_BY_NAME[finding.rule].title
+    return Part("▲", f"{title}: {words or finding.text}", palette.of_severity(finding.severity.rank))
+
+
+def _programs(moment: Moment, palette: Palette) -> Iterator[Part]:
+    for difference in moment.differences:
+        others = [agent for agents in difference.agents[1:] for agent in agents]
+        host = moment.host(others[0])
+        who = moment.label(host) if host and len(others) == 1 else f"{len(others)} hosts"
+        words = f"{difference.name}: {who} compiled a different program"
+        yield Part("≠", words, palette.bad, "program_mismatch")
+    storms = {name for view in moment.hosts for name in view.now.programs.recompiling}
+    for name in sorted(storms):
+        yield Part("!", f"{name} is recompiled repeatedly", palette.warning, "recompilation", name)
+
+
+def _compiling(moment: Moment, palette: Palette) -> list[Part]:
+    running = [
+        (view.now.pulse.at_ms - each.since_ms, each.function)
+        for view in moment.hosts
+        for each in view.now.pulse.compiling
+    ]
+    if not running:
+        return []
+    longest, function = max(running)
+    return [Part("*", f"compiling {function} for {text.age(longest / 1000)}", palette.warning)]
+
+
+def _running(moment: Moment, palette: Palette) -> list[Part]:
+    running = [each for view in moment.hosts if (each := running_of(view.now)) is not None]
+    longest = max(running, key=lambda each: each.seconds, default=None)
+    if longest is None or longest.seconds < LONG:
+        return []
+    return [Part("*", f"{longest.function} has run for {text.age(longest.seconds)}", palette.muted)]
+
+
+def _all_well(moment: Moment, palette: Palette) -> Part:
+    if not moment.hosts:
+        return Part("…", "waiting for a run", palette.muted)
+    words = ["all hosts live"]
+    if moment.meshes:
+        words.append("mesh " + " × ".join(f"{name} {size}" for name, size in moment.meshes[0].axes))
+    holders = [device for device in moment.devices if device.used_bytes is not None]
+    if holders:
+        # Among devices with the same displayed size, name the first: otherwise the line would flicker.
+        largest = max(device.used_bytes or 0 for device in holders)
+        most = text.size(largest)
+        # Bisect for the smallest size with the same text, because there may be thousands of devices.
+        least = bisect_left(range(largest), True, key=lambda size: text.size(size) == most)
+        alike = [device for device in holders if (device.used_bytes or 0) >= least]
+        more = f" (and {len(alike) - 1:,} more)" if len(alike) > 1 else ""
+        limit = "" if any(device.limit_bytes for device in holders) else ", no limit known"
+        words.append(f"most memory on {moment.label_of(alike[0])}: {most}{more}{limit}")
+    return Part("●", ", ".join(words), palette.good)

@@ -1,0 +1,107 @@
+"""The first line: runs, live hosts, devices, steps and launches; the mode and the time on the right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.style import Style
+from rich.text import Text
+
+from jaxtop.model import Host, State, launch_rate, pace_of, step_of_run
+from jaxtop.model.steps import past_of
+from jaxtop.tui import requests
+from jaxtop.tui.core import text
+
+if TYPE_CHECKING:
+    from jaxtop.tui.core.moment import Moment
+    from jaxtop.tui.core.palette import Palette
+
+# A process is named if its steps take this many times the median step of its run.
+SLOWER = 1.1
+
+
+class TimeStatus(NamedTuple):
+    """The time status of the view: the mode, the time shown, whether it is live, and the recording status."""
+
+    mode: str
+    clock: str
+    is_live: bool
+    recording: str = ""
+
+
+def header(moment: Moment, status: TimeStatus, width: int, palette: Palette) -> Text:
+    """Return the header: runs, live hosts, devices, steps and launches; mode and time on the right."""
+    right = Text()
+    if status.recording:
+        right.append(f"● {status.recording}  ", palette.bad)
+    mode = _without_host(moment) if status.is_live else ""
+    is_live = status.is_live and not mode
+    right.append(f" {mode or status.mode} ", f"bold reverse {palette.good if is_live else palette.warning}")
+    right.append(f" {status.clock}")
+    line = Text(no_wrap=True)
+    line.append("jaxtop ", "bold")
+    for part, style in _header_parts(moment, palette):
+        if line.cell_len + len(part) + 2 + right.cell_len < width:
+            line.append("  ")
+            line.append(text.printable(part), style)
+    line.append(" " * max(1, width - line.cell_len - right.cell_len))
+    line.append_text(right)
+    line.truncate(width)
+    return line
+
+
+def _without_host(moment: Moment) -> str:
+    """Return what the view does instead of showing a live run; empty once a host has reported."""
+    if any(view.host.hello for view in moment.hosts):
+        return ""
+    links = [each.link.state for each in moment.cluster.unmet.values()]
+    is_trying = "connecting" in links or State.CONNECTING in moment.states.values()
+    return "CONNECTING" if is_trying else "NO HOST"
+
+
+def _header_parts(moment: Moment, palette: Palette) -> list[tuple[str, str | Style]]:
+    names = list(moment.run_names.values())
+    live = sum(state is State.LIVE for state in moment.states.values())
+    expected = sum(max(run.process_count or 0, len(run.hosts)) for run in moment.runs)
+    if not moment.hosts:
+        return []
+    parts: list[tuple[str, str | Style]] = [
+        (names[0] if len(names) == 1 else f"{len(names)} runs", Style(bold=True, meta={"press": "runs"}))
+    ]
+    parts.append(
+        (f"{live}/{expected} hosts live", palette.good if live == expected and live else palette.bad)
+    )
+    intervals = {
+        view.host.hello.interval_ms for view in moment.hosts if view.host.hello and not view.state.is_silent
+    }
+    if intervals - {requests.USUAL_MS}:
+        parts.append((f"reports {requests.every(intervals)}", ""))
+    count = len(moment.devices)
+    parts.append((f"{count} {'device' if count == 1 else 'devices'}", ""))
+    # Steps come before launches, because a narrow screen has no room for all parts.
+    hosts = [view.now for view in moment.hosts]
+    if len(moment.runs) == 1:
+        parts += _steps(moment, hosts, palette)
+    rates = [rate for host in hosts if (rate := launch_rate(moment.cluster, host)) is not None]
+    parts.append((f"launches {text.rate(sum(rates) if rates else None)}", ""))
+    return parts
+
+
+def _steps(moment: Moment, hosts: list[Host], palette: Palette) -> list[tuple[str, str]]:
+    step = step_of_run(hosts)
+    rhythmic = [host for host in hosts if host.pulse.rhythm]
+    still = [past + moment.now - (host.pulse_at or 0) for host in rhythmic if (past := past_of(host))]
+    if step is not None and still and len(still) == len(rhythmic):
+        # When no host completes steps, the earlier step time and rate no longer describe the run.
+        return [(f"last step {text.age(min(still))} ago", palette.warning)]
+    parts = []
+    if step is not None:
+        parts.append((f"step {text.micros(step.p50_s * 1e6)}", ""))
+        if step.slowest_s > SLOWER * step.p50_s:
+            who = step.slowest.process_index
+            parts.append((f"process {who} {text.micros(step.slowest_s * 1e6)}", palette.warning))
+    known = [steps for host in hosts if (steps := pace_of(host)) is not None]
+    if known:
+        # The hosts of a run step together: the slowest host determines the rate of the run.
+        parts.append((f"steps {text.rate(min(known))}", ""))
+    return parts
