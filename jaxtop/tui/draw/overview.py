@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # From this width on there are two columns; the right one is at most so wide.
 TWO_COLUMNS, MOST_RIGHT = 100, 90
-# The panel of the steps has at least and at most this height.
-LEAST_STEP, MOST_STEP = 8, 16
+# The panel of the steps has at least this height, and more than the second only where nothing else needs it.
+LEAST_STEP, FULL_STEP = 8, 16
 # The least height of the panels that only large terminals have.
 LEAST_MORE = 6
 # In less than this width or height there are no frames.
@@ -94,16 +94,16 @@ def draw(shown: Overview, ink: Ink, width: int, height: int) -> Text:
 def _wide(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     """Return two columns: steps, memory and hosts; where a step goes, the mesh and the last events.
 
-    Where these leave room, collectives and programs follow.
+    Where these leave room, collectives and programs follow with the rows that they have. The rest is for the
+    steps and the events.
     """
     right = min(MOST_RIGHT, width * 2 // 5)
     rest = width - right
     memory = min(FRAME_HEIGHT + max(1, len(_parts_of_memory(shown, ink, rest - FRAME_WIDTH))), height // 3)
     hosts = min(shown.host_count + FRAME_HEIGHT, max(4, height - memory - LEAST_STEP))
-    step = min(height - memory - hosts, MOST_STEP)
-    more = height - memory - hosts - step
-    if more < LEAST_MORE or not shown.collectives:
-        step, more = step + more, 0
+    step = height - memory - hosts
+    more = _of_rows(shown.collectives, step - FULL_STEP)
+    step -= more
     first = [
         *_step(shown, ink, rest, step),
         *_memory(shown, ink, rest, memory),
@@ -115,9 +115,7 @@ def _wide(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     where = min(max(len(shown.parts), 1) + FRAME_HEIGHT, height // 2)
     mesh = min(mesh_height(shown.mesh, right, height - where), height - where)
     events = height - where - mesh
-    programs = events - max(LEAST_MORE, len(shown.events) + FRAME_HEIGHT)
-    if programs < LEAST_MORE or not shown.programs:
-        programs = 0
+    programs = _of_rows(shown.programs, events - max(LEAST_MORE, len(shown.events) + FRAME_HEIGHT))
     if events <= FRAME_HEIGHT:
         mesh, events = mesh + events, 0
     second = [*_where(shown, ink, right, where), *mesh_panel(shown.mesh, ink, right, mesh)]
@@ -127,6 +125,11 @@ def _wide(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     if events:
         second += _events(shown, ink, right, events - programs)
     return beside([first, second])
+
+
+def _of_rows(rows: Sequence[object], room: int) -> int:
+    """Return the height of the panel of these rows; 0 where there are none, or too little room."""
+    return min(room, len(rows) + FRAME_HEIGHT) if rows and room >= LEAST_MORE else 0
 
 
 def _grid(rows: Sequence[Sequence[str]], ink: Ink) -> list[Text]:
