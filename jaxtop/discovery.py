@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxtop import hostnames, runfiles
+from jaxtop import hostnames, processes, runfiles
 from jaxtop.sources import Seed
 from jaxtop.transport import FIRST_PORT
 
@@ -51,10 +51,19 @@ def _names(target: str, found: list[runfiles.RunFile]) -> list[str]:
     return hostnames.expand(target) if is_list else [target]
 
 
+def newest(found: list[runfiles.RunFile]) -> Hello | None:
+    """Return an agent of the run that is meant where none is named: the newest, in a job that of the job."""
+    living = [each.hello for each in found if not each.is_stale]
+    if own := processes.job():
+        # Home directories are shared between jobs, and a newer run may be that of another one.
+        living = [each for each in living if each.job in (own, None)]
+        living.sort(key=lambda hello: hello.job is None)
+    return living[0] if living else None
+
+
 def _newest(found: list[runfiles.RunFile], show: Callable[[str], None]) -> list[Seed]:
-    living = [run_file for run_file in found if not run_file.is_stale]
-    if living:
-        return _seeds_like(living[0].hello, found)
+    if (meant := newest(found)) is not None:
+        return _seeds_like(meant, found)
     if of_job := _seeds_of_job(show):
         return of_job
     raise NoTarget(

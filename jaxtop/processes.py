@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+# Variables in which a scheduler names its job: Slurm, PBS, LSF.
+JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+
 
 class Namespace(NamedTuple):
     """Where a pid is valid: one boot of one machine, one pid namespace."""
@@ -38,6 +41,11 @@ def about_this() -> dict[str, str]:
         "boot": place.boot,
         "pid_namespace": place.pid_namespace,
     }
+
+
+def job() -> str | None:
+    """Return the scheduler's job in which this process runs; None outside of one."""
+    return next((f"{name} {value[:100]}" for name in JOBS if (value := os.environ.get(name))), None)
 
 
 def start_ticks(pid: int) -> int | None:

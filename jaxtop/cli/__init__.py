@@ -16,6 +16,7 @@ from jaxtop.cli.errors import UserError
 # A command is a module of this package with `add_arguments(parser)` and `main(arguments) -> exit status`.
 COMMANDS = {
     "run": "run an unchanged script with the agent in it",
+    "inject": "start the agent in a JAX process that runs already",
     "ls": "list the live runs of this user",
     "attach": "open the app on a live run",
     "snapshot": "print the cluster once, as JSON, CSV or OpenMetrics",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtop import __version__, keys, runfiles
 from jaxtop.cli import costs
 from jaxtop.cli.words import legible, size
+from jaxtop.injection import debugger, target
 from jaxtop.recording.thread import LEAST_FREE
 from jaxtop.transport import FIRST_PORT
 
@@ -164,6 +166,12 @@ def _port() -> Iterator[Finding]:
             yield Finding("port", OK, f"{FIRST_PORT} is free")
 
 
+def _injection() -> Iterator[Finding]:
+    """Check what `jaxtop inject` needs, for processes with a Python older than 3.14."""
+    why_not = debugger.why_not() or (target.scope() if os.geteuid() != 0 else None)
+    yield Finding("inject", NOTE if why_not else OK, why_not or "through gdb, into processes of this user")
+
+
 def _jax() -> Iterator[Finding]:
     if find_spec("jax") is None:
         yield Finding(
@@ -261,6 +269,6 @@ def _home() -> Iterator[Finding]:
 
 
 CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _versions, _encryption, _key, _home, _run_files, _room, _port, _jax, _hardware, _stand_ins,
+    _versions, _encryption, _key, _home, _run_files, _room, _port, _injection, _jax, _hardware, _stand_ins,
     _demo,
 )  # fmt: skip

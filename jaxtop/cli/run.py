@@ -24,6 +24,17 @@ USAGE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = USAGE
+    add_settings(parser)
+    everything = argparse.REMAINDER
+    parser.add_argument("-m", dest="module", nargs=everything, metavar="MODULE", help="run a module")
+    parser.add_argument("-c", dest="code", nargs=everything, metavar="CODE", help="run this code")
+    parser.add_argument(
+        "script", nargs=everything, metavar="SCRIPT", help="script to run, with its own arguments"
+    )
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the settings of the agent."""
     parser.add_argument("--name", help="name of the run (default: name of the script)")
     parser.add_argument(
         "--record", metavar="DIR", help="write a black box to this folder, for `jaxtop replay`"
@@ -35,12 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds between two pulses, 0.1 to 60 (default: 1)",
     )
-    everything = argparse.REMAINDER
-    parser.add_argument("-m", dest="module", nargs=everything, metavar="MODULE", help="run a module")
-    parser.add_argument("-c", dest="code", nargs=everything, metavar="CODE", help="run this code")
-    parser.add_argument(
-        "script", nargs=everything, metavar="SCRIPT", help="script to run, with its own arguments"
-    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -48,19 +53,18 @@ def main(arguments: argparse.Namespace) -> int:
     if sys.flags.ignore_environment:
         # The environment starts the agent. Python would ignore it and leave its variables to the script.
         raise UserError("with -E or -I Python reads no environment; run it without, or call agent.start()")
-    for warning in (*_take_settings(arguments), *_warnings(arguments)):
+    for warning in (*take_settings(arguments), *_warnings(arguments)):
         print(f"jaxtop: {warning}; the script runs all the same", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
-    given = {name: getattr(arguments, name) for name in ("name", "bind", "interval", "record")}
     os.execve(  # noqa: S606 - the same process, so that signals and exit status are the script's
         sys.executable,
         [sys.executable, *interpreter_flags(sys.orig_argv), *program],
-        boot_environment(os.getpid(), given),
+        boot_environment(os.getpid(), given(arguments)),
     )
 
 
-def _take_settings(arguments: argparse.Namespace) -> Iterator[str]:
+def take_settings(arguments: argparse.Namespace) -> Iterator[str]:
     """Add what the file sets and the command line does not; yield why that is impossible."""
     try:
         if not (keys.config_dir() / "config.toml").exists():
@@ -74,6 +78,11 @@ def _take_settings(arguments: argparse.Namespace) -> Iterator[str]:
     for name in ("bind", "interval", "record"):
         if getattr(arguments, name) is None:
             setattr(arguments, name, loaded.get(f"run.{name}"))
+
+
+def given(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the settings of the agent, as `agent.start()` takes them; None where nothing is set."""
+    return {name: getattr(arguments, name) for name in ("name", "bind", "interval", "record")}
 
 
 def _warnings(arguments: argparse.Namespace) -> Iterator[str]:
@@ -126,9 +135,9 @@ def boot_environment(pid: int, settings: dict[str, object]) -> dict[str, str]:
     """Return an environment that starts the agent in the interpreter with this pid, not in its children."""
     import jaxtop_agent.boot  # only its folder is needed
 
-    given = {name: value for name, value in settings.items() if value is not None}
+    set_ones = {name: value for name, value in settings.items() if value is not None}
     path = os.environ.get("PYTHONPATH")
-    mark = f"{pid}:{int(path is not None)}:{path or ''}\n{json.dumps(given)}"
+    mark = f"{pid}:{int(path is not None)}:{path or ''}\n{json.dumps(set_ones)}"
     folder = jaxtop_agent.boot.__path__[0]
     return {
         **os.environ,

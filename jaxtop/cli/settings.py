@@ -97,9 +97,17 @@ def _mutes(value: object) -> frozenset[Mute]:
 
 _OWN = (
     Setting("view.rewind", "256M", "size of the rewind buffer of the app", _size, "JAXTOP_REWIND"),
-    Setting("run.interval", "1", "`jaxtop run`: seconds between pulses", _number(0.1, 60), "JAXTOP_INTERVAL"),
-    Setting("run.record", "none", "`jaxtop run`: folder for black boxes", _text, "JAXTOP_RECORD"),
-    Setting("run.bind", "auto", "`jaxtop run`: address to serve on", _text, "JAXTOP_BIND"),
+    Setting(
+        "run.interval",
+        "1",
+        "`jaxtop run` and `inject`: seconds between pulses",
+        _number(0.1, 60),
+        "JAXTOP_INTERVAL",
+    ),
+    Setting(
+        "run.record", "none", "`jaxtop run` and `inject`: folder for black boxes", _text, "JAXTOP_RECORD"
+    ),
+    Setting("run.bind", "auto", "`jaxtop run` and `inject`: address to serve on", _text, "JAXTOP_BIND"),
     Setting("findings.mute", "none", "rules that are not checked, everywhere or in a run", _mutes),
     Setting("alerts.exec", "none", "`jaxtop watch`: command to run", _text),
     Setting("alerts.webhook", "none", "`jaxtop watch`: address to post to", _text),

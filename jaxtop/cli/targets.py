@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from jaxtop import discovery, hostnames, keys
+from jaxtop import discovery, hostnames, keys, processes, runfiles
 from jaxtop.cli import ls, ways
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import legible
@@ -87,7 +87,9 @@ def _show(line: str) -> None:
 def _name_the_newest() -> None:
     """Print which run is chosen if none is named and there are several."""
     runs = ls.live_runs()
-    if len(runs) > 1:
-        newest = f"{runs[0]['name'] or 'one without a name'} ({runs[0]['id']})"
+    meant = discovery.newest(runfiles.find())
+    if len(runs) > 1 and meant is not None:
+        shown = f"{meant.name or 'one without a name'} ({meant.run or meant.agent})"
+        why = "of this job" if meant.job and meant.job == processes.job() else "the newest"
         others = "`jaxtop ls` lists all of them"
-        _show(f"jaxtop: {len(runs)} live runs: showing {newest}, the newest; {others}")
+        _show(f"jaxtop: {len(runs)} live runs: showing {shown}, {why}; {others}")

@@ -28,7 +28,8 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
 
     `peak_flops` is the peak rate of each device, as given by the run's owner. `clock_offset_ms` is how far
     the clock of process 0 is ahead of this one, to a tenth of a second; None if they were not compared.
-    `flags` are those of XLA and settings of JAX that change programs; None from older agents.
+    `flags` are those of XLA and settings of JAX that change programs; None from older agents. `job` is the
+    number that the scheduler of the cluster gave the job.
     """
 
     agent: AgentId
@@ -56,6 +57,7 @@ class Hello(Struct, frozen=True, omit_defaults=True, tag="hello"):
     peak_flops: int | None = None
     clock_offset_ms: Figure | None = None
     flags: dict[str, str] | None = None
+    job: str | None = None
 
 
 Column = tuple[Figure | None, ...] | None

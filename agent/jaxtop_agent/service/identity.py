@@ -32,6 +32,7 @@ def identify(name: str | None) -> Hello:
         python=platform.python_version(),
         argv=tuple(str(word)[:200] for word in sys.argv[:20]),
         name=name or _script_name(),
+        job=processes.job(),
     )
 
 
