@@ -64,6 +64,8 @@ def newest(found: list[runfiles.RunFile]) -> Hello | None:
 def _newest(found: list[runfiles.RunFile], show: Callable[[str], None]) -> list[Seed]:
     if (meant := newest(found)) is not None:
         return _seeds_like(meant, found)
+    if not all(each.is_stale for each in found):  # the hosts of this job may be those of the others, too
+        raise NoTarget(f"no live run of yours in this job ({processes.job()}); `jaxtop ls` lists all others")
     if of_job := _seeds_of_job(show):
         return of_job
     raise NoTarget(

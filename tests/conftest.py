@@ -10,6 +10,7 @@ import time
 import pytest
 
 from jaxtop.hostnames import VARIABLES
+from jaxtop.processes import JOBS
 
 # Whoever is started in the background of a shell ignores Ctrl+C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -22,6 +23,7 @@ for _name in (
     "JAXTOP_KEY",
     "JAXTOP_KEY_FILE",
     *VARIABLES,
+    *JOBS,
 ):
     os.environ.pop(_name, None)
 

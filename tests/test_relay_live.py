@@ -89,6 +89,29 @@ def test_a_snapshot_through_ssh_is_that_of_the_other_side(pair, login, tmp_path)
     assert not (tmp_path / "jaxtop").exists(), "this side needs no key"
 
 
+SRUN = """#!/bin/sh
+# Like srun, it gives the step the variables of its job.
+echo "$@" > {folder}/called
+while [ "${{1#--}}" != "$1" ]; do
+    [ "$1" = --jobid ] && shift
+    shift
+done
+HOME={home} SLURM_JOB_ID=4711 SLURM_JOB_NODELIST=localhost exec "$@"
+"""
+
+
+def test_a_job_of_slurm_is_watched_through_srun(pair, tmp_path):
+    srun = tmp_path / "srun"
+    srun.write_text(SRUN.format(folder=tmp_path, home=pair.home))
+    srun.chmod(0o755)
+    path = f"{tmp_path}:{Path(PYTHON).parent}:{os.environ['PATH']}"
+    done = run(*JAXTOP, "snapshot", "slurm://4711", env={**os.environ, "PATH": path})
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["hosts"]) == 2
+    options = "--jobid 4711 --overlap --nodes=1 --ntasks=1 --quiet --unbuffered"
+    assert (tmp_path / "called").read_text() == f"{options} jaxtop relay --stdio\n"
+
+
 @needs_sshd
 def test_requests_pass_and_a_cut_connection_heals(login):
     source = RelaySource(login, Open())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from jaxtop import keys, processes, runfiles
+from jaxtop import discovery, keys, processes, runfiles
 from tests.support import PYTHON, run
 from tests.support import processes as started
 from tests.test_wire import HELLO
@@ -260,3 +260,22 @@ def test_a_process_of_any_name_has_a_start_time():
     """)
     done = run(PYTHON, "-c", asks)
     assert done.stderr == ""
+
+
+def test_inside_a_job_its_own_run_is_meant(monkeypatch):
+    """Home directories are shared: the newest run may be that of another job."""
+
+    def meant() -> str:
+        return discovery.seeds([])[0].hello.agent
+
+    runfiles.write(hello("alone", run="r0", started_ms=1))
+    runfiles.write(hello("first", run="r1", job="SLURM_JOB_ID 1", started_ms=2))
+    runfiles.write(hello("second", run="r2", job="SLURM_JOB_ID 2", started_ms=3))
+    assert meant() == "second"
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    assert meant() == "first"
+    monkeypatch.setenv("SLURM_JOB_ID", "3")
+    assert meant() == "alone"
+    runfiles.remove("alone")
+    with pytest.raises(discovery.NoTarget, match=r"no live run of yours in this job \(SLURM_JOB_ID 3\)"):
+        meant()

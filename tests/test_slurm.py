@@ -153,12 +153,17 @@ def live(env, target):
     return document if states == ["live", "live"] else None
 
 
+def name_of(document) -> str:
+    (run_,) = document["runs"]
+    return run_["name"]
+
+
 def test_a_job_is_watched_through_its_number(slurm, tmp_path):
     with training(slurm, tmp_path, "first") as first:
         document = eventually(lambda: live(slurm, f"slurm://{first}"), every=1)
         assert [host["process_index"] for host in document["hosts"]] == [0, 1]
         assert document["arrays"] and document["programs"]
-        assert document["run"]["name"] == "first"
+        assert name_of(document) == "first"
 
 
 def test_each_job_has_its_own_run(slurm, tmp_path):
@@ -167,8 +172,8 @@ def test_each_job_has_its_own_run(slurm, tmp_path):
         eventually(lambda: live(slurm, f"slurm://{first}"), every=1)
         with training(slurm, tmp_path, "second") as second:
             document = eventually(lambda: live(slurm, f"slurm://{second}"), every=1)
-            assert document["run"]["name"] == "second"
-            assert live(slurm, f"slurm://{first}")["run"]["name"] == "first"
+            assert name_of(document) == "second"
+            assert name_of(live(slurm, f"slurm://{first}")) == "first"
 
 
 def test_frames_come_through_srun_when_they_are_sent(slurm, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from jaxtop.sources.relay.stream import Open
 from tests.support import JAXTOP, PYTHON, ROOT, jaxtop, run
 
 SSH = ("ssh", "-T", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-SRUN = ("--overlap", "--nodes=1", "--ntasks=1", "--quiet")
+SRUN = ("--overlap", "--nodes=1", "--ntasks=1", "--quiet", "--unbuffered")
 
 
 @pytest.mark.parametrize(
@@ -149,3 +149,15 @@ def test_every_command_that_takes_a_target_takes_a_way():
         command.add_arguments(parser)
         required = ["--exec", "true"] if command is watch else []
         assert parser.parse_args(["--via", "ssh login01", *required]).via == "ssh login01"
+
+
+def test_a_command_that_only_repeats_the_status_does_not_hide_why(tmp_path):
+    """Slurm and Kubernetes add a line about the exit status, before or after the one that says why."""
+    for text in (
+        "srun: error: n1: task 0: Exited with exit code 2\nslurmstepd: error: execve(): jaxtop: No such file",
+        "slurmstepd: error: execve(): jaxtop: No such file\nsrun: error: n1: task 0: Exited with exit code 2",
+        'exec: "jaxtop": executable file not found in $PATH\ncommand terminated with exit code 126',
+    ):
+        (tmp_path / "text").write_text(f"{text}\n")
+        done = jaxtop("snapshot", "--via", f"sh -c 'cat {tmp_path}/text >&2; exit 2'")
+        assert done.returncode == 2 and "finds no jaxtop on the other side" in done.stderr, done.stderr

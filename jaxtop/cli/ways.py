@@ -62,10 +62,15 @@ def _ssh(rest: str) -> Way:
 
 
 def _slurm(rest: str) -> Way:
-    """Return the way of a job: a step of its own on one of its nodes."""
+    """Return the way of a job: a step of its own on one of its nodes.
+
+    `srun` would hold back everything behind the last line end, and frames have none.
+    """
     if not re.fullmatch(r"\d+(_\d+)?(\+\d+)?", rest):
         raise UserError(f"slurm://{rest} is not slurm://JOBID")
-    return Way(("srun", "--jobid", rest, "--overlap", "--nodes=1", "--ntasks=1", "--quiet"), ())
+    return Way(
+        ("srun", "--jobid", rest, "--overlap", "--nodes=1", "--ntasks=1", "--quiet", "--unbuffered"), ()
+    )
 
 
 def _kubernetes(rest: str) -> Way:

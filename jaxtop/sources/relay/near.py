@@ -228,7 +228,7 @@ class RelaySource:
 
     def _why_ended(self, process: Process) -> str:
         status, last = process.status(), process.last_line
-        if status == NOT_FOUND or "not found" in last:
+        if status == NOT_FOUND or "not found" in last or "execve(): jaxtop:" in last:  # that is Slurm
             return (
                 f"`{self._name}` finds no jaxtop on the other side ({last or f'status {status}'}): install "
                 "it there, or put its folder into PATH: --via 'ssh HOST PATH=$HOME/venv/bin:$PATH'"

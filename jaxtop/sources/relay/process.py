@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import subprocess
 from contextlib import suppress
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_ERRORS, LAST_WORDS_S = 4096, 1.0
 LONGEST_LINE = 300
+# `srun` and `kubectl` add such a line, before or after what the far side wrote.
+_ONLY_STATUS = re.compile(r"Exited with exit code \d+$|^command terminated with exit code \d+$")
 
 
 class Process:
@@ -65,8 +68,12 @@ class Process:
 
     @property
     def last_line(self) -> str:
-        """The last line that the command has written for the user, whole or not."""
+        """The last line that the command has written for the user, whole or not.
+
+        A line that only repeats the exit status counts where there is no other.
+        """
         lines = [line for line in self._complaints.splitlines() if line.strip()]
+        lines.sort(key=lambda line: _ONLY_STATUS.search(line) is None)
         return shown(lines[-1]) if lines else ""
 
     def status(self) -> int | None:
