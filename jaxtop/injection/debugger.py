@@ -54,7 +54,7 @@ def start(target: Target, request: Request) -> float:
     script = Path(__file__).with_name("in_gdb.py")
     # In a session of its own, Ctrl-C does not reach it: it always finishes its calls, and leaves.
     gdb = subprocess.Popen(
-        [shutil.which("gdb") or "gdb", *_OPTIONS, "-ex", f"python PLAN = '{coded}'", "-x", script],
+        [shutil.which("gdb") or "gdb", *_OPTIONS, "-ex", f"python CODED = '{coded}'", "-x", script],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
