@@ -29,7 +29,8 @@ def why_no_gdb() -> str:
     return "" if scope == "0" or (scope in "12" and os.geteuid() == 0) else f"ptrace_scope is {scope} here"
 
 
-needs_gdb = pytest.mark.skipif(bool(why_no_gdb()), reason=why_no_gdb())
+WHY_NOT = why_no_gdb()
+needs_gdb = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
 def inject(*words):
