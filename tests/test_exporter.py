@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import re
 import shutil
@@ -18,18 +19,22 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parsed_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parsed_classic
 
+from jaxtop import wire
 from jaxtop.cli import exporter
-from jaxtop.cli.exporter import Watched, pages
-from jaxtop.cli.http_server import Page, Protection, Server
+from jaxtop.cli.exporter import pages
+from jaxtop.cli.http_server import Page, Protection, Request, Server
+from jaxtop.cli.watched import Watched
 from jaxtop.export import to_document, to_openmetrics
-from jaxtop.export.prometheus import DETAILS, exposition
+from jaxtop.export.metrics import DETAILS
+from jaxtop.export.prometheus import exposition, targets
 from jaxtop.model import Cluster
 from tests import builders
 from tests.made_runs import run_of
 from tests.made_windows import Made
 from tests.pages import DOCS
+from tests.stories import tell
 from tests.support import JAXTOP, environment, eventually, processes, training
-from tests.test_export import NOW, cluster, everything
+from tests.test_export import HOSTILE, NOW, cluster, everything
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROMTOOL = shutil.which("promtool")
@@ -78,8 +83,9 @@ def test_runs_processes_and_devices_can_be_joined_by_their_info():
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed (Debian: the package prometheus)")
-def test_promtool_accepts_what_is_served():
-    text, _ = exposition(everything(), NOW, "", "program")
+@pytest.mark.parametrize("detail", DETAILS)
+def test_promtool_accepts_what_is_served(detail):
+    text, _ = exposition(everything(), NOW, "", detail)
     done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -97,7 +103,7 @@ def test_each_level_of_detail_adds_series_to_the_one_before():
 
 
 def test_a_process_and_a_device_have_no_more_series_than_the_page_says():
-    text = (DOCS / "scripting.md").read_text()
+    text = (DOCS / "monitoring.md").read_text()
     per_process, per_device = (
         int(re.search(rf"at most (\d+) per {name}", text)[1]) for name in ("process", "device")
     )
@@ -200,9 +206,51 @@ def test_clients_share_two_formats_whatever_they_accept():
         OPENMETRICS,
         "application/openmetrics-text;version=9.0.0",
     )
-    assert len({id(metrics(each)) for each in accepted}) == 2
+    assert len({id(metrics(Request(each))) for each in accepted}) == 2
     prometheus = "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
-    assert metrics(prometheus).content_type.startswith("application/openmetrics-text")
+    assert metrics(Request(prometheus)).content_type.startswith("application/openmetrics-text")
+
+
+def test_a_client_that_reads_gzip_gets_the_same_page_compressed():
+    with served(everything()) as server:
+        plain = get(f"{server.url}/metrics")[2]
+        for accepted, encoding in (
+            ("gzip", "gzip"),
+            ("br, gzip;q=0.5", "gzip"),
+            ("br", None),
+            ("gzip;q=0", None),
+        ):
+            request = urllib.request.Request(f"{server.url}/metrics", headers={"Accept-Encoding": accepted})
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                assert answer.headers["Content-Encoding"] == encoding
+                body = answer.read()
+            assert (gzip.decompress(body) if encoding else body).decode() == plain
+
+
+def test_service_discovery_lists_the_machines_of_the_run_and_the_ports_that_were_asked_for():
+    made = Cluster()
+    for frame in builders.well():
+        made.feed(frame)
+    watched = Watched(made, lambda: builders.NOW)
+    with Server("127.0.0.1", 0, pages(watched, "program"), OPEN) as server:
+        status, kind, text = get(f"{server.url}/http_sd?port=9100&port=9400")
+        assert (status, kind) == (200, "application/json")
+        [first, second] = json.loads(text)
+        assert first["targets"] == [f"{first['labels']['hostname']}:{port}" for port in (9100, 9400)]
+        assert first["labels"]["__meta_jaxtop_processes"] == "0"
+        assert second["labels"]["__meta_jaxtop_processes"] == "1"
+        assert all(isinstance(each, str) for target in (first, second) for each in target["labels"].values())
+        for wrong in ("", "?port=", "?port=x", "?port=99999", "?port=1" + "&port=1" * 16, "?port=9100/x"):
+            status, kind, text = get(f"{server.url}/http_sd{wrong}")
+            assert (status, len(text.splitlines())) == (400, 1)
+
+
+def test_service_discovery_leaves_out_what_has_exited_and_what_is_no_name():
+    model = everything()
+    assert [each["targets"] for each in targets(model, NOW, ["1"])] == [["node0:1"]]
+    tell(model, (19.5, "r1-0", wire.Bye(19_500, "ended")))
+    assert targets(model, NOW, ["1"]) == []
+    assert [each["targets"] for each in targets(cluster(HOSTILE), NOW, ["1"])] == [["node1:1"]]
 
 
 def test_the_exporter_reaches_a_run_through_a_command():

@@ -1,35 +1,39 @@
-"""`jaxtop exporter`: follow a run, and serve its figures to Prometheus and to scripts over HTTP."""
+"""`jaxtop exporter`: follow a run, and hand its figures to Prometheus, scripts and OpenTelemetry."""
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
-import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.http_server import Page, Protection, Server, address
+from jaxtop.cli.http_server import Page, Protection, Request, Server, address, is_port
 from jaxtop.cli.processes import end_with_sigterm
-from jaxtop.clock import steady
+from jaxtop.cli.watched import Watched
+from jaxtop.cli.words import number
 from jaxtop.export import to_json
+from jaxtop.export.boards import BOARDS
 from jaxtop.export.findings import as_value
-from jaxtop.export.prometheus import DETAILS, PROGRAM, exposition, preferred
-from jaxtop.model import Cluster, State, findings, host_views
+from jaxtop.export.metrics import DETAILS, PROGRAM
+from jaxtop.export.prometheus import exposition, preferred
+from jaxtop.export.prometheus import targets as machines
+from jaxtop.model import Cluster, findings
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from jaxtop.sources import Source
+    from jaxtop.cli.http_server import Pages
+    from jaxtop.cli.otlp import Push
 
 PORT = 9410
-POLL = 0.25
-# Seconds in which all clients get the same page.
-SHARED_S = 1.0
-JSON, TEXT = "application/json", "text/plain; charset=utf-8"
+JSON, TEXT = "application/json", "text/plain"
+# Ports of targets that a client may ask for at once.
+MOST_PORTS = 16
+_INTERVAL = number("between 1 and 3600 seconds", 1, 3600)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,15 +53,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, to serve with TLS")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
     parser.add_argument("--auth", type=Path, metavar="FILE", help="file with lines of user:password")
+    parser.add_argument(
+        "--otlp",
+        metavar="URL",
+        help="also send metrics, events and findings to this collector of OpenTelemetry, over HTTP",
+    )
+    parser.add_argument(
+        "--otlp-interval",
+        type=_INTERVAL,
+        default=15.0,
+        metavar="S",
+        help="seconds between two messages to the collector (default: 15)",
+    )
+    parser.add_argument("--dashboard", choices=BOARDS, help="print a dashboard for Grafana, as JSON")
+    parser.add_argument(
+        "--alert-rules", action="store_true", help="print alert rules for Prometheus, as YAML"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
-    try:
-        import prometheus_client  # noqa: F401 - the error must come before anything is served
-    except ImportError:
-        raise UserError("exporter needs prometheus-client: pip install 'jaxtop[exporter]'") from None
+    if arguments.dashboard or arguments.alert_rules:
+        print(_printed(arguments.dashboard), end="")
+        return 0
     host, port = address(arguments.listen, PORT)
     watched = Watched(Cluster(tuning=settings.load().tuning))
+    push = _push(watched, arguments)
     protection = Protection(arguments.tls_cert, arguments.tls_key, arguments.auth)
     source = targets.open_source(arguments)
     try:
@@ -65,7 +85,10 @@ def main(arguments: argparse.Namespace) -> int:
         end_with_sigterm()
         terminal.collect_rarely()
         print(f"jaxtop: serves {server.url}/metrics", file=sys.stderr, flush=True)
-        with server:
+        with ExitStack() as running:
+            running.enter_context(server)
+            if push is not None:
+                running.enter_context(push)
             while True:
                 watched.take(source)
     except KeyboardInterrupt:
@@ -74,87 +97,60 @@ def main(arguments: argparse.Namespace) -> int:
         source.close()
 
 
-class Moment:
-    """The cluster at one time, with its pages; each page is written once, on the first request."""
+def _printed(dashboard: str | None) -> str:
+    if dashboard:
+        from jaxtop.export.boards import grafana  # only this needs it
 
-    def __init__(self, cluster: Cluster, now: float) -> None:
-        self._now = now
-        self._cluster = cluster
-        self._pages: dict[str, Page] = {}
-        self._lock = threading.Lock()
+        return grafana.dashboard(BOARDS[dashboard])
+    from jaxtop.export import alert_rules  # only this needs it
 
-    def is_current(self, now: float) -> bool:
-        """Return whether clients still get these pages: for a second, and while one is being written."""
-        return now - self._now < SHARED_S or self._lock.locked()
-
-    def page(self, name: str, write: Callable[[Cluster, float], Page]) -> Page:
-        with self._lock:
-            if name not in self._pages:
-                self._pages[name] = write(self._cluster, self._now)
-            return self._pages[name]
+    return alert_rules.to_yaml()
 
 
-class Watched:
-    """A cluster that one thread folds. Other threads write pages from copies, so the fold does not wait."""
-
-    def __init__(self, cluster: Cluster, clock: Callable[[], float] = steady) -> None:
-        self._cluster = cluster
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._moment: Moment | None = None
-        self._notes: list[str] = []
-
-    def take(self, source: Source) -> None:
-        """Fold what arrives within a moment."""
-        frames = source.poll(POLL)
-        with self._lock:
-            for frame in frames:
-                self._cluster.feed(frame)
-            now = self._clock()
-            self._cluster.check_if_silent(now)
-            self._notes = source.notes
-            if self._moment is not None and not self._moment.is_current(now):
-                self._moment = None  # frees the memory of the copy
-        time.sleep(0)  # a thread that waits for the lock gets it now
-
-    def page(self, name: str, write: Callable[[Cluster, float], Page]) -> Page:
-        """Return a page, the same to all clients of the moment."""
-        with self._lock:
-            now = self._clock()
-            if self._moment is None or not self._moment.is_current(now):
-                self._moment = Moment(self._cluster.frozen(), now)
-            moment = self._moment
-        return moment.page(name, write)
-
-    def health(self) -> Page:
-        """Return 200 while a process is live, else 503; it never waits for another page."""
-        with self._lock:
-            states = [view.state for view in host_views(self._cluster, self._clock())]
-            notes = self._notes
-        live = states.count(State.LIVE)
-        words = f"{live} of {len(states)} processes are live"
-        return Page("\n".join([words, *notes, ""]).encode(), TEXT, 200 if live else 503)
+def _push(watched: Watched, arguments: argparse.Namespace) -> Push | None:
+    if arguments.otlp is None:
+        return None
+    try:
+        from jaxtop.cli import otlp  # optional: the extra `otlp` installs what it imports
+    except ImportError:
+        raise UserError("--otlp needs the OpenTelemetry SDK: pip install 'jaxtop[otlp]'") from None
+    return otlp.Push(watched, otlp.Collector(arguments.otlp), arguments.detail, arguments.otlp_interval)
 
 
-def pages(watched: Watched, detail: str) -> Mapping[str, Callable[[str], Page]]:
+def pages(watched: Watched, detail: str) -> Pages:
     """Return what is served, by path."""
 
-    def metrics(accept: str) -> Page:
-        form = preferred(accept)
+    def metrics(asked: Request) -> Page:
+        form = preferred(asked.accept)
         return watched.page(
-            f"metrics {form}", lambda cluster, now: Page(*exposition(cluster, now, form, detail))
+            f"metrics {form}",
+            lambda cluster, now: Page(*exposition(cluster, now, form, detail)),
+            asked.reads_gzip,
         )
 
-    def found(cluster: Cluster, now: float) -> Page:
-        document = {"schema": 1, "findings": [as_value(each, now) for each in findings(cluster)]}
-        return Page(json.dumps(document, indent=2).encode() + b"\n", JSON)
+    def shared(name: str, write: Callable[[Cluster, float], str]) -> Callable[[Request], Page]:
+        return lambda asked: watched.page(
+            name, lambda cluster, now: Page(write(cluster, now).encode(), JSON), asked.reads_gzip
+        )
 
-    def snapshot(cluster: Cluster, now: float) -> Page:
-        return Page(to_json(cluster, now).encode(), JSON)
+    def http_sd(asked: Request) -> Page:
+        ports = asked.query.get("port", [])
+        if not 0 < len(ports) <= MOST_PORTS or not all(map(is_port, ports)):
+            return Page(b"name the ports to scrape, such as /http_sd?port=9100&port=9400\n", TEXT, 400)
+        return Page(_json(machines(*watched.copy(), ports)).encode(), JSON)
 
     return {
         "/metrics": metrics,
-        "/api/snapshot": lambda _: watched.page("snapshot", snapshot),
-        "/api/findings": lambda _: watched.page("findings", found),
+        "/http_sd": http_sd,
+        "/api/snapshot": shared("snapshot", to_json),
+        "/api/findings": shared("findings", _found),
         "/healthz": lambda _: watched.health(),
     }
+
+
+def _found(cluster: Cluster, now: float) -> str:
+    return _json({"schema": 1, "findings": [as_value(each, now) for each in findings(cluster)]})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2) + "\n"

@@ -10,9 +10,11 @@ import socket
 import ssl
 import stat
 import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from urllib.parse import parse_qs
 
 from jaxtop import __version__, debuglog
 from jaxtop.cli.errors import UserError
@@ -20,7 +22,6 @@ from jaxtop.cli.words import legible
 from jaxtop.clock import steady
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 # The most clients that are answered at a time, and the most others: their requests, with TLS and password,
@@ -31,12 +32,24 @@ MOST_CLIENTS, MOST_STRANGERS = 16, 64
 REQUEST_S, ANSWER_S = 5.0, 60.0
 
 
+class Request(NamedTuple):
+    """What a client asked for: the header `Accept`, the values of its query, and whether it reads gzip."""
+
+    accept: str = ""
+    query: Mapping[str, list[str]] = {}
+    reads_gzip: bool = False
+
+
 class Page(NamedTuple):
-    """An answer."""
+    """An answer; `encoding` says how its body is compressed."""
 
     body: bytes
     content_type: str
     status: int = 200
+    encoding: str = ""
+
+
+Pages = Mapping[str, Callable[[Request], Page]]
 
 
 class Protection(NamedTuple):
@@ -55,17 +68,19 @@ class Protection(NamedTuple):
 def address(text: str, default_port: int) -> tuple[str, int]:
     """Return the host and port of `HOST:PORT`, `HOST` or `:PORT`; loopback if no host is named."""
     host, _, port = text.rpartition(":") if ":" in text.rpartition("]")[2] else (text, "", "")
-    if port and not (port.isdecimal() and len(port) <= 5 and int(port) < 65536):
+    if port and not is_port(port):
         raise UserError(f"--listen {text}: {port} is not a port")
     return host.strip("[]") or "127.0.0.1", int(port) if port else default_port
+
+
+def is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < 65536
 
 
 class Server:
     """Serves pages by path on threads of its own, within a `with` block."""
 
-    def __init__(
-        self, host: str, port: int, pages: Mapping[str, Callable[[str], Page]], protection: Protection
-    ) -> None:
+    def __init__(self, host: str, port: int, pages: Pages, protection: Protection) -> None:
         resolved = _resolved(host, port)
         if not ipaddress.ip_address(resolved[4][0]).is_loopback and not protection.is_whole:
             raise UserError(
@@ -157,11 +172,11 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = ANSWER_S
     server_version, sys_version = f"jaxtop/{__version__}", ""
     protocol_version = "HTTP/1.1"
-    pages: Mapping[str, Callable[[str], Page]]
+    pages: Pages
     accepted: frozenset[bytes] | None
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
+        path, _, query = self.path.partition("?")
         if not self._is_admitted():
             self._send(Page(b"a user and a password are needed\n", "text/plain", 401))
         elif (write := self.pages.get(path)) is None:
@@ -171,13 +186,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(Page(b"too many clients at a time: try again\n", "text/plain", 503))
         else:
             try:
-                page = write(self.headers.get("Accept", ""))
+                page = write(self._request(query))
             except Exception as error:  # noqa: BLE001 - the next request may work
                 debuglog.warning("http", f"{path} failed", error=error)
                 page = Page(f"{type(error).__name__}: {error}\n".encode(), "text/plain", 500)
             self._send(page)
 
     do_HEAD = do_GET  # noqa: N815 - the base class names it
+
+    def _request(self, query: str) -> Request:
+        codings = [each.replace(" ", "") for each in self.headers.get("Accept-Encoding", "").split(",")]
+        reads_gzip = any(each.partition(";")[0] == "gzip" and not each.endswith(";q=0") for each in codings)
+        return Request(self.headers.get("Accept", ""), parse_qs(query), reads_gzip)
 
     def _is_admitted(self) -> bool:
         if self.accepted is None:
@@ -194,6 +214,9 @@ class _Handler(BaseHTTPRequestHandler):
         if page.status == 401:
             self.send_header("WWW-Authenticate", 'Basic realm="jaxtop", charset="UTF-8"')
         self.send_header("Content-Type", page.content_type)
+        if page.encoding:
+            self.send_header("Content-Encoding", page.encoding)
+        self.send_header("Vary", "Accept, Accept-Encoding")
         self.send_header("Content-Length", str(len(page.body)))
         # One request per connection: idle clients hold no slot, and a body is never read as another request.
         self.send_header("Connection", "close")

@@ -23,13 +23,14 @@ from jaxtop.model.steps import past_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from jaxtop import wire
     from jaxtop.export.readings import HostReading
     from jaxtop.model import Cluster, Figure, MemoryView
     from jaxtop.model.collectives import CollectiveView
 
 Labels = Mapping[str, object]
 SNAPSHOT, SERIES = "snapshot", "series"
+# How much of a moment is exposed: each level includes the levels before it.
+RUN, HOST, DEVICE, PROGRAM = DETAILS = ("run", "host", "device", "program")
 
 
 class Metric(NamedTuple):
@@ -111,6 +112,8 @@ METRICS: dict[str, Metric] = {
     "rules_unchecked": Metric("Rules that could not be checked.", only=SNAPSHOT),
 }
 
+# What a process says of itself; no pid, which would make a new series of each restart.
+_VERSIONS = ("jax", "jaxlib", "platform")
 _SIZES = ("argument", "output", "alias", "temp", "code")
 # A metric, the labels beside those of the host or device, and the value.
 _Part = tuple[str, Labels, float | None]
@@ -121,31 +124,45 @@ def sample_name(metric: str) -> str:
     return f"jaxtop_{metric}{_SUFFIXES.get(METRICS[metric].kind, '')}"
 
 
-def snapshot(cluster: Cluster, now: float) -> Iterator[Sample]:
-    """Yield the samples of one moment, with programs; of an exited process only its state."""
-    for each in readings(cluster, now):
-        host, state = each.view.host, each.view.state
-        where: Labels = {"run": each.run, "process_index": host.process_index, "hostname": host.hostname}
-        for one in State:
-            yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
-        if host.hello is not None:
-            yield Sample("host", where, _of_process(host.hello), 1)
-        if state.has_exited:
-            continue
-        yield from _samples(where, _of_host(each))
-        for view in each.devices:
-            its = {**where, "device": view.device.id, "kind": view.device.kind}
-            uuid = None if host.hello is None else host.hello.devices[view.device.position].uuid
-            described = {"uuid": uuid, "platform": view.device.platform}
-            yield Sample("device", its, described, 1)
-            yield from _samples(its, _of_device(view))
-            waited = scaled(each.waits_us.get(view.device.id), 10**6)
-            yield from _samples(its, [("device_wait_seconds", _NO_LABELS, waited)])
-    yield from _of_programs(cluster, now)
-    for collective in collectives(cluster, now):
-        yield from _samples({"run": collective.run}, _of_collective(collective))
+def snapshot(cluster: Cluster, now: float, detail: str = PROGRAM) -> Iterator[Sample]:
+    """Yield the samples of one moment; of an exited process only its state."""
+    level = DETAILS.index(detail)
+    if level >= DETAILS.index(HOST):
+        for each in readings(cluster, now):
+            yield from _of_process(each, level)
+    if detail == PROGRAM:
+        yield from _of_programs(cluster, now)
+        for collective in collectives(cluster, now):
+            yield from _samples({"run": collective.run}, _of_collective(collective))
     yield from _of_findings(cluster)
     yield from _of_runs(cluster, now)
+
+
+def _of_process(each: HostReading, level: int) -> Iterator[Sample]:
+    host, state = each.view.host, each.view.state
+    where: Labels = {"run": each.run, "process_index": host.process_index, "hostname": host.hostname}
+    for one in State:
+        yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
+    if host.hello is not None:
+        yield Sample("host", where, {name: getattr(host.hello, name) for name in _VERSIONS}, 1)
+    if state.has_exited:
+        return
+    yield from _samples(where, _of_host(each))
+    if level >= DETAILS.index(PROGRAM):
+        yield from _samples(where, _launches(each))
+    if level >= DETAILS.index(DEVICE):
+        for view in each.devices:
+            yield from _of_device_in(each, where, view)
+
+
+def _of_device_in(each: HostReading, host: Labels, view: MemoryView) -> Iterator[Sample]:
+    device, hello = view.device, each.view.host.hello
+    where = {**host, "device": device.id, "kind": device.kind}
+    uuid = None if hello is None else hello.devices[device.position].uuid
+    yield Sample("device", where, {"uuid": uuid, "platform": device.platform}, 1)
+    yield from _samples(where, _of_device(view))
+    waited = scaled(each.waits_us.get(device.id), 10**6)
+    yield from _samples(where, [("device_wait_seconds", _NO_LABELS, waited)])
 
 
 def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
@@ -158,6 +175,7 @@ def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
         if is_live:
             live.add(each.run)
             yield from _samples(where, _of_host(each))
+            yield from _samples(where, _launches(each))
             for view in each.devices:
                 yield from _samples({**where, "device": view.device.id}, _of_device(view))
     yield from _of_arrays(cluster, live)
@@ -184,7 +202,6 @@ def _of_host(each: HostReading) -> Iterator[_Part]:
     if past_of(host) is None:  # else no step ends, and the figures are those of the past
         values = of_step(host)
         yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_STEPS)
-    yield from (("launches", {"function": name}, count) for name, count in last.launches.items())
     if last.pulse.step is not None:
         yield from (
             ("step_metric", {"metric": name}, value) for name, value in last.pulse.step.metrics.items()
@@ -193,6 +210,10 @@ def _of_host(each: HostReading) -> Iterator[_Part]:
     for thread in host.pulse.host.busy_threads:
         threads[thread.name] = threads.get(thread.name, 0) + thread.cpu_permille
     yield from (("thread_cpu_ratio", {"thread": name}, cpu / 1000) for name, cpu in threads.items())
+
+
+def _launches(each: HostReading) -> Iterator[_Part]:
+    yield from (("launches", {"function": name}, count) for name, count in each.view.host.launches.items())
 
 
 def _of_device(view: MemoryView) -> Iterator[_Part]:
@@ -225,11 +246,6 @@ def _of_findings(cluster: Cluster) -> Iterator[Sample]:
         labels = {"rule": rule, "severity": severity}
         yield Sample("findings", {"run": run}, labels, len(since))
         yield Sample("findings_since_seconds", {"run": run}, labels, min(since))
-
-
-def _of_process(hello: wire.Hello) -> Labels:
-    """Return what a process says of itself; no pid, which would make a new series of each restart."""
-    return {name: getattr(hello, name) for name in ("jax", "jaxlib", "platform")}
 
 
 def _of_runs(cluster: Cluster, now: float) -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""The cluster in the OpenMetrics text format, version 1.0.0, which Prometheus reads."""
+"""The cluster in the text formats that Prometheus reads: OpenMetrics 1.0.0, and the classic one before it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,43 @@ from jaxtop.export.metrics import METRICS, sample_name, snapshot
 from jaxtop.names import legible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from jaxtop.export.metrics import Labels, Sample
     from jaxtop.model import Cluster
 
 END = "# EOF\n"
+# Kinds of OpenMetrics that the classic format lacks, and what they are there.
+_CLASSIC_KINDS = {"info": "gauge", "stateset": "gauge"}
 
 
 def to_openmetrics(cluster: Cluster, now: float) -> str:
-    """Return the exposition, with its end mark. The format wants the samples of a metric side by side."""
+    """Return the exposition, with its end mark."""
+    return "".join(by_metric(snapshot(cluster, now), heading)) + END
+
+
+def by_metric(samples: Iterable[Sample], heading: Callable[[str], str]) -> Iterable[str]:
+    """Yield the text of each metric, in their order. Both formats want its samples side by side."""
     found: dict[str, list[str]] = {}
-    for metric, where, labels, value in snapshot(cluster, now):
-        line = sample(metric, labels_text({**where, **labels}.items()), number(value))
-        found.setdefault(metric, []).append(line)
-    return "".join(heading(name) + "".join(found[name]) for name in METRICS if name in found) + END
+    place: Labels = {}
+    texts: dict[tuple[object, ...], str] = {}
+    prefix = ""
+    for metric, where, labels, value in samples:
+        # Most samples have the place of the sample before them, and labels that many others have.
+        if where is not place:
+            place, prefix = where, _joined(where)
+        key = (*labels, *labels.values())
+        if key not in texts:
+            joined = _joined(labels)
+            texts[key] = f",{joined}" if joined else ""
+        lines = found.get(metric)
+        if lines is None:
+            lines = found[metric] = []
+        lines.append(f"{prefix}{texts[key]}}} {value if type(value) is int else number(value)}\n")
+    for name in METRICS:
+        if name in found:
+            begin = sample_name(name) + "{"
+            yield heading(name) + begin + begin.join(found.pop(name))
 
 
 def heading(name: str) -> str:
@@ -32,19 +55,31 @@ def heading(name: str) -> str:
     return f"# TYPE jaxtop_{name} {metric.kind}\n{unit}# HELP jaxtop_{name} {metric.help}\n"
 
 
+def classic_heading(name: str) -> str:
+    """Return the lines that describe a metric in the classic format."""
+    metric, its = METRICS[name], sample_name(name)
+    kind = _CLASSIC_KINDS.get(metric.kind, metric.kind)
+    return f"# HELP {its} {metric.help}\n# TYPE {its} {kind}\n"
+
+
 def sample(name: str, labels: str, value: str) -> str:
     return f"{sample_name(name)}{labels} {value}\n"
 
 
 def labels_text(labels: Iterable[tuple[str, object]]) -> str:
     """Return labels in the format's syntax; those of None are left out."""
-    given = [f'{name}="{_escaped(value)}"' for name, value in labels if value is not None]
-    return "{" + ",".join(given) + "}" if given else ""
+    given = _joined(dict(labels))
+    return f"{{{given}}}" if given else ""
+
+
+def _joined(labels: Mapping[str, object]) -> str:
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items() if value is not None)
 
 
 def label_value(value: object) -> str:
     """Return the text of a label; of control characters only the end of a line stays as it is."""
-    return "\n".join(map(legible, str(value).split("\n")))
+    text = str(value)
+    return text if text.isprintable() else "\n".join(map(legible, text.split("\n")))
 
 
 def _escaped(value: object) -> str:

@@ -1,66 +1,56 @@
-"""The cluster as metric families of `prometheus_client`, which writes both text formats of Prometheus."""
+"""Pages for Prometheus: metrics in the format that a client prefers, and targets for service discovery."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
-from jaxtop.export.metrics import METRICS, sample_name, snapshot
-from jaxtop.export.openmetrics import label_value
+from jaxtop.export.metrics import PROGRAM, snapshot
+from jaxtop.export.openmetrics import END, by_metric, classic_heading, heading
+from jaxtop.model import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-    from prometheus_client.core import Metric as Family
-
-    from jaxtop.export.metrics import Sample
     from jaxtop.model import Cluster
 
-# How much is exposed: each level includes the levels before it.
-RUN, HOST, DEVICE, PROGRAM = DETAILS = ("run", "host", "device", "program")
-CLASSIC, OPENMETRICS = "", "application/openmetrics-text; version=1.0.0"
-_OF_PROGRAMS = frozenset({"program", "function"})
-
-
-class _Families:
-    """A collector, in the sense of `prometheus_client`, of one moment."""
-
-    def __init__(self, samples: Iterable[Sample]) -> None:
-        self._samples = samples
-
-    def collect(self) -> Iterable[Family]:
-        from prometheus_client.core import Metric as Family  # optional: the extra `exporter` installs it
-
-        found: dict[str, Family] = {}
-        for name, where, labels, value in self._samples:
-            metric = METRICS[name]
-            family = found.get(name)
-            if family is None:
-                family = found[name] = Family(f"jaxtop_{name}", metric.help, metric.kind, metric.unit)
-            texts = {key: label_value(text) for key, text in {**where, **labels}.items() if text is not None}
-            family.add_sample(sample_name(name), texts, float(value))
-        return [found[name] for name in METRICS if name in found]
+CLASSIC, OPENMETRICS = "text/plain; version=0.0.4", "application/openmetrics-text; version=1.0.0"
+_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252})")
 
 
 def preferred(accept: str) -> str:
-    """Return the format for a client with this `Accept` header: there are only two to share."""
+    """Return the format for a client with this `Accept` header."""
     types = [each.partition(";")[0].strip() for each in accept.split(",")]
     return OPENMETRICS if OPENMETRICS.partition(";")[0] in types else CLASSIC
 
 
-def exposition(cluster: Cluster, now: float, accept: str, detail: str) -> tuple[bytes, str]:
-    """Return the text in one of the two formats, and its content type."""
-    from prometheus_client.exposition import choose_encoder  # optional: the extra `exporter` installs it
-
-    encode, content_type = choose_encoder(accept)
-    most = DETAILS.index(detail)
-    samples = (each for each in snapshot(cluster, now) if _level(each) <= most)
-    text: bytes = encode(_Families(samples))
-    return text, content_type
+def exposition(cluster: Cluster, now: float, accept: str, detail: str = PROGRAM) -> tuple[bytes, str]:
+    """Return the metrics in one of the two formats, and its content type."""
+    form = preferred(accept)
+    describe, end = (heading, END) if form == OPENMETRICS else (classic_heading, "")
+    texts = by_metric(snapshot(cluster, now, detail), describe)
+    page = b"".join([*(each.encode() for each in texts), end.encode()])
+    return page, f"{form}; charset=utf-8"
 
 
-def _level(sample: Sample) -> int:
-    if not _OF_PROGRAMS.isdisjoint(sample.where) or not _OF_PROGRAMS.isdisjoint(sample.labels):
-        return DETAILS.index(PROGRAM)
-    if "device" in sample.where:
-        return DETAILS.index(DEVICE)
-    return DETAILS.index(HOST if "process_index" in sample.where else RUN)
+def targets(cluster: Cluster, now: float, ports: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the machines of all runs as targets on these ports, in the form of `http_sd`.
+
+    Machines whose processes have exited are left out, so the list follows the runs.
+    """
+    found = []
+    for run in runs(cluster, now):
+        machines: dict[str, list[str]] = {}
+        platforms: dict[str, str] = {}
+        for view in run.hosts:
+            name, index = view.host.hostname or "", view.host.process_index
+            if not view.state.has_exited and _HOST_NAME.fullmatch(name):
+                machines.setdefault(name, []).extend([] if index is None else [str(index)])
+                if view.host.hello is not None and view.host.hello.platform:
+                    platforms[name] = view.host.hello.platform
+        for name, indexes in machines.items():
+            labels = {"run": run.id, "hostname": name, "__meta_jaxtop_processes": ",".join(indexes)}
+            more = {"__meta_jaxtop_run_name": run.name, "__meta_jaxtop_platform": platforms.get(name)}
+            labels |= {key: value for key, value in more.items() if value}
+            found.append({"targets": [f"{name}:{port}" for port in ports], "labels": labels})
+    return found

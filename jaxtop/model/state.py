@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.derived import Derived
@@ -142,3 +143,7 @@ class ClusterState:
     layout_changes: int = 0
     # What views derived from this state. The fold does not use it.
     derived: Derived = field(default_factory=Derived, repr=False, compare=False)
+
+    def events_after(self, seen: LoggedEvent | None) -> list[LoggedEvent]:
+        """Return the events after this one, the oldest first; all if it is no longer there."""
+        return list(takewhile(lambda event: event is not seen, reversed(self.events)))[::-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop.model.hosts import runs
@@ -93,8 +92,7 @@ class SummarySampler:
             self._since = now
 
     def take(self, cluster: ClusterState) -> SessionSummary:
-        new = takewhile(lambda event: event is not self._seen, reversed(cluster.events))
-        events = tuple(new)[::-1]
+        events = tuple(cluster.events_after(self._seen))
         if events:
             self._seen = events[-1]
         taken, self._bins = SessionSummary(self._bins, events), ()

@@ -1,0 +1,76 @@
+"""The metrics of one moment as messages of OpenTelemetry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+
+from jaxtop.export.metrics import METRICS, snapshot
+from jaxtop.export.otlp.resources import SCOPE, attributes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.sdk.resources import Resource
+
+    from jaxtop.export.metrics import Sample
+    from jaxtop.export.otlp.resources import Resources
+    from jaxtop.model import Cluster
+
+    Points = dict[str, list[NumberDataPoint]]
+
+# Collectors refuse requests of more than a few megabytes; a point has about 200 bytes.
+MOST_POINTS = 5_000
+# Units as UCUM spells them. What translates metrics to Prometheus makes of name and unit the names that
+# `/metrics` has.
+UNITS = {
+    "bytes": "By", "seconds": "s", "ratio": "1", "watts": "W", "joules": "J", "celsius": "Cel", "hertz": "Hz",
+    "bytes_per_second": "By/s", "flops": "{flop}", "flops_per_second": "{flop}/s",
+    "tokens_per_second": "{token}/s", "": "",
+}  # fmt: skip
+
+
+def metrics(cluster: Cluster, now: float, detail: str, resources: Resources) -> Iterator[MetricsData]:
+    """Yield the metrics of one moment, in messages of a bounded size."""
+    of_resources: dict[int, tuple[Resource, Points]] = {}
+    at = int(now * 1e9)
+    for sample in snapshot(cluster, now, detail):
+        resource, started = resources.of(sample.where)
+        _, points = of_resources.setdefault(id(resource), (resource, {}))
+        points.setdefault(sample.metric, []).append(_point(sample, at, started))
+    batch: list[ResourceMetrics] = []
+    size = 0
+    for resource, points in of_resources.values():
+        its = [_metric(name, of_metric) for name, of_metric in points.items()]
+        batch.append(ResourceMetrics(resource, [ScopeMetrics(SCOPE, its, "")], ""))
+        size += sum(map(len, points.values()))
+        if size >= MOST_POINTS:
+            yield MetricsData(batch)
+            batch, size = [], 0
+    if batch:
+        yield MetricsData(batch)
+
+
+def _metric(name: str, points: list[NumberDataPoint]) -> Metric:
+    declared = METRICS[name]
+    data: Sum | Gauge = Gauge(points)
+    if declared.kind == "counter":
+        data = Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True)
+    return Metric(f"jaxtop_{name}", declared.help, UNITS[declared.unit], data)
+
+
+def _point(sample: Sample, at: int, started: int) -> NumberDataPoint:
+    # Counters of a device began with its driver, those of a process with the process.
+    is_of_process = METRICS[sample.metric].kind == "counter" and "device" not in sample.where
+    labels = attributes({**sample.where, **sample.labels})
+    return NumberDataPoint(labels, started if is_of_process else 0, at, sample.value)
