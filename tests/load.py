@@ -1,10 +1,10 @@
 """A load generator: hundreds of agents in one process, with real sockets, keys and messages, at 1 Hz each.
 
-    python -m tests.load HOSTS [DEVICES] [SECONDS] [ARRAYS]
+    python -m tests.load HOSTS [DEVICES] [SECONDS] [ARRAYS] [FIGURES]
 
-Of the ARRAYS of each host the first thousand are listed by name, the others as a sum; now and then one goes
-and comes back. Each host has a program with collectives; every few seconds all tell a window of the profiler,
-in which one host comes late.
+Devices report six figures, or with `all` as FIGURES every one that there is. Of the ARRAYS of each host the
+first thousand are listed by name, the others as a sum; now and then one goes and comes back. Each host has a
+program with collectives; every few seconds all tell a window of the profiler, in which one host comes late.
 Prints the address of one agent, which is all that a viewer needs.
 """
 
@@ -29,6 +29,9 @@ HOST = "127.0.0.1"
 LISTED = 1000
 # Each host's census changes every so many pulses, as one of 10,000 arrays does.
 CHANGE_EVERY = 20
+# The figures that devices report only if they are asked to report all.
+USUAL = {"used_bytes", "peak_bytes", "limit_bytes", "utilization_permille", "power_mw", "temperature_c"}
+OTHERS = tuple(name for name in wire.DeviceSample.__struct_fields__ if name not in USUAL)
 # Each host tells a window every so many pulses, all of the same launches.
 WINDOW_EVERY = 5
 
@@ -36,7 +39,7 @@ WINDOW_EVERY = 5
 class Agents:
     """Agents that share one context, and so one gate; each has its own two sockets, as real ones do."""
 
-    def __init__(self, hosts: int, devices: int, arrays: int) -> None:
+    def __init__(self, hosts: int, devices: int, arrays: int, figures: str = "") -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.context = zmq.Context(io_threads=1)
@@ -44,6 +47,7 @@ class Agents:
         self.pair = keys.load()
         self.gate = Gate(self.context, self.pair, frozenset)
         self.devices = devices
+        self.others = OTHERS if figures == "all" else ()
         self.random = random.Random(7)
         self.telemetry, self.requests, self.peers = [], [], []
         for index in range(hosts):
@@ -149,6 +153,7 @@ class Agents:
                 utilization_permille=tuple(figure(1000) for _ in range(self.devices)),
                 power_mw=tuple(figure(100_000, 700_000) for _ in range(self.devices)),
                 temperature_c=tuple(figure(30, 80) for _ in range(self.devices)),
+                **{name: tuple(figure(1000) for _ in range(self.devices)) for name in self.others},
             ),
             host=wire.HostSample(
                 figure(1000), 8 << 30, 90, figure(1000), 60 << 30, 500 << 30, 300, 10**6, 10**6
@@ -194,10 +199,9 @@ def _arrays(hosts: int, devices: int, arrays: int) -> wire.Arrays:
 
 
 def main() -> None:
-    hosts, devices, seconds, arrays = (
-        int(word) for word in (*sys.argv[1:], *("256", "8", "600", "50")[len(sys.argv) - 1 :])
-    )
-    agents = Agents(hosts, devices, arrays)
+    words = (*sys.argv[1:], *("256", "8", "600", "50", "usual")[len(sys.argv) - 1 :])
+    hosts, devices, seconds, arrays = map(int, words[:4])
+    agents = Agents(hosts, devices, arrays, words[4])
     print(agents.peers[0].requests, flush=True)
     with suppress(KeyboardInterrupt):
         agents.serve(time.time() + seconds)

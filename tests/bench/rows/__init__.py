@@ -10,6 +10,7 @@ from tests.bench.rows import (
     costs,
     cpu,
     crowd,
+    exporter,
     findings,
     gil,
     hlo,
@@ -134,6 +135,13 @@ ROWS = (
         control="checks again, without any new message",
         spread="cheapest and dearest of the checks (some with a garbage collection), around their median",
         measure=findings.measure,
+    ),
+    Row(
+        name="exporter",
+        what="the exporter of 1,024 hosts × 8 devices (quick: 64), by detail: pages, scrapes of Prometheus",
+        control="of CPU, the exporter while nobody asks it",
+        spread="fastest and slowest of the pages or scrapes, around their median",
+        measure=exporter.measure,
     ),
     Row(
         name="help",

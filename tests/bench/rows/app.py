@@ -107,7 +107,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
     yield from _one_host(seconds)
     yield from _many_arrays(setting, seconds)
     for hosts in setting.pick((256, 1024), (64,)):
-        with _load(hosts) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
+        with load(hosts) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
             time.sleep(setting.pick(15, 5))
             label = f"{hosts} hosts × 8 devices"
             for key, screen, keys in SCREENS:
@@ -121,7 +121,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
 
 def _many_arrays(setting: Setting, seconds: float) -> Iterator[Figure]:
     """Measure the screens with the most derivation, on hosts with many arrays."""
-    with _load(64, 10_000) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
+    with load(64, 10_000) as address, on_terminal(*_jaxtop(), "attach", address) as terminal:
         time.sleep(8)
         for key, screen in (("4", "Arrays"), ("5", "Memory")):
             os.write(terminal._master, key.encode())
@@ -164,8 +164,9 @@ def _waits(terminal: Terminal, label: str, keys: tuple[bytes, bytes], presses: i
 
 
 @contextmanager
-def _load(hosts: int, arrays: int = 50) -> Iterator[str]:
-    words = [sys.executable, "-m", "tests.load", str(hosts), "8", "600", str(arrays)]
+def load(hosts: int, arrays: int = 50, figures: str = "usual") -> Iterator[str]:
+    """Run generated hosts of 8 devices, and yield the address of one."""
+    words = [sys.executable, "-m", "tests.load", str(hosts), "8", "600", str(arrays), figures]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
         try:
             assert process.stdout is not None
