@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop import hostnames, processes, runfiles
 from jaxtop.sources import Seed
+from jaxtop.sources.mapping import NO_MAP, AddressMap, Forward
 from jaxtop.transport import FIRST_PORT
 
 if TYPE_CHECKING:
@@ -28,11 +29,14 @@ class NoTarget(Exception):
 
 
 def seeds(
-    targets: Sequence[str], hostfile: str | None = None, show: Callable[[str], None] = lambda _: None
+    targets: Sequence[str],
+    hostfile: str | None = None,
+    show: Callable[[str], None] = lambda _: None,
+    address_map: AddressMap = NO_MAP,
 ) -> list[Seed]:
     """Return where to start for these targets; without any, at the newest live run of this user.
 
-    `show` receives notes for the user.
+    `show` receives notes for the user; `address_map` has what to dial in place of addresses.
     """
     try:
         listed = hostnames.of_file(hostfile) if hostfile else []
@@ -42,7 +46,26 @@ def seeds(
         raise NoTarget(str(error)) from None
     if not names:
         return _newest(found, show)
-    return list({seed.target: seed for name in names for seed in _seeds_of(name, found)}.values())
+    started = (seed for name in names for seed in _seeds_of(name, found, address_map))
+    return list({seed.target: seed for seed in started}.values())
+
+
+def forwards(entries: Sequence[str]) -> AddressMap:
+    """Return the map of entries such as `node01:7410=localhost:17410` or `node01=127.0.0.2`."""
+    return AddressMap(map(_forward, entries))
+
+
+def _forward(entry: str) -> Forward:
+    known, _, leading = entry.partition("=")
+    wrong = f"--map {entry[:80]!r} is not HOST:PORT=HOST:PORT or HOST=HOST"
+    try:
+        (host, port), (to, to_port) = _split(known), _split(leading)
+        address = resolved(to or "localhost")
+    except NoTarget as error:
+        raise NoTarget(f"{wrong}: {error}") from None
+    if not host or not leading or (port is None) != (to_port is None):
+        raise NoTarget(wrong)
+    return Forward(host, port, f"[{address}]" if ":" in address else address, to_port)
 
 
 def _names(target: str, found: list[runfiles.RunFile]) -> list[str]:
@@ -93,7 +116,7 @@ def _seeds_of_job(show: Callable[[str], None]) -> list[Seed]:
     return seeds
 
 
-def _seeds_of(target: str, found: list[runfiles.RunFile]) -> list[Seed]:
+def _seeds_of(target: str, found: list[runfiles.RunFile], address_map: AddressMap = NO_MAP) -> list[Seed]:
     if target.endswith(".json") or "/" in target:
         run_file = runfiles.read(Path(target))
         if run_file is None:
@@ -101,7 +124,7 @@ def _seeds_of(target: str, found: list[runfiles.RunFile]) -> list[Seed]:
         return [_seed(run_file)]
     named = _named(target, found)
     # Of several runs of one name, the newest is meant.
-    return _seeds_like(named[0].hello, named) if named else _at_address(target)
+    return _seeds_like(named[0].hello, named) if named else _at_address(target, address_map)
 
 
 def _named(target: str, found: list[runfiles.RunFile]) -> list[runfiles.RunFile]:
@@ -121,19 +144,33 @@ def _seed(run_file: runfiles.RunFile) -> Seed:
     return Seed(run_file.hello.agent, hello=run_file.hello, is_dead=run_file.is_stale)
 
 
-def _at_address(target: str) -> list[Seed]:
+def _at_address(target: str, address_map: AddressMap = NO_MAP) -> list[Seed]:
     host, port = _split(target)
+    ports = PORTS_TRIED if port is None else (port,)
+    if forwarded := address_map.typed(host, ports):
+        return [Seed(target, tuple(forwarded))]
     try:
-        resolved = socket.getaddrinfo(host, port or FIRST_PORT, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
+        address = resolved(host)
+    except NoTarget:
         raise NoTarget(
             f"{target!r} is neither a live run (`jaxtop ls`) nor a host whose name can be resolved"
         ) from None
+    return [Seed(target, tuple(endpoint(address, each) for each in ports))]
+
+
+def resolved(host: str) -> str:
+    """Return an address of this host; raise `NoTarget` if it has none."""
+    try:
+        found = socket.getaddrinfo(host, FIRST_PORT, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise NoTarget(f"{host!r} is no host whose name can be resolved") from None
     # IPv4 first: it is what agents advertise.
-    address = min(resolved, key=lambda found: found[0] != socket.AF_INET)[4][0]
-    literal = f"[{address}]" if ":" in str(address) else str(address)
-    ports = PORTS_TRIED if port is None else (port,)
-    return [Seed(target, tuple(f"{literal}:{each}" for each in ports))]
+    return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
+
+
+def endpoint(address: str, port: int) -> str:
+    """Return an address and a port as they are dialled."""
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _split(target: str) -> tuple[str, int | None]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
-from jaxtop.cli.snapshot import gather
+from jaxtop import wire
+from jaxtop.cli.snapshot import complaints, gather
+from jaxtop.model import Cluster
 from tests import builders
+from tests.builders import NOW, agent_id, frame
 
 
 class Frames:
     """A source that gives one frame at a time."""
 
     is_settled = True
+    notes = []  # noqa: RUF012 - never changed
 
     def __init__(self, *messages):
+        self.rejected: Counter[str] = Counter()
         self._frames = [builders.frame(builders.agent_id(0), message) for message in messages]
 
     def poll(self, _):
@@ -32,3 +39,26 @@ def test_a_snapshot_waits_for_the_first_census_of_a_host_that_counts_its_arrays(
 def test_a_snapshot_does_not_wait_for_arrays_that_are_not_counted():
     source = Frames(first_hello("off: too many"), builders.pulse(0), builders.arrays())
     assert not gather(source, wait=10).hosts[builders.agent_id(0)].arrays.meshes
+
+
+def known_by_its_roster(**pulse) -> Cluster:
+    """A run of which one process is met, and another only listed by it."""
+    cluster = Cluster()
+    told = [*builders.well(processes=1), frame(agent_id(0), builders.pulse(0, NOW, **pulse), NOW, 3)]
+    peer = wire.Peer(agent_id(1), 1, "node01", 1001, 1, "b", "pid:[1]", "10.0.0.1:7411", "10.0.0.1:7410")
+    told.append(frame(agent_id(0), wire.Roster(agent_id(0), (peer,), "r1", "train", 2)))
+    told.append(frame(agent_id(1), wire.Link("unreachable", "10.0.0.1:7411"), NOW, 0))
+    for each in told:
+        cluster.feed(each)
+    return cluster
+
+
+def test_a_process_that_cannot_be_dialled_is_shown_as_its_neighbours_see_it():
+    source = Frames()
+    seen = (
+        "process 1 on node01 is not reachable from here; as seen by process 0 on node00, which lists it at "
+    )
+    (line,) = complaints(known_by_its_roster(), source, NOW)
+    assert line == f"{seen}10.0.0.1:7411 and goes on"
+    (line,) = complaints(known_by_its_roster(lull=wire.Lull("f", 1)), source, NOW)
+    assert line == f"{seen}10.0.0.1:7411, but launches nothing"

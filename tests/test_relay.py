@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from jaxtop import wire
-from jaxtop.sources.relay import NoRelay, RelaySource, near, stream
-from jaxtop.sources.relay import far as far_half
+from jaxtop.sources.relay import NoRelay, RelaySource, conversation, feed, near, stream
 from jaxtop.sources.relay.stream import Open
 from tests.support import PYTHON, ROOT
 
@@ -22,11 +21,6 @@ FAR = (str(PYTHON), str(ROOT / "tests" / "programs" / "far.py"))
 
 def relay(*far: object, way: tuple[str, ...] = ("env",), targets: tuple[str, ...] = ()) -> RelaySource:
     return RelaySource(way, Open(targets), tuple(map(str, (*FAR, *far))))
-
-
-def requests_before(frame: wire.Frame) -> int:
-    """How often the made source was asked before it made this frame."""
-    return int(wire.decode("event", frame.raw).text)
 
 
 def until(source: RelaySource, check, seconds: float = 20.0) -> list[wire.Frame]:
@@ -104,7 +98,7 @@ def test_a_connection_that_says_nothing_any_more_is_lost(monkeypatch):
     try:
         until(source, lambda frames: frames and source.is_settled)
         source._process._popen.send_signal(signal.SIGSTOP)
-        monkeypatch.setattr(near, "SILENT_S", 3.0)
+        monkeypatch.setattr(conversation, "SILENT_S", 3.0)
         (lost,) = until(source, lambda frames: frames)
         assert wire.decode("link", lost.raw).state == "unreachable"
         assert "said nothing for 3 s" in source.notes[0]
@@ -138,7 +132,7 @@ def test_ten_thousand_targets_pass():
 
 
 def test_the_near_half_sends_something_every_few_seconds(tmp_path, monkeypatch):
-    monkeypatch.setattr(near, "ALIVE_EVERY_S", 0.1)
+    monkeypatch.setattr(conversation, "ALIVE_EVERY_S", 0.1)
     source = relay(0, 0, way=("sh", "-c", f"tee {tmp_path}/sent | {{}}"))
     try:
         until(source, lambda _: (tmp_path / "sent").read_bytes().count(b"alive") > 2)
@@ -234,18 +228,18 @@ def test_after_a_cut_the_hosts_are_out_of_reach_and_the_connection_heals():
 def test_a_viewer_that_does_not_read_costs_the_far_half_bounded_memory_and_then_sees_the_present():
     source = relay(2_000, 1_000)
     try:
-        asked = requests_before(until(source, lambda frames: len(frames) > 10)[-1])
+        until(source, lambda frames: len(frames) > 10)
         far = psutil.Process(source._process._popen.pid)
         most = 0
         for _ in range(60):
             time.sleep(0.1)
             most = max(most, far.memory_info().rss)
         assert most < 500e6
-        # Little that is old comes before the newest; what was dropped is asked for again.
-        frames = until(source, lambda frames: frames and requests_before(frames[-1]) > asked, 60)
+        # Little that is old comes before the newest; what was dropped is counted.
+        frames = until(source, lambda frames: frames and source.is_settled, 60)
         numbers = [frame.sequence for frame in frames]
-        assert numbers == sorted(numbers)
-        assert sum(len(frame.raw) for frame in frames) < 4 * far_half.MOST_BACKLOG
+        assert numbers == sorted(numbers) and source.rejected["the connection to the viewer was too slow"]
+        assert sum(len(frame.raw) for frame in frames) < 4 * feed.MOST_EVENTS
     finally:
         source.close()
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from jaxtop import wire
-from jaxtop.sources.relay import FarHalf, far, stream
+from jaxtop.sources.relay import FarHalf, far, feed, stream
 from tests.support import PYTHON, ROOT, eventually
 
 AGENT = "a" * 16
@@ -63,7 +63,7 @@ def running(source):
 
 
 def test_answers_and_the_status_follow_the_frames(monkeypatch):
-    monkeypatch.setattr(far, "ANSWER_WITHIN_S", 600.0)
+    monkeypatch.setattr(feed, "ANSWER_WITHIN_S", 600.0)
     source, reader, read = Made(), stream.Reader(), []
     with running(source) as (_, requests, frames):
         eventually(lambda: source.polls > 0)
@@ -72,6 +72,8 @@ def test_answers_and_the_status_follow_the_frames(monkeypatch):
         eventually(lambda: source.polls > polls + 3)
         while not any(isinstance(each, stream.Answer) for each in read):
             read += reader.feed(os.read(frames, 1 << 16))
+            arrived = sum(isinstance(each, stream.Frames) for each in read)
+            os.write(requests, stream.pack(stream.Alive(arrived)))
         kinds = [type(each) for each in read]
         settled = [isinstance(each, stream.Status) and each.is_settled for each in read]
         last = max(i for i, kind in enumerate(kinds) if kind is stream.Frames)

@@ -29,11 +29,15 @@ SRUN = ("--overlap", "--nodes=1", "--ntasks=1", "--quiet", "--unbuffered")
     ],
 )
 def test_a_shorthand_is_one_command(target, command, targets):
-    assert ways.find(None, [target]) == (command, targets)
+    assert ways.find(None, [target]) == (command, targets, "")
 
 
 def test_via_takes_any_command_and_the_targets_of_the_other_side():
-    assert ways.find("docker exec -i 'my box'", ["demo"]) == (("docker", "exec", "-i", "my box"), ("demo",))
+    assert ways.find("docker exec -i 'my box'", ["demo"]) == (
+        ("docker", "exec", "-i", "my box"),
+        ("demo",),
+        "",
+    )
     assert ways.find(None, ["demo", "host:7410"]) is None
     assert ways.find(None, []) is None
 
@@ -83,19 +87,32 @@ def kubectl(tmp_path, monkeypatch):
     return answer
 
 
-def test_a_label_of_kubernetes_is_its_first_running_pod(kubectl):
+GET = "get pods -n ml -l app=trainer --field-selector status.phase=Running -o name"
+
+
+def test_a_label_of_kubernetes_is_its_first_running_pod_at_each_connection(kubectl):
     called = kubectl("pod/trainer-0\npod/trainer-1\n")
-    found = ways.find(None, ["k8s://ml/app=trainer"])
-    assert found.command == ("kubectl", "exec", "-i", "-n", "ml", "trainer-0", "--")
-    assert (
-        called.read_text() == "get pods -n ml -l app=trainer --field-selector status.phase=Running -o name\n"
-    )
-    kubectl("")
-    with pytest.raises(UserError, match="no running pod in ml has the label app=trainer"):
-        ways.find(None, ["k8s://ml/app=trainer"])
-    kubectl("", 1)
-    with pytest.raises(UserError, match="kubectl failed"):
-        ways.find(None, ["k8s://ml/app=trainer"])
+    way = ways.find(None, ["k8s://ml/app=trainer"])
+    for _ in range(2):
+        run(*way.command, "jaxtop", "relay", "--stdio", env=None)
+    assert called.read_text() == f"{GET}\nexec -i -n ml pod/trainer-0 -- jaxtop relay --stdio\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("out", "status", "why"), [("", 0, "no running pod in ml has the label app=trainer"), ("", 1, "ended")]
+)
+def test_a_label_without_a_pod_is_one_line(kubectl, out, status, why):
+    kubectl(out, status)
+    done = jaxtop("snapshot", "k8s://ml/app=trainer")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("jaxtop: `k8s://ml/app=trainer` ended") and why in done.stderr
+
+
+def test_without_kubectl_a_label_is_one_line(monkeypatch, tmp_path):
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = jaxtop("snapshot", "k8s://ml/app=trainer")
+    assert "kubectl is not installed" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_the_command_line_in_a_pod_is_this_one(kubectl):
@@ -141,7 +158,7 @@ def test_a_recording_is_not_checked_through_a_way(tmp_path):
     assert done.returncode == 3 and "either recordings or a live run" in done.stderr
 
 
-def test_every_command_that_takes_a_target_takes_a_way():
+def test_every_command_that_takes_a_target_takes_a_way_and_a_map():
     from jaxtop.cli import attach, check, exporter, record, snapshot, watch
 
     for command in (attach, check, exporter, record, snapshot, watch):
@@ -149,6 +166,7 @@ def test_every_command_that_takes_a_target_takes_a_way():
         command.add_arguments(parser)
         required = ["--exec", "true"] if command is watch else []
         assert parser.parse_args(["--via", "ssh login01", *required]).via == "ssh login01"
+        assert parser.parse_args(["--map", "a=b", "--map", "c:1=d:2", *required]).map == ["a=b", "c:1=d:2"]
 
 
 def test_a_command_that_only_repeats_the_status_does_not_hide_why(tmp_path):

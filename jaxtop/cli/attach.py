@@ -101,7 +101,7 @@ class _Runs:
 
     def follow(self, run_id: str) -> Followed | str:
         try:
-            source = targets.open_here(Namespace(target=[run_id], hostfile=None, owner=self._owner))
+            source = targets.open_here(Namespace(target=[run_id], hostfile=None, owner=self._owner, map=[]))
         except UserError as error:
             return str(error)
         return self.begin(lambda: source)

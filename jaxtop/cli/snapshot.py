@@ -12,6 +12,7 @@ from jaxtop.clock import steady
 from jaxtop.model import Cluster, State, host_views, hosts, runs
 from jaxtop.model.host import NO_ARRAYS
 from jaxtop.model.liveness import was_never_reached
+from jaxtop.model.neighbours import seen_by
 from jaxtop.model.tuning import AS_DECLARED
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def complaints(cluster: Cluster, source: Source, now: float) -> list[str]:
     """Return the problems that the figures of the document do not show clearly, one per line."""
     lines = [
         f"{view.host.label} {_IS.get(view.state, f'is {view.state}')}{_way_out(view.host)}"
+        f"{_seen(cluster, view.host, now)}"
         for view in host_views(cluster, now)
         if view.state is not State.LIVE
     ]
@@ -122,7 +124,12 @@ def _way_out(host: Host) -> str:
     if not was_never_reached(host) or host.peer is None or host.link.endpoint == host.peer.telemetry:
         return ""
     port = host.peer.telemetry.rpartition(":")[2]
-    return f": {host.link.endpoint} is not reachable; also forward port {port} to the same number"
+    way = f"also forward port {port} to the same number, or to another with --map"
+    return f": {host.link.endpoint} is not reachable; {way}"
+
+
+def _seen(cluster: Cluster, host: Host, now: float) -> str:
+    return f"; {seen}" if (seen := seen_by(cluster, host, now)) else ""
 
 
 def _lacking(cluster: Cluster) -> list[Run]:

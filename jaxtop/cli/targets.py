@@ -48,6 +48,14 @@ def add_own_arguments(parser: argparse.ArgumentParser, *others: str) -> None:
     )
     parser.add_argument("--hostfile", metavar="FILE", help="a file with one host or host:port per line")
     parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="FROM=TO",
+        help="dial another address in place of one of the cluster, such as node01:7410=localhost:17410 for a "
+        "forwarded port, or node01=127.0.0.2 for all ports; may be repeated",
+    )
+    parser.add_argument(
         "--owner",
         metavar="KEY",
         help="public key of the run's owner, if that is not you (jaxtop doctor shows it)",
@@ -58,24 +66,33 @@ def open_source(arguments: argparse.Namespace) -> Source:
     way = ways.find(arguments.via, arguments.target)
     if way is None:
         return open_here(arguments)
+    if arguments.map:
+        raise UserError("--map is for what this machine dials: with --via and shorthands leave it out")
     try:
         listed = hostnames.of_file(arguments.hostfile) if arguments.hostfile else []
-        return RelaySource(way.command, Open((*way.targets, *listed), arguments.owner), show=_show)
+        return RelaySource(
+            way.command, Open((*way.targets, *listed), arguments.owner), show=_show, name=way.name
+        )
     except (hostnames.BadHosts, NoRelay) as error:
         raise UserError(str(error)) from None
 
 
-def open_here(arguments: argparse.Namespace) -> LiveSource:
-    """Return a source that dials the agents from this machine."""
+def open_here(arguments: argparse.Namespace, own_id: str = "") -> LiveSource:
+    """Return a source that dials the agents from this machine; `own_id` is that of the relay that asks."""
     if not (arguments.target or arguments.hostfile):
         _name_the_newest()
     try:
-        seeds = discovery.seeds(arguments.target, arguments.hostfile, lambda line: _show(f"jaxtop: {line}"))
+        address_map = discovery.forwards(arguments.map)
+        seeds = discovery.seeds(
+            arguments.target, arguments.hostfile, lambda line: _show(f"jaxtop: {line}"), address_map
+        )
         owner = arguments.owner
         if owner is not None and not keys.Z85.fullmatch(owner):
             raise UserError("--owner takes a public key: 40 characters, as `jaxtop doctor` shows the owner")
         raise_limit()
-        return LiveSource(seeds, keys.load(), owner.encode() if owner else None)
+        return LiveSource(
+            seeds, keys.load(), owner.encode() if owner else None, own_id=own_id, address_map=address_map
+        )
     except (discovery.NoTarget, keys.NoKey) as error:
         raise UserError(str(error)) from None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from typing import NamedTuple
 
 from jaxtop.cli.errors import UserError
@@ -15,14 +14,25 @@ _SSH = ("ssh", "-T", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3
 _LOGIN = re.compile(
     r"((?:[^@\s-][^@\s]*@)?)(?:\[([0-9a-fA-F:.]+(?:%\w+)?)\]|([^:@\s[\]-][^:@\s[\]]*))(?::(\d{1,5}))?"
 )
+# Looks for the pod at each connection: it may have another name after a restart. What follows is run in it.
+_FIRST_POD = """
+command -v kubectl >/dev/null || { echo "kubectl is not installed" >&2; exit 1; }
+namespace=$1 label=$2; shift 2
+running="--field-selector status.phase=Running"
+pods=$(kubectl get pods -n "$namespace" -l "$label" $running -o name </dev/null) || exit
+[ "$pods" ] || { echo "no running pod in $namespace has the label $label" >&2; exit 1; }
+exec kubectl exec -i -n "$namespace" "${pods%%
+*}" -- "$@"
+"""
 _SHORTHANDS = ("ssh://", "slurm://", "k8s://")
 
 
 class Way(NamedTuple):
-    """The command that leads to the other side, and the targets there."""
+    """The command that leads to the other side, and the targets there; its name, if it is not the command."""
 
     command: tuple[str, ...]
     targets: tuple[str, ...]
+    name: str = ""
 
 
 def find(via: str | None, names: list[str]) -> Way | None:
@@ -74,29 +84,13 @@ def _slurm(rest: str) -> Way:
 
 
 def _kubernetes(rest: str) -> Way:
-    """Return the way of `NAMESPACE/POD`, or of `NAMESPACE/LABEL=VALUE`: the first pod with this label."""
+    """Return the way of `NAMESPACE/POD`, or of `NAMESPACE/LABEL=VALUE`: the first running pod with it."""
     namespace, _, pod = rest.partition("/")
     name = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
     if not name.fullmatch(namespace) or not (
         name.fullmatch(pod) or re.fullmatch(r"[\w./-]+=[\w.,=/-]+", pod)
     ):
         raise UserError(f"k8s://{rest} is not k8s://NAMESPACE/POD or k8s://NAMESPACE/LABEL=VALUE")
-    pod = _first_pod(namespace, pod) if "=" in pod else pod
+    if "=" in pod:
+        return Way(("sh", "-c", _FIRST_POD, "sh", namespace, pod), (), f"k8s://{rest}")
     return Way(("kubectl", "exec", "-i", "-n", namespace, pod, "--"), ())
-
-
-def _first_pod(namespace: str, selector: str) -> str:
-    command = [
-        *("kubectl", "get", "pods", "-n", namespace, "-l", selector),
-        *("--field-selector", "status.phase=Running", "-o", "name"),
-    ]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"kubectl cannot be run: {getattr(error, 'strerror', None) or error}") from None
-    if done.returncode:
-        raise UserError(f"kubectl failed: {done.stderr.strip() or done.returncode}")
-    pods = done.stdout.split()
-    if not pods:
-        raise UserError(f"no running pod in {namespace} has the label {selector}")
-    return pods[0].removeprefix("pod/")

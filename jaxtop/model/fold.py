@@ -248,7 +248,7 @@ def _arrays(state: ClusterState, host: Host, message: wire.Arrays | wire.ArraysC
     else:
         if message.serial != host.arrays.serial or message.number != host.arrays.number + 1:
             return host  # it is already applied, or an earlier change was lost and the whole census follows
-        arrays = _changed(host.arrays, message, _shared(state, message.meshes))
+        arrays = changed_census(host.arrays, message, _shared(state, message.meshes))
     past = state.past_arrays.setdefault(host.agent, deque(maxlen=PAST_ARRAYS))
     if past and arrays.at_ms < past[-1].at_ms:
         past.clear()  # the agent's clock was set back, so the time between the two is unknown
@@ -263,8 +263,8 @@ def _shared(state: ClusterState, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Me
     return tuple(state.meshes.setdefault(mesh, mesh) for mesh in meshes)
 
 
-def _changed(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mesh, ...]) -> wire.Arrays:
-    """Return the census after a change. Lists that did not change stay the same objects."""
+def changed_census(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mesh, ...]) -> wire.Arrays:
+    """Return the census after a change, with its new meshes. Lists that did not change stay the same."""
     groups, counts = now.groups, list(now.counts)
     if change.groups:
         by_index = dict(enumerate(groups)) | dict(change.groups)
@@ -296,5 +296,5 @@ def _past_arrays(state: ClusterState, host: Host, past: wire.PastArrays) -> None
     first = msgspec.structs.replace(past.first, meshes=_shared(state, past.first.meshes), groups=groups)
     censuses = deque([first], maxlen=PAST_ARRAYS)
     for change in past.changes:
-        censuses.append(_changed(censuses[-1], change, _shared(state, change.meshes)))
+        censuses.append(changed_census(censuses[-1], change, _shared(state, change.meshes)))
     state.past_arrays[host.agent] = censuses

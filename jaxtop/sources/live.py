@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,8 +12,12 @@ import zmq
 from jaxtop import wire
 from jaxtop.clock import steady
 from jaxtop.sources.descriptors import Descriptors
-from jaxtop.sources.peers import Peer, Peers
+from jaxtop.sources.mapping import NO_MAP
+from jaxtop.sources.paths import DIRECT, Paths
+from jaxtop.sources.peers import Peers
+from jaxtop.sources.relay.dialled import Relays
 from jaxtop.sources.requests import RequestPool
+from jaxtop.sources.rosters import Rosters
 from jaxtop.sources.seeking import Seed, Seeking
 from jaxtop.transport import Subscriber
 
@@ -22,25 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jaxtop.keys import KeyPair
+    from jaxtop.sources.mapping import AddressMap
 
 QUEUE = 10_000
 BATCH = 2_000
-# While fewer processes are up than the run has, ask one of its agents again for the others' addresses. The
-# interval grows with the time for which processes have been missing.
-ROSTER_AGAIN_AFTER, RAREST_ROSTER, SHARE_OF_LACK = 2.0, 30.0, 0.1
 IDLE_STEP = 0.25
 PROBING_STEP = 0.05
 # With a thousand hosts something arrives every millisecond: poll at most every 20 ms, in batches.
 REST = 0.02
-
-
-@dataclass
-class _Run:
-    """A run, and the time of its next roster request."""
-
-    process_count: int | None = None
-    lacks_since: float = 0.0
-    ask_due: float = 0.0
 
 
 class LiveSource:
@@ -56,22 +48,37 @@ class LiveSource:
         keys: KeyPair,
         owner: bytes | None = None,
         clock: Callable[[], float] = steady,
+        *,
+        own_id: str = "",
+        address_map: AddressMap = NO_MAP,
     ) -> None:
+        """Begin to follow the seeds.
+
+        Args:
+            seeds: Where to start.
+            keys: The keys of this viewer.
+            owner: The public key of the owner, if that is another.
+            clock: The current time.
+            own_id: The id of the relay whose source this is.
+            address_map: What to dial in place of the addresses of agents.
+        """
         self._clock = clock
         self._now = clock()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.max_sockets = 16_384
-        self.rejected: Counter[str] = Counter()
-        self._telemetry = Subscriber(self._context, keys, owner or keys.public, QUEUE)
+        self._rejected: Counter[str] = Counter()
+        server = owner or keys.public
+        self._telemetry = Subscriber(self._context, keys, server, QUEUE)
         self._descriptors = Descriptors()
-        self._questions = RequestPool(
-            self._context, keys, owner or keys.public, self.rejected, self._descriptors
-        )
+        self._questions = RequestPool(self._context, keys, server, self._rejected, self._descriptors)
         self._seeking = Seeking(self._descriptors, self._questions, partial(self._emit, ""), self._found)
-        self._peers = Peers(self._telemetry, self._descriptors, self._emit)
-        # The value of `Peers.changes` at which every run had all its processes up.
-        self._rosters_complete: int | None = None
-        self._runs: dict[str, _Run] = {}
+        self._map = address_map
+        self._peers = Peers(self._telemetry, self._descriptors, self._emit, address_map)
+        self._paths = Paths(own_id)
+        self._relays = Relays(
+            self._context, keys, server, self._descriptors, self._seeking.seek, own_id=own_id
+        )
+        self._rosters = Rosters(self._peers, self._ask_for_roster)
         self._sequence: dict[tuple[str, str], int] = {}
         self._out: list[wire.Frame] = []
         for seed in seeds:
@@ -84,7 +91,11 @@ class LiveSource:
     def is_settled(self) -> bool:
         """Whether every address has answered or has a known reason not to."""
         states = [peer.telemetry.state for peer in self._peers]
-        return self._seeking.is_settled and "connecting" not in states
+        return self._seeking.is_settled and "connecting" not in states and self._relays.is_settled
+
+    @property
+    def rejected(self) -> Counter[str]:
+        return self._rejected + self._relays.rejected()
 
     @property
     def notes(self) -> list[str]:
@@ -92,7 +103,8 @@ class LiveSource:
         count = self._peers.without_descriptor
         limit = self._descriptors.limit
         who = f"{count} agents are" if count > 1 else "1 agent is"
-        return [f"{who} not followed: this process may open only {limit} files (ulimit -n)"] if count else []
+        many = [f"{who} not followed: this process may open only {limit} files (ulimit -n)"] if count else []
+        return many + self._relays.notes(self._now)
 
     def poll(self, timeout: float) -> list[wire.Frame]:
         """Return the frames that have arrived; wait for the first for at most `timeout` seconds."""
@@ -103,17 +115,22 @@ class LiveSource:
         for parts in self._telemetry.take(BATCH):
             self._take(parts, now)
         self._peers.take_changes(now)
+        for relay, frame in self._relays.take(now):
+            self._take_relayed(relay, frame)
         self._questions.take(now)
         self._peers.advance(now)
         self._seeking.advance(now)
-        self._ask_for_rosters(now)
+        self._rosters.advance(now)
         self._forget()
         out, self._out = self._out, []
         return out
 
     def request(self, agent: str, request: wire.Request, done: Callable[[wire.Reply | None], None]) -> None:
         """Send a request to an agent; a later `poll` calls `done` with the reply, or None if none came."""
-        peer = self._peers.get(agent)
+        peer, relay = self._peers.get(agent), self._paths.path_of(agent)
+        if relay != DIRECT:
+            self._relays.request(relay, agent, request, self._clock(), done)
+            return
         if peer is None:
             done(None)
             return
@@ -128,6 +145,7 @@ class LiveSource:
         self._peers.close()
         self._seeking.close()
         self._questions.close()
+        self._relays.close()
         self._telemetry.close()
         self._context.destroy(linger=0)
 
@@ -136,6 +154,7 @@ class LiveSource:
         poller.register(self._telemetry.socket, zmq.POLLIN)
         poller.register(self._telemetry.monitor, zmq.POLLIN)
         self._questions.wait_with(poller)
+        self._relays.wait_with(poller)
         probing = [self._peers.wait_with(poller), self._seeking.wait_with(poller)]
         longest = min(timeout, PROBING_STEP if any(probing) else IDLE_STEP)
         time.sleep(max(0.0, min(longest, self._now + REST - self._clock())))
@@ -147,9 +166,9 @@ class LiveSource:
         try:
             frame = wire.unpack(parts, now)
         except wire.NewerVersion as error:
-            wire.tally(self.rejected, f"a newer jaxtop speaks {error}")
+            wire.tally(self._rejected, f"a newer jaxtop speaks {error}")
         except wire.Unreadable as error:
-            wire.tally(self.rejected, f"unreadable message: {error}")
+            wire.tally(self._rejected, f"unreadable message: {error}")
         else:
             self._see_gap(frame)
             self._peers.hear(frame)
@@ -170,9 +189,10 @@ class LiveSource:
 
     def _pass_on(self, frame: wire.Frame) -> None:
         if frame.kind in wire.OWN_KINDS:
-            self.rejected["sent by an agent, although only viewers may"] += 1
+            self._rejected["sent by an agent, although only viewers may"] += 1
             return
-        self._out.append(frame)
+        if self._paths.is_used(DIRECT, frame.agent):
+            self._out.append(frame)
         if frame.kind not in ("hello", "roster"):
             return
         try:
@@ -185,17 +205,33 @@ class LiveSource:
             for listed in message.peers:
                 self._meet(listed, message.run, message.process_count)
 
+    def _take_relayed(self, relay: str, frame: wire.Frame) -> None:
+        """Pass on a frame that came through a relay. Its agents are not dialled from here."""
+        if frame.agent and frame.kind == "link":
+            try:
+                link = wire.decode("link", frame.raw)
+            except wire.Unreadable as error:
+                wire.tally(self._rejected, f"unreadable message: {error}")
+                return
+            assert isinstance(link, wire.Link)
+            self._note_link(relay, frame.agent, link)
+        elif not frame.agent or self._paths.is_used(relay, frame.agent):
+            self._out.append(frame)
+
+    def _note_link(self, path: str, agent: str, link: wire.Link) -> None:
+        """Show a link over a path, if that path is used; over a new path, what was missed is requested."""
+        shown, is_other = self._paths.note(path, agent, link)
+        if shown is not None:
+            self._out.append(wire.local_frame(self._now, agent, shown))
+        if is_other:
+            self.request(agent, wire.Request("state"), lambda _: None)
+
     # Agents
 
     def _meet(self, who: wire.Hello | wire.Peer, run: str | None, process_count: int | None) -> None:
         peer = self._peers.meet(who)
-        if peer is None:
-            return
-        peer.run = run or peer.run
-        if peer.run is not None:
-            entry = self._runs.setdefault(peer.run, _Run())
-            entry.process_count = process_count or entry.process_count
-            self._rosters_complete = None
+        if peer is not None:
+            self._rosters.met(peer, run, process_count)
 
     def _follow_run_file(self, hello: wire.Hello, *, is_dead: bool) -> None:
         listed = wire.Peer(*(getattr(hello, name) for name in wire.Peer.__struct_fields__))
@@ -205,28 +241,16 @@ class LiveSource:
         if is_dead:
             self._peers.is_dead(hello.agent)
 
-    def _ask_for_rosters(self, now: float) -> None:
-        if self._rosters_complete == self._peers.changes:
-            return
-        up: dict[str, list[Peer]] = {}
-        for peer in self._peers:
-            if peer.run is not None and peer.telemetry.state == "up":
-                up.setdefault(peer.run, []).append(peer)
-        self._rosters_complete = self._peers.changes
-        for run_id, members in up.items():
-            run = self._runs[run_id]
-            if len(members) == run.process_count:
-                run.lacks_since = 0.0
-                continue
-            self._rosters_complete = None
-            run.lacks_since = run.lacks_since or now
-            if now >= run.ask_due:
-                lacking = (now - run.lacks_since) * SHARE_OF_LACK
-                run.ask_due = now + min(max(ROSTER_AGAIN_AFTER, lacking), RAREST_ROSTER)
-                self._questions.ask(members[0].requests, wire.Request("roster"), now, self._answered)
+    def _ask_for_roster(self, endpoint: str, now: float) -> None:
+        self._questions.ask(endpoint, wire.Request("roster"), now, self._answered)
 
-    def _found(self, typed: str, frames: list[wire.Frame]) -> str | None:
-        """Process the answer of an agent at a typed address; return the agent."""
+    def _found(
+        self, target: str, typed: str, reply: wire.Reply | None, frames: list[wire.Frame]
+    ) -> str | None:
+        """Process the answer of an agent or a relay at a typed address; return its id."""
+        if reply is not None and reply.relay:
+            self._relays.found(target, typed, reply.relay, self._now)
+            return reply.relay
         for frame in frames:
             if frame.kind == "roster":
                 self._reach_through(typed, frame)
@@ -242,18 +266,23 @@ class LiveSource:
             return
         for listed in roster.peers if isinstance(roster, wire.Roster) else ():
             if listed.agent == frame.agent and self._peers.get(listed.agent) is None:
-                host, port = typed.rpartition(":")[0], listed.telemetry.rpartition(":")[2]
-                self._peers.follow(listed, f"{host}:{port}", typed)
+                telemetry = self._map.of(listed.telemetry, listed.hostname)
+                if telemetry == listed.telemetry:
+                    telemetry = f"{typed.rpartition(':')[0]}:{listed.telemetry.rpartition(':')[2]}"
+                self._peers.follow(listed, telemetry, typed)
 
     def _forget(self) -> None:
         """Discard what is stored about agents that are no longer followed."""
         for peer in self._peers.let_go:
+            self._paths.leave(DIRECT, peer.agent)
             for kind in wire.KINDS:
                 self._sequence.pop((peer.agent, kind), None)
-            if peer.run is not None and all(each.run != peer.run for each in self._peers):
-                self._runs.pop(peer.run, None)
+            self._rosters.let_go(peer)
         self._peers.let_go.clear()
 
     def _emit(self, agent: str, message: wire.Message) -> None:
         """Add a frame made by this viewer to the stream."""
-        self._out.append(wire.local_frame(self._now, agent, message))
+        if agent and isinstance(message, wire.Link):
+            self._note_link(DIRECT, agent, message)
+        else:
+            self._out.append(wire.local_frame(self._now, agent, message))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop import wire
 from jaxtop.sources.connection import Connection
 from jaxtop.sources.evidence import Door, judged
+from jaxtop.sources.mapping import NO_MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import zmq
 
     from jaxtop.sources.descriptors import Descriptors
+    from jaxtop.sources.mapping import AddressMap
     from jaxtop.transport import Subscriber
 
 # An ended process is tried again, because it may only have been cut off. At most `MOST_ENDED` are followed,
@@ -50,12 +52,18 @@ class Peers:
         telemetry: The subscription.
         descriptors: The file descriptors that connections and probes may use.
         emit: Reports the link to an agent.
+        address_map: What to dial in place of the addresses of agents.
     """
 
     def __init__(
-        self, telemetry: Subscriber, descriptors: Descriptors, emit: Callable[[str, wire.Message], None]
+        self,
+        telemetry: Subscriber,
+        descriptors: Descriptors,
+        emit: Callable[[str, wire.Message], None],
+        address_map: AddressMap = NO_MAP,
     ) -> None:
         self._telemetry, self._descriptors, self._emit = telemetry, descriptors, emit
+        self._map = address_map
         self._peers: dict[str, Peer] = {}
         self._at_endpoint: dict[str, Peer] = {}
         # Peers whose connections have work to do, and the times at which the others are tried again.
@@ -122,12 +130,13 @@ class Peers:
 
     def _way_to(self, who: wire.Hello | wire.Peer) -> tuple[str, str]:
         """Return the addresses of an agent: its own, or those of the tunnel over which it was heard."""
-        if isinstance(who, wire.Hello) and who.telemetry not in self._at_endpoint:
+        telemetry = self._map.of(who.telemetry, who.hostname)
+        if isinstance(who, wire.Hello) and telemetry not in self._at_endpoint:
             port = who.telemetry.rpartition(":")[2]
             for peer in self._peers.values():
                 if peer.telemetry.is_taken and peer.endpoint.rpartition(":")[2] == port:
                     return peer.endpoint, peer.requests
-        return who.telemetry, who.requests
+        return telemetry, self._map.of(who.requests, who.hostname)
 
     def _judge(self, door: Door, state: str, *, is_hung_up: bool) -> str:
         has_neighbour = state == "closed" and any(door.is_beside(each.door) for each in self)

@@ -48,7 +48,7 @@ class Seeking:
         descriptors: Descriptors,
         questions: RequestPool,
         emit: Callable[[wire.Message], None],
-        found: Callable[[str, list[wire.Frame]], str | None],
+        found: Callable[[str, str, wire.Reply | None, list[wire.Frame]], str | None],
     ) -> None:
         """Begin with no targets.
 
@@ -56,7 +56,8 @@ class Seeking:
             descriptors: The file descriptors that probes may use.
             questions: Sends the requests.
             emit: Passes on a link message.
-            found: Takes an address and the answer from it; returns the agent that answered, if any.
+            found: Takes a target, an address and the answer from it; returns the id of the agent or relay
+                that answered, if any.
         """
         self._descriptors, self._questions, self._emit, self._found = descriptors, questions, emit, found
         self._targets: dict[str, list[_Address]] = {}
@@ -120,9 +121,10 @@ class Seeking:
         )
 
     def _answered(
-        self, target: str, connection: Connection, _reply: wire.Reply | None, frames: list[wire.Frame]
+        self, target: str, connection: Connection, reply: wire.Reply | None, frames: list[wire.Frame]
     ) -> None:
-        agent = self._found(connection.endpoint, frames) if target in self._targets else None
+        is_sought = target in self._targets
+        agent = self._found(target, connection.endpoint, reply, frames) if is_sought else None
         if agent is not None:
             for address in self._targets.pop(target):
                 address.connection.close()

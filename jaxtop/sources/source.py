@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """Frames from live agents. All work happens on the thread that calls `poll`; call it often."""
 
-    rejected: Counter[str]
+    @property
+    def rejected(self) -> Counter[str]:
+        """The rejected messages, by reason."""
+        ...
 
     @property
     def is_settled(self) -> bool:

@@ -1,11 +1,12 @@
 """Encrypted ZeroMQ sockets, which transport bytes without interpreting them.
 
 Agents open a `Server`, viewers a `Subscriber` and short-lived `Question`s; a `ReachabilityCheck` finds out
-why an address does not answer. Every socket uses CURVE; no socket is made without a key, or without its gate.
+why an address does not answer. Relays open a `hub.Hub`, their viewers a `Dialogue`. Every socket uses CURVE;
+no socket is made without a key, or without its gate.
 """
 
-from jaxtop.transport.client import Question, Subscriber
+from jaxtop.transport.client import Dialogue, Question, Subscriber
 from jaxtop.transport.probe import ReachabilityCheck
 from jaxtop.transport.server import FIRST_PORT, Asked, Server
 
-__all__ = ["FIRST_PORT", "Asked", "Question", "ReachabilityCheck", "Server", "Subscriber"]
+__all__ = ["FIRST_PORT", "Asked", "Dialogue", "Question", "ReachabilityCheck", "Server", "Subscriber"]

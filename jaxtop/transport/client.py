@@ -1,4 +1,4 @@
-"""The viewer's side: one subscription to many agents, and questions to single ones."""
+"""The viewer's side: one subscription to many agents, questions to single ones, and relays."""
 
 from __future__ import annotations
 
@@ -182,3 +182,25 @@ class Question(_Monitored):
             return self.socket.recv_multipart(zmq.NOBLOCK)
         except zmq.Again:
             return None
+
+
+class Dialogue(_Monitored):
+    """A connection to a relay. It is closed when it is lost: its other end would not know who came again."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, server: bytes, endpoint: str
+    ) -> None:
+        super().__init__(context, zmq.DEALER, keys, server)
+        self.socket.connect(f"tcp://{endpoint}")
+
+    def send(self, raw: bytes) -> None:
+        with suppress(zmq.Again):  # the other end does not read: it will be silent, too
+            self.socket.send(raw, zmq.NOBLOCK)
+
+    def take(self, limit: int) -> list[bytes]:
+        """Return at most `limit` messages that have arrived."""
+        taken: list[bytes] = []
+        with suppress(zmq.Again):
+            while len(taken) < limit:
+                taken.append(self.socket.recv(zmq.NOBLOCK))
+        return taken

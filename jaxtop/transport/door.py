@@ -76,9 +76,9 @@ class Door:
     def ports(self) -> list[int]:
         return [each.getsockname()[1] for each in self._listening]
 
-    def bind(self, bound: zmq.Socket[bytes], host: str, first: int) -> int:
-        """Serve this socket at the first free port of an address, and return the port."""
-        for port in range(first, min(first + PORTS, 65536)):
+    def bind(self, bound: zmq.Socket[bytes], host: str, first: int, ports: int = PORTS) -> int:
+        """Serve this socket at the first free of these ports of an address, and return the port."""
+        for port in range(first, min(first + ports, 65536)):
             listening = self._listen(host, port)
             if listening is not None:
                 break

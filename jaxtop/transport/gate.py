@@ -17,6 +17,38 @@ GUEST = b"guest"
 DOMAIN = b"jaxtop"
 
 
+def router(
+    context: zmq.Context[zmq.Socket[bytes]], keys: KeyPair, queue: int, max_message: int
+) -> zmq.Socket[bytes]:
+    """Return a listening socket behind the gate of its context.
+
+    Args:
+        context: The context, which has a gate.
+        keys: The keys to serve with.
+        queue: The most messages that wait for one viewer.
+        max_message: The most bytes of a message that a viewer may send.
+    """
+    opened = context.socket(zmq.ROUTER)
+    opened.linger = 0
+    opened.sndhwm = queue
+    opened.rcvhwm = queue
+    opened.setsockopt(zmq.MAXMSGSIZE, max_message)
+    opened.setsockopt(zmq.HANDSHAKE_IVL, 5000)
+    opened.setsockopt(zmq.IPV6, 1)
+    opened.zap_domain = DOMAIN
+    opened.curve_server = True
+    opened.curve_secretkey = keys.secret
+    return opened
+
+
+def role_of(message: zmq.Frame) -> bytes:
+    """Return the role of the sender of this message, as the gate decided."""
+    try:
+        return str(message.get("User-Id")).encode()
+    except zmq.ZMQError:
+        return b""
+
+
 class Gate:
     """Admits the owner's key, and colleagues as guests; polled by the thread that owns the sockets.
 

@@ -16,7 +16,7 @@ from jaxtop import room
 from jaxtop.transport.accepting import numbers
 from jaxtop.transport.audience import Audience
 from jaxtop.transport.door import Door
-from jaxtop.transport.gate import DOMAIN, OWNER, Gate
+from jaxtop.transport.gate import OWNER, Gate, role_of, router
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,8 +53,8 @@ class Server:
         before = frozenset(numbers("/proc/self/task"))
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._gate = Gate(self._context, keys, guests)
-        self._audience = Audience(self._open(keys))
-        self._requests = self._open(keys)
+        self._audience = Audience(router(self._context, keys, QUEUE, MAX_REQUEST))
+        self._requests = router(self._context, keys, QUEUE, MAX_REQUEST)
         self.own_threads = frozenset(numbers("/proc/self/task")) - before
         self._answers_from = 0.0
         self._door = Door((self._audience.socket, self._requests), KERNEL_BUFFER)
@@ -70,19 +70,6 @@ class Server:
     def missed(self) -> int:
         """The number of messages that did not fit into a viewer's queue."""
         return self._audience.missed
-
-    def _open(self, keys: KeyPair) -> zmq.Socket[bytes]:
-        opened = self._context.socket(zmq.ROUTER)
-        opened.linger = 0
-        opened.sndhwm = QUEUE
-        opened.rcvhwm = QUEUE
-        opened.setsockopt(zmq.MAXMSGSIZE, MAX_REQUEST)
-        opened.setsockopt(zmq.HANDSHAKE_IVL, 5000)
-        opened.setsockopt(zmq.IPV6, 1)
-        opened.zap_domain = DOMAIN
-        opened.curve_server = True
-        opened.curve_secretkey = keys.secret
-        return opened
 
     def watch_file(self, fd: int) -> None:
         """Let this descriptor wake `poll`, too."""
@@ -122,12 +109,8 @@ class Server:
         with suppress(zmq.Again):
             while len(taken) < QUEUE:
                 parts = self._requests.recv_multipart(zmq.NOBLOCK, copy=False)
-                try:
-                    role = str(parts[-1].get("User-Id")).encode()
-                except zmq.ZMQError:
-                    role = b""
                 if len(parts) == 2:
-                    taken.append(Asked(parts[0].bytes, role == OWNER, parts[1].bytes))
+                    taken.append(Asked(parts[0].bytes, role_of(parts[1]) == OWNER, parts[1].bytes))
         return taken
 
     def publish(self, parts: list[bytes]) -> None:

@@ -51,7 +51,7 @@ from jaxtop.wire.hosts import (
     Uncaught,
 )
 from jaxtop.wire.ids import Ids, pack_ids, pack_runs, unpack_ids, unpack_runs
-from jaxtop.wire.links import Costs, Link, Peer, Reply, Request, Roster
+from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster
 from jaxtop.wire.past import (
     Past,
     PastArrays,
@@ -73,15 +73,16 @@ from jaxtop.wire.programs import Collective, Inventory, Program, Programs, Repli
 from jaxtop.wire.windows import Launch, Timed, Window
 
 __all__ = [
-    "ACTIVITIES", "COMPILE", "COMPILED", "KINDS", "LAUNCH", "LOCAL_SEQUENCE", "MAX_DEVICES",
-    "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "SCRIPT", "SLOWED", "VERSION", "WAIT", "ActiveLine",
-    "Activity", "ArrayGroup", "Arrays", "ArraysChange", "BusyThread", "Bye", "Collective", "Compile",
-    "Compiling", "Cost", "Costs", "Device", "DeviceSample", "Event", "Frame", "Header", "Hello",
-    "HostSample", "Ids", "Inventory", "Launch", "Link", "Lull", "Mesh", "Message", "NewerVersion", "Past",
-    "PastArrays", "PastDropped", "PastEvent", "PastEvents", "PastFinding", "PastLaunched", "PastLaunches",
-    "PastLoss", "PastPace", "PastSamples", "PastStandstill", "PastStarts", "PastSteps", "PastUnchecked",
-    "Peer", "Place", "Program", "Programs", "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm",
-    "Roster", "Sharding", "Stacks", "Stall", "Step", "Thread", "Timed", "Uncaught", "Unreadable", "Window",
-    "check_census", "decode", "decode_as", "encode", "kind_of", "local_frame", "pack", "pack_ids",
-    "pack_runs", "tally", "unpack", "unpack_ids", "unpack_runs",
+    "ACTIVITIES", "COMPILE", "COMPILED", "KINDS", "LAUNCH", "LOCAL_SEQUENCE", "MAX_DEVICES", "MAX_PATH",
+    "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "READING", "SCRIPT", "SLOWED", "VERSION", "WAIT",
+    "ActiveLine", "Activity", "ArrayGroup", "Arrays", "ArraysChange", "BusyThread", "Bye", "Collective",
+    "Compile", "Compiling", "Cost", "Costs", "Device", "DeviceSample", "Event", "Frame", "Header",
+    "Hello", "HostSample", "Ids", "Inventory", "Launch", "Link", "Lull", "Mesh", "Message",
+    "NewerVersion", "Past", "PastArrays", "PastDropped", "PastEvent", "PastEvents", "PastFinding",
+    "PastLaunched", "PastLaunches", "PastLoss", "PastPace", "PastSamples", "PastStandstill",
+    "PastStarts", "PastSteps", "PastUnchecked", "Peer", "Place", "Program", "Programs", "Pulse",
+    "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall", "Step",
+    "Thread", "Timed", "Uncaught", "Unreadable", "Window", "check_census", "decode", "decode_as",
+    "encode", "kind_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack",
+    "unpack_ids", "unpack_runs",
 ]  # fmt: skip

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from jaxtop.wire.bounds import AgentId, Process, TimeMs  # noqa: TC001 - msgspec reads the annotations
+
+# The most relays between an agent and a viewer.
+MAX_PATH = 16
 
 
 class Peer(Struct, frozen=True, omit_defaults=True):
@@ -37,12 +42,19 @@ class Link(Struct, frozen=True, omit_defaults=True, tag="link"):
     States: connecting, up, closed (nothing listens), silent (the machine answers, the process does not), deaf
     (the process runs, its Python does not answer), unreachable, refused, merged (`text` is the agent behind
     the address), dead (the process has ended: its own machine reports it).
+
+    `path` lists the relays through which it is seen, by their ids, the nearest first.
     """
 
     state: str
     endpoint: str
     text: str = ""
     boot: str = ""
+    path: Annotated[tuple[AgentId, ...], Meta(max_length=MAX_PATH)] = ()
+
+
+# The requests that guests may send, too.
+READING = frozenset({"ping", "roster", "state", "cost", "stacks"})
 
 
 class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
@@ -53,11 +65,15 @@ class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
 
 
 class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):
-    """The first part of the answer; the requested messages follow it."""
+    """The first part of the answer; the requested messages follow it.
+
+    `relay` is the id of the relay that answers; an agent has none.
+    """
 
     what: str
     error: str = ""
     at_ms: int = 0
+    relay: AgentId = ""
 
 
 class Costs(Struct, frozen=True, omit_defaults=True, tag="costs"):

@@ -1,6 +1,8 @@
-"""A viewer in two halves: the far half collects frames, the near half shows them; a command connects them."""
+"""Relays: they collect frames, and viewers elsewhere show them. A command or an address connects the two."""
 
+from jaxtop.sources.relay.conversation import NoRelay
 from jaxtop.sources.relay.far import FarHalf
-from jaxtop.sources.relay.near import NoRelay, RelaySource
+from jaxtop.sources.relay.listening import ListeningRelay
+from jaxtop.sources.relay.near import RelaySource
 
-__all__ = ["FarHalf", "NoRelay", "RelaySource"]
+__all__ = ["FarHalf", "ListeningRelay", "NoRelay", "RelaySource"]

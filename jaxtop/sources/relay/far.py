@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop import __version__, wire
-from jaxtop.sources.backlog import Backlog
+from jaxtop import __version__
+from jaxtop.clock import steady
 from jaxtop.sources.relay import stream
+from jaxtop.sources.relay.outlet import Outlet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
+    from jaxtop.sources.relay.feed import Feed
     from jaxtop.sources.source import Source
 
 POLL_S = 0.05
@@ -23,15 +24,9 @@ POLL_S = 0.05
 OPEN_WITHIN_S = 60.0
 # The near half sends something every few seconds. After this time without it, the connection was cut.
 SILENT_S = 60.0
-STATUS_EVERY_S = 2.0
-# A slow connection delays the newest frames by the time that it takes for these bytes. The backlog drops the
-# oldest frames beyond them.
-MOST_BACKLOG, MOST_WAITING, AT_ONCE = 4 << 20, 1 << 18, 64
-# An answer follows the frames that came with it, but must not come too late behind the backlog.
-ANSWER_WITHIN_S = 5.0
-# A message ends with the frame that exceeds this, so that it stays below `stream.MOST_BYTES`.
-BATCH_BYTES = 1 << 18
 LAST_WORDS_S = 10.0
+# The most bytes that wait for the pipe before no more are taken.
+MOST_WAITING = 1 << 18
 
 
 class FarHalf:
@@ -54,12 +49,8 @@ class FarHalf:
         self._reading, self._writing = reading, writing
         self._open_source, self._refuse = open_source, refuse
         self._reader = stream.Reader()
-        self._backlog = Backlog(MOST_BACKLOG)
-        self._answers: deque[tuple[float, stream.Answer]] = deque()
         self._waiting = bytearray(stream.FIRST_LINE)
         self._heard_at = time.monotonic()
-        self._status: stream.Status | None = None
-        self._status_due = 0.0
         os.set_blocking(writing, False)
 
     def run(self) -> None:
@@ -77,9 +68,13 @@ class FarHalf:
         source = self._open_source(self._opened())
         self._waiting += stream.pack(stream.Opened(__version__))
         self._heard_at = time.monotonic()
+        outlet = Outlet(source)
+        feed = outlet.add(self._send)
         try:
             while time.monotonic() - self._heard_at < SILENT_S:
-                self._turn(source)
+                self._listen(outlet, feed)
+                outlet.poll(POLL_S)
+                self._pass_on(outlet, feed)
         finally:
             source.close()
 
@@ -95,44 +90,33 @@ class FarHalf:
                 raise stream.Garbled(f"it sent another message ({type(message).__name__})")
         raise stream.Garbled(f"nothing complete came within {OPEN_WITHIN_S:.0f} s")
 
-    def _turn(self, source: Source) -> None:
+    def _pass_on(self, outlet: Outlet, feed: Feed) -> None:
+        """Write as fast as the near half reads, but not for long: the source must be polled."""
+        end = time.monotonic() + POLL_S
+        outlet.pump(feed)
+        self._flush()
+        while self._waiting and (left := end - time.monotonic()) > 0:
+            reads, writes, _ = select.select([self._reading], [self._writing], [], left)
+            if reads:
+                self._listen(outlet, feed)
+            if writes:
+                self._flush()
+                outlet.pump(feed)
+
+    def _listen(self, outlet: Outlet, feed: Feed) -> None:
         if select.select([self._reading], [], [], 0)[0]:
             for message in self._read():
                 if isinstance(message, stream.Ask):
-                    source.request(message.agent, message.request, self._answer(message.number))
-        self._backlog.put(source.poll(POLL_S))
-        self._backlog.mend(source)
-        # The order is that of a source that is polled here: frames, then what is said about them.
-        self._pass_frames()
-        self._pass_answers()
-        self._tell_status(source)
+                    outlet.ask(feed, message, is_owner=True)
+                elif isinstance(message, stream.Alive):
+                    feed.arrived(message.arrived, steady())
+
+    def _send(self, raw: bytes) -> bool:
         self._flush()
-
-    def _pass_frames(self) -> None:
-        self._flush()
-        while len(self._waiting) < MOST_WAITING and (frames := self._backlog.take(AT_ONCE)):
-            for batch in _batches(frames):
-                self._waiting += stream.pack(stream.Frames(batch))
-            self._flush()
-
-    def _answer(self, number: int) -> Callable[[wire.Reply | None], None]:
-        return lambda reply: self._answers.append((time.monotonic(), stream.Answer(number, reply)))
-
-    def _pass_answers(self) -> None:
-        latest = time.monotonic() - ANSWER_WITHIN_S
-        while self._answers and (self._backlog.is_empty or self._answers[0][0] < latest):
-            self._waiting += stream.pack(self._answers.popleft()[1])
-
-    def _tell_status(self, source: Source) -> None:
-        rejected = dict(source.rejected)
-        if self._backlog.dropped:
-            rejected["the connection to the viewer was too slow"] = self._backlog.dropped
-        is_settled = source.is_settled and self._backlog.is_empty
-        status = stream.Status(is_settled, tuple(source.notes), rejected)
-        now = time.monotonic()
-        if (status != self._status or now >= self._status_due) and len(self._waiting) < MOST_WAITING:
-            self._status, self._status_due = status, now + STATUS_EVERY_S
-            self._waiting += stream.pack(status)
+        if len(self._waiting) >= MOST_WAITING:
+            return False
+        self._waiting += stream.framed(raw)
+        return True
 
     def _read(self) -> list[stream.Message]:
         data = os.read(self._reading, 1 << 16)
@@ -153,15 +137,3 @@ class FarHalf:
         while self._waiting and (left := end - time.monotonic()) > 0:
             select.select([], [self._writing], [], left)
             self._flush()
-
-
-def _batches(frames: Iterable[wire.Frame]) -> Iterator[tuple[tuple[str, str, int, bytes], ...]]:
-    batch, size = [], 0
-    for frame in frames:
-        batch.append((frame.agent, frame.kind, frame.sequence, frame.raw))
-        size += len(frame.raw)
-        if size > BATCH_BYTES:
-            yield tuple(batch)
-            batch, size = [], 0
-    if batch:
-        yield tuple(batch)

@@ -9,14 +9,13 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jaxtop.names import legible, shorten
 from jaxtop.sources.relay import stream
+from jaxtop.sources.relay.conversation import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_ERRORS, LAST_WORDS_S = 4096, 1.0
-LONGEST_LINE = 300
 # `srun` and `kubectl` add such a line, before or after what the far side wrote.
 _ONLY_STATUS = re.compile(r"Exited with exit code \d+$|^command terminated with exit code \d+$")
 
@@ -107,11 +106,6 @@ class Process:
         text = (_read(self._errors) or b"").decode("utf-8", "replace")
         self._complaints = (self._complaints + text)[-MOST_ERRORS:]
         self._unshown = (self._unshown + text)[-MOST_ERRORS:]
-
-
-def shown(text: str) -> str:
-    """Return a text of the other side as one line that is safe on a terminal."""
-    return shorten(legible(text.strip()), LONGEST_LINE)
 
 
 def _read(descriptor: int) -> bytes | None:

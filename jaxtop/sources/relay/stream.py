@@ -1,12 +1,13 @@
-"""The stream between the two halves: a first line with the version, then messages.
+"""What a relay and a viewer say to each other.
 
-A message is its length, its payload and a line feed: `srun` passes on only whole lines.
+Between two halves: a first line with the version, then messages. A message is its length, its payload and a
+line feed: `srun` passes on only whole lines. Over ZeroMQ a message is a payload alone.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -18,7 +19,8 @@ from jaxtop.wire.codec import MAX_KIND
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VERSION = 1
+# Since version 2 the near half counts the frames that have arrived.
+VERSION = 2
 _MAGIC = b"jaxtop-relay-stream "
 FIRST_LINE = _MAGIC + f"{VERSION} wire {wire.VERSION}\n".encode()
 # What a login shell may print before the first line.
@@ -57,7 +59,12 @@ class Ask(Struct, frozen=True, tag="ask"):
 
 
 class Alive(Struct, frozen=True, tag="alive"):
-    """From the near half, every few seconds: a far half that hears nothing ends."""
+    """From the near half, every few seconds and soon after frames: a far half that hears nothing ends.
+
+    `arrived` is the number of `Frames` that have arrived: the far half sends only some ahead.
+    """
+
+    arrived: int = 0
 
 
 class Opened(Struct, frozen=True, tag="opened"):
@@ -94,13 +101,41 @@ class Status(Struct, frozen=True, tag="status"):
 
 
 Message = Open | Ask | Alive | Opened | Refused | Frames | Answer | Status
+Asked = Open | Ask | Alive | wire.Request
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)
+_asked = msgspec.msgpack.Decoder(Asked)
 
 
 def pack(message: Message) -> bytes:
-    payload = _encoder.encode(message)
+    return framed(encode(message))
+
+
+def framed(payload: bytes) -> bytes:
     return _LENGTH.pack(len(payload)) + payload + _END
+
+
+def encode(message: Message) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode(payload: bytes) -> Message:
+    """Return the message in these bytes; raise `Garbled` if they are something else."""
+    message: Message = _decoded(_decoder, payload)
+    return message
+
+
+def decode_asked(payload: bytes) -> Asked:
+    """Return what a viewer sends to the port of a relay; it may take the relay for an agent."""
+    asked: Asked = _decoded(_asked, payload)
+    return asked
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[Any], payload: bytes) -> Any:
+    try:
+        return decoder.decode(payload)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Garbled(str(error)) from None
 
 
 class Reader:
@@ -126,10 +161,7 @@ class Reader:
             del self._bytes[: end + 1]
             if last != _END:
                 raise Garbled(f"a message of {length} bytes that does not end there")
-            try:
-                yield _decoder.decode(payload)
-            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-                raise Garbled(str(error)) from None
+            yield decode(payload)
 
     def _begins(self) -> bool:
         """Drop what came before the first line; return whether that line is there."""

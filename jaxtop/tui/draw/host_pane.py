@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -40,6 +41,8 @@ class HostSubject:
     step: StepView | None
     trend: Sequence[float | None] = ()
     still: float | None = None
+    # What others show of a process that cannot be reached.
+    seen: str = ""
 
 
 def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
@@ -47,7 +50,9 @@ def host_pane(subject: HostSubject, ink: Ink, width: int, height: int) -> Text:
     room = (width - GAP * (count - 1)) // count
     head = Text(f"{text.STATE_SIGNS[subject.state]} ", ink.style(ink.colour_of(subject.state)), end="")
     head.append(subject.label, ink.bold)
-    if subject.state.is_silent:
+    if subject.seen:
+        step = [Text(line, ink.muted, end="") for line in wrap(subject.seen, room)]
+    elif subject.state.is_silent:
         step = _last_step(subject, ink)
         if subject.last.bye is not None and subject.last.error is not None:
             step.insert(0, Text(text.printable(ending(subject.last.bye)), of_level(Level.BAD, ink), end=""))

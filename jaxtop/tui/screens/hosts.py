@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from jaxtop.model import STEP_TIME, recent
+from jaxtop.model.neighbours import seen_by
 from jaxtop.tui.columns.figures import Reported
 from jaxtop.tui.columns.host_row import HostRow
 from jaxtop.tui.columns.hosts import FOLLOWED, PINNED, columns_for, reported_steps
@@ -92,7 +93,10 @@ class HostsView(TableView):
             return
         past = recent(self.moment.cluster, row.host.agent, STEP_TIME, 0, LONGEST_TREND)
         label = self.moment.label(row.host)
-        subject = HostSubject(label, row.state, row.now, row.view.host, row.age, row.rhythm, past, row.still)
+        subject = HostSubject(
+            label, row.state, row.now, row.view.host, row.age, row.rhythm, past, row.still,
+            seen_by(self.moment.cluster, row.host, self.moment.now),
+        )  # fmt: skip
         self._pane.show(lambda width, height: host_pane(subject, ink, width, height))
 
     def select(self, selection: Selection) -> None:

@@ -1,0 +1,72 @@
+"""Which runs lack processes, and when to ask one of their agents again for the others' addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.sources.peers import Peer, Peers
+
+# The interval grows with the time for which processes have been missing.
+ASK_AGAIN_AFTER, RAREST, SHARE_OF_LACK = 2.0, 30.0, 0.1
+
+
+@dataclass
+class _Run:
+    """A run, and the time of its next roster request."""
+
+    process_count: int | None = None
+    lacks_since: float = 0.0
+    ask_due: float = 0.0
+
+
+class Rosters:
+    """The runs of the agents that are followed.
+
+    Args:
+        peers: The agents.
+        ask: Asks the agent at an address for its roster.
+    """
+
+    def __init__(self, peers: Peers, ask: Callable[[str, float], None]) -> None:
+        self._peers, self._ask = peers, ask
+        # The value of `Peers.changes` at which every run had all its processes up.
+        self._complete: int | None = None
+        self._runs: dict[str, _Run] = {}
+
+    def met(self, peer: Peer, run: str | None, process_count: int | None) -> None:
+        """Note the run of an agent."""
+        peer.run = run or peer.run
+        if peer.run is not None:
+            entry = self._runs.setdefault(peer.run, _Run())
+            entry.process_count = process_count or entry.process_count
+            self._complete = None
+
+    def let_go(self, peer: Peer) -> None:
+        """Forget the run of an agent that is no longer followed, if it was the last one."""
+        if peer.run is not None and all(each.run != peer.run for each in self._peers):
+            self._runs.pop(peer.run, None)
+
+    def advance(self, now: float) -> None:
+        """Ask an agent of each run with missing processes, if that is due."""
+        if self._complete == self._peers.changes:
+            return
+        up: dict[str, list[Peer]] = {}
+        for peer in self._peers:
+            if peer.run is not None and peer.telemetry.state == "up":
+                up.setdefault(peer.run, []).append(peer)
+        self._complete = self._peers.changes
+        for run_id, members in up.items():
+            run = self._runs[run_id]
+            if len(members) == run.process_count:
+                run.lacks_since = 0.0
+                continue
+            self._complete = None
+            run.lacks_since = run.lacks_since or now
+            if now >= run.ask_due:
+                lacking = (now - run.lacks_since) * SHARE_OF_LACK
+                run.ask_due = now + min(max(ASK_AGAIN_AFTER, lacking), RAREST)
+                self._ask(members[0].requests, now)

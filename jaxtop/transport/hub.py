@@ -1,0 +1,71 @@
+"""The listening socket of a relay: one port for all viewers and for all that they ask."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import zmq
+
+from jaxtop.transport.door import PORTS, Door
+from jaxtop.transport.gate import OWNER, Gate, role_of, router
+from jaxtop.transport.server import FAREWELL_MS, KERNEL_BUFFER, MAX_REQUEST, Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtop.keys import KeyPair
+
+# The relay itself bounds what is on the way to a viewer; this many messages never fill a queue before that.
+QUEUE = 256
+AT_ONCE = 256
+
+
+class Hub:
+    """A socket behind the gate; created, used and closed by one thread."""
+
+    def __init__(self, keys: KeyPair, guests: Callable[[], frozenset[bytes]]) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._gate = Gate(self._context, keys, guests)
+        self._socket = router(self._context, keys, QUEUE, MAX_REQUEST)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a viewer that left is then an error
+        self._door = Door((self._socket,), KERNEL_BUFFER)
+        self._poller = zmq.Poller()
+        for each in (self._gate.socket, self._socket, *self._door.monitors):
+            self._poller.register(each, zmq.POLLIN)
+
+    def bind(self, host: str, first: int, ports: int = PORTS) -> int:
+        """Take the first free of these ports of an address, and return it."""
+        return self._door.bind(self._socket, host, first, ports)
+
+    def take(self) -> list[Asked]:
+        """Return what has arrived, without waiting; answer handshakes."""
+        ready = dict(self._poller.poll(0))
+        self._door.guard(time.monotonic())
+        while self._gate.socket.poll(0):
+            self._gate.answer()
+        taken: list[Asked] = []
+        if self._socket not in ready:
+            return taken
+        with suppress(zmq.Again):
+            while len(taken) < AT_ONCE:
+                parts = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                if len(parts) == 2:
+                    taken.append(Asked(parts[0].bytes, role_of(parts[1]) == OWNER, parts[1].bytes))
+        return taken
+
+    def send(self, to: bytes, raw: bytes) -> bool:
+        """Send without waiting; return False if the queue is full. `ConnectionError`: nobody is there."""
+        try:
+            self._socket.send_multipart([to, raw], zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        except zmq.ZMQError as error:
+            raise ConnectionError(str(error)) from None
+        return True
+
+    def close(self) -> None:
+        """Close; allow the last messages a moment to leave."""
+        self._door.close()
+        self._context.destroy(linger=FAREWELL_MS)
