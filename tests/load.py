@@ -1,6 +1,9 @@
 """A load generator: hundreds of agents in one process, with real sockets, keys and messages, at 1 Hz each.
 
-    python -m tests.load HOSTS [DEVICES] [SECONDS] [ARRAYS] [FIGURES]
+    python -m tests.load HOSTS [DEVICES] [SECONDS] [ARRAYS] [FIGURES] [NUMBER] [EVERY]
+
+Of several generators each needs a NUMBER: it has agents, a run and an address of its own. Each agent sends a
+pulse EVERY so many seconds (1).
 
 Devices report six figures, or with `all` as FIGURES every one that there is. Of the ARRAYS of each host the
 first thousand are listed by name, the others as a sum; now and then one goes and comes back. Each host has a
@@ -25,7 +28,6 @@ from jaxtop.transport.audience import Audience
 from jaxtop.transport.gate import DOMAIN, Gate
 from tests import builders, made_windows
 
-HOST = "127.0.0.1"
 LISTED = 1000
 # Each host's census changes every so many pulses, as one of 10,000 arrays does.
 CHANGE_EVERY = 20
@@ -39,7 +41,9 @@ WINDOW_EVERY = 5
 class Agents:
     """Agents that share one context, and so one gate; each has its own two sockets, as real ones do."""
 
-    def __init__(self, hosts: int, devices: int, arrays: int, figures: str = "") -> None:
+    def __init__(
+        self, hosts: int, devices: int, arrays: int, figures: str = "", *, number: int = 0, every: float = 1.0
+    ) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.context = zmq.Context(io_threads=1)
@@ -48,6 +52,9 @@ class Agents:
         self.gate = Gate(self.context, self.pair, frozenset)
         self.devices = devices
         self.others = OTHERS if figures == "all" else ()
+        self.every = every
+        self.address = f"127.0.0.{1 + number}"
+        self.run = f"load{number or ''}"
         self.random = random.Random(7)
         self.telemetry, self.requests, self.peers = [], [], []
         for index in range(hosts):
@@ -55,11 +62,13 @@ class Agents:
             requests, requests_at = self._open()
             self.telemetry.append(Audience(telemetry))
             self.requests.append(requests)
-            self.peers.append(_peer(index, telemetry_at, requests_at))
+            self.peers.append(_peer(index, telemetry_at, requests_at, number))
         self.sequence = [0] * hosts
         self.steps = 0
         self.greeting = set(range(hosts))
-        self.roster = wire.encode(wire.Roster(self.peers[0].agent, tuple(self.peers), "load", "load", hosts))
+        self.roster = wire.encode(
+            wire.Roster(self.peers[0].agent, tuple(self.peers), self.run, self.run, hosts)
+        )
         self.arrays = _arrays(hosts, devices, arrays)
         self.changes = [0] * hosts
         self.made = made_windows.Made(hosts, devices, late=hosts // 3 if hosts > 1 else None)
@@ -71,8 +80,8 @@ class Agents:
         opened.zap_domain = DOMAIN
         opened.curve_server = True
         opened.curve_secretkey = self.pair.secret
-        port = opened.bind_to_random_port(f"tcp://{HOST}")
-        return opened, f"{HOST}:{port}"
+        port = opened.bind_to_random_port(f"tcp://{self.address}")
+        return opened, f"{self.address}:{port}"
 
     def serve(self, until: float) -> None:
         """Answer handshakes and roster questions, greet subscribers, send each agent's pulse in its slot."""
@@ -91,7 +100,7 @@ class Agents:
             if time.monotonic() >= due:
                 self._speak(index)
                 index = (index + 1) % hosts
-                due += 1 / hosts
+                due += self.every / hosts
                 self.steps += index == 0
 
     def _answer(self) -> None:
@@ -103,7 +112,7 @@ class Agents:
 
     def _speak(self, index: int) -> None:
         if self.telemetry[index].take():
-            self._send(index, "hello", wire.encode(_hello(self.peers[index], self.devices, len(self.peers))))
+            self._send(index, "hello", wire.encode(self._hello(index)))
             whole = msgspec.structs.replace(self.arrays, number=self.changes[index])
             self._send(index, "arrays", wire.encode(whole))
             self._send(index, "programs", wire.encode(wire.Programs(1, (made_windows.program(self.made),))))
@@ -114,6 +123,9 @@ class Agents:
         if self.steps and self.steps % WINDOW_EVERY == 0:
             self._window(index)
         self._send(index, "pulse", wire.encode(self._pulse()))
+
+    def _hello(self, index: int) -> wire.Hello:
+        return _hello(self.peers[index], self.devices, len(self.peers), self.run, self.every)
 
     def _change(self, index: int) -> None:
         self.changes[index] += 1
@@ -164,16 +176,18 @@ class Agents:
         )
 
 
-def _peer(index: int, telemetry: str, requests: str) -> wire.Peer:
+def _peer(index: int, telemetry: str, requests: str, number: int = 0) -> wire.Peer:
     name, boot = f"node{index:04}", processes.here().boot  # whose loopback these addresses are
-    return wire.Peer(f"{index:016x}", index, name, 1000 + index, index, boot, "pid:[1]", telemetry, requests)
+    agent = f"{number << 32 | index:016x}"
+    return wire.Peer(agent, index, name, 1000 + index, index, boot, "pid:[1]", telemetry, requests)
 
 
-def _hello(peer: wire.Peer, devices: int, hosts: int) -> wire.Hello:
+def _hello(peer: wire.Peer, devices: int, hosts: int, run: str = "load", every: float = 1.0) -> wire.Hello:
     index = peer.process_index or 0
     own = tuple(wire.Device(index * devices + i, "H100", "gpu", i) for i in range(devices))
-    names = {"name": "load", "run": "load", "platform": "gpu", "sources": {"arrays": "on"}}
-    return builders.hello(index, hosts, own, started_ms=1, **names, **msgspec.structs.asdict(peer))
+    names = {"name": run, "run": run, "platform": "gpu", "sources": {"arrays": "on"}}
+    more = {**names, "interval_ms": round(every * 1000), **msgspec.structs.asdict(peer)}
+    return builders.hello(index, hosts, own, started_ms=1, **more)
 
 
 def _arrays(hosts: int, devices: int, arrays: int) -> wire.Arrays:
@@ -199,9 +213,9 @@ def _arrays(hosts: int, devices: int, arrays: int) -> wire.Arrays:
 
 
 def main() -> None:
-    words = (*sys.argv[1:], *("256", "8", "600", "50", "usual")[len(sys.argv) - 1 :])
+    words = (*sys.argv[1:], *("256", "8", "600", "50", "usual", "0", "1")[len(sys.argv) - 1 :])
     hosts, devices, seconds, arrays = map(int, words[:4])
-    agents = Agents(hosts, devices, arrays, words[4])
+    agents = Agents(hosts, devices, arrays, words[4], number=int(words[5]), every=float(words[6]))
     print(agents.peers[0].requests, flush=True)
     with suppress(KeyboardInterrupt):
         agents.serve(time.time() + seconds)

@@ -17,6 +17,7 @@ from tests.bench.rows import (
     hook,
     memory,
     recordings,
+    relay,
     start,
     steps,
     windows,
@@ -121,6 +122,13 @@ ROWS = (
         control="htop and glances on the same terminal, where they are installed",
         spread="of CPU, two readings; of keys, the fastest and the slowest",
         measure=app.measure,
+    ),
+    Row(
+        name="relay",
+        what="1,024 generated hosts through one relay, and 10,240 through a tree (quick: 64)",
+        control="none: the generators and the viewer share the machine with the relays",
+        spread="of relays and ages, the least and the most around the mean or the median",
+        measure=relay.measure,
     ),
     Row(
         name="recordings",
