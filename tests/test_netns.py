@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -17,14 +18,18 @@ from pathlib import Path
 import pytest
 
 from tests import support
+from tests.logins import needs_sshd, sshd
 from tests.support import JAXTOP, PYTHON, ROOT, eventually, processes, training
+from tests.test_terminals import in_a_terminal, read_until
 
 pytestmark = [pytest.mark.jax, pytest.mark.netns, pytest.mark.newest, pytest.mark.xdist_group("netns")]
 
-SWITCH, FIRST, SECOND, VIEWER = (
-    f"jaxtop-{os.getpid()}-{name}" for name in ("switch", "first", "second", "viewer")
+SWITCH, FIRST, SECOND, VIEWER, LOGIN, LAPTOP = (
+    f"jaxtop-{os.getpid()}-{name}" for name in ("switch", "first", "second", "viewer", "login", "laptop")
 )
-ADDRESSES = {FIRST: "10.77.0.1", SECOND: "10.77.0.2", VIEWER: "10.77.0.3"}
+ADDRESSES = {FIRST: "10.77.0.1", SECOND: "10.77.0.2", VIEWER: "10.77.0.3", LOGIN: "10.77.0.4"}
+# The laptop reaches only the login host.
+AT_LOGIN, AT_LAPTOP = "10.78.0.1", "10.78.0.2"
 # Free in namespaces that are all ours.
 COORDINATOR = f"{ADDRESSES[FIRST]}:9911"
 
@@ -57,6 +62,15 @@ def add_host(stack, name, number):
     ip("-n", name, "link", "set", "eth0", "up")
 
 
+def add_laptop(stack):
+    """A namespace that is wired to the login host alone."""
+    add_namespace(stack, LAPTOP)
+    ip("link", "add", "eth0", "netns", LAPTOP, "type", "veth", "peer", "name", "eth1", "netns", LOGIN)
+    for name, link, address in ((LOGIN, "eth1", AT_LOGIN), (LAPTOP, "eth0", AT_LAPTOP)):
+        ip("-n", name, "address", "add", f"{address}/24", "dev", link)
+        ip("-n", name, "link", "set", link, "up")
+
+
 def remove_if_empty(folder):
     with suppress(OSError):
         folder.rmdir()
@@ -77,6 +91,7 @@ def network():
             ip("-n", SWITCH, "link", "set", "bridge0", "up")
             for number, name in enumerate(ADDRESSES):
                 add_host(stack, name, number)
+            add_laptop(stack)
         except (subprocess.CalledProcessError, OSError) as error:
             pytest.skip(f"this machine forbids network namespaces: {getattr(error, 'stderr', None) or error}")
         yield
@@ -102,9 +117,9 @@ def elsewhere(run, home):
     return home
 
 
-def snapshot_from_afar(*words):
-    """Exit status, document and complaints of a snapshot taken in the third namespace."""
-    done = support.run(*within(VIEWER), *JAXTOP, "snapshot", *words)
+def snapshot_from_afar(*words, at=VIEWER):
+    """Exit status, document and complaints of a snapshot taken in another namespace."""
+    done = support.run(*within(at), *JAXTOP, "snapshot", *words)
     return (
         done.returncode,
         json.loads(done.stdout) if done.stdout else {"hosts": []},
@@ -150,13 +165,13 @@ def test_without_the_key_nothing_is_shown_and_one_line_says_so():
 
 
 @contextmanager
-def cut():
-    """The second host's link, cut at the switch."""
-    ip("-n", SWITCH, "link", "set", "port1", "down")
+def cut(namespace=SWITCH, link="port1"):
+    """The second host's link, cut at the switch, or another."""
+    ip("-n", namespace, "link", "set", link, "down")
     try:
         yield
     finally:
-        ip("-n", SWITCH, "link", "set", "port1", "up")
+        ip("-n", namespace, "link", "set", link, "up")
 
 
 @pytest.mark.quiet
@@ -195,3 +210,63 @@ def test_who_comes_while_a_link_is_cut_is_told_so(run):
         status, document, complaints = snapshot_from_afar(ADDRESSES[FIRST])
         assert (status, states(document), len(complaints)) == (1, ["live", "unreachable"], 1)
     run.go_on()
+
+
+@pytest.fixture(scope="module")
+def login(run, tmp_path_factory):
+    """The target that leads the laptop to the run, which only the login host reaches."""
+    folder = tmp_path_factory.mktemp("login")
+    sets = (f"HOME={run.home}", f"PATH={Path(PYTHON).parent}:/usr/bin:/bin")
+    with sshd(folder, AT_LOGIN, within(LOGIN), within(LAPTOP), sets) as words:
+        *options, who = words[1:]
+        # It notices a cut sooner than the shorthand asks for.
+        options += ["-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=2"]
+        shorthand = folder / "ssh"
+        shorthand.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} {shlex.join(options)} "$@"\n')
+        shorthand.chmod(0o755)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+            yield f"ssh://{who}/{ADDRESSES[FIRST]}"
+
+
+@needs_sshd
+def test_a_laptop_that_reaches_only_the_login_host_sees_the_run_through_ssh(login, home):
+    status, document, complaints = snapshot_from_afar(login, at=LAPTOP)
+    assert (status, states(document), complaints) == (0, ["live", "live"], [])
+    assert not (home / ".config").exists(), "the laptop needs no key"
+    status, document, complaints = snapshot_from_afar(ADDRESSES[FIRST], at=LAPTOP)
+    assert status == 2 and not document["hosts"] and len(complaints) == 1, "there is no other way"
+
+
+@needs_sshd
+@pytest.mark.usefixtures("home")
+def test_through_ssh_the_app_opens_windows_are_taken_and_sessions_recorded(login, tmp_path):
+    with in_a_terminal("attach", login, within=within(LAPTOP), TERM="xterm-256color") as (_, screen):
+        assert "2/2 hosts live" in read_until(screen, "2/2 hosts live")
+        os.write(screen, b"3")
+        assert "LAUNCH/S" in read_until(screen, "LAUNCH/S")
+        os.write(screen, b"q")
+    asked = support.run(*within(LAPTOP), PYTHON, ROOT / "tests" / "programs" / "ask.py", login, 2, "capture")
+    assert asked.stdout.strip() == '["", ""]', asked.stderr
+    file = tmp_path / "run.mcap"
+    done = support.run(*within(LAPTOP), *JAXTOP, "record", login, "-o", file, "--duration", "3s")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(support.run(*JAXTOP, "replay", file, "--at", "+3s").stdout)
+    assert states(document) == ["live", "live"]
+
+
+@needs_sshd
+@pytest.mark.quiet
+def test_through_ssh_a_cut_link_is_shown_and_heals(login, home):
+    path = home / "seen"
+    watch = [*within(LAPTOP), PYTHON, ROOT / "tests" / "programs" / "watch.py", 0, login]
+
+    def seen_states():
+        last = path.read_text().rpartition("\n")[0].rpartition("\n")[2]
+        return {index: host["state"] for index, host in json.loads(last or '{"hosts": {}}')["hosts"].items()}
+
+    with path.open("w") as file, processes(watch, stdout=file):
+        eventually(lambda: seen_states() == {"0": "live", "1": "live"})
+        with cut(LOGIN, "eth1"):
+            eventually(lambda: seen_states() == {"0": "unreachable", "1": "unreachable"})
+        eventually(lambda: seen_states() == {"0": "live", "1": "live"})

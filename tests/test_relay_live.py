@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shlex
-import shutil
-import subprocess
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from jaxtop.model import Cluster, state_of
@@ -20,54 +15,16 @@ from jaxtop.model.hosts import hosts
 from jaxtop.sources.relay import RelaySource
 from jaxtop.sources.relay.stream import Open
 from jaxtop.wire import Request
-from tests.support import JAXTOP, PYTHON, eventually, free_port, run, training
+from tests.logins import needs_sshd, sshd
+from tests.support import JAXTOP, PYTHON, run, training
 
 pytestmark = [pytest.mark.jax, pytest.mark.newest]
-SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-needs_sshd = pytest.mark.skipif(
-    not (SSHD and shutil.which("ssh-keygen")), reason="sshd is not installed here"
-)
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     with training(tmp_path_factory.mktemp("pair"), hosts=2, devices=2) as started:
         yield started
-
-
-@contextmanager
-def sshd(folder):
-    """Yield the words of an `ssh` that logs in to this machine through an sshd of its own."""
-    for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
-    shutil.copy(folder / "user.pub", folder / "authorized")
-    port = free_port()
-    settings = (
-        *(f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder}/host"),
-        *(f"AuthorizedKeysFile {folder}/authorized", "PermitRootLogin yes"),
-        *("PidFile none", "UsePAM no", "StrictModes no"),
-    )
-    (folder / "config").write_text("".join(f"{each}\n" for each in settings))
-    if os.getuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "config"], stderr=log)
-    options = (
-        "StrictHostKeyChecking=no",
-        f"UserKnownHostsFile={folder}/known",
-        "BatchMode=yes",
-        "LogLevel=ERROR",
-    )
-    words = ["ssh", "-F", "none", "-i", str(folder / "user"), "-p", str(port)]
-    words += [word for option in options for word in ("-o", option)] + [f"{getpass.getuser()}@127.0.0.1"]
-    try:
-        eventually(lambda: run(*words, "true").returncode == 0)
-        yield words
-    finally:
-        for each in psutil.Process(server.pid).children(recursive=True):
-            each.kill()
-        server.kill()
-        server.wait()
 
 
 @pytest.fixture(scope="module")

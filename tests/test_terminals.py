@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import select
 import subprocess
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -35,12 +37,12 @@ BLACK = TextualColor(0, 0, 0)
 
 
 @contextmanager
-def in_a_terminal(*words: str, **variables: str):
+def in_a_terminal(*words: str, within=(), **variables: str):
     """A command in a terminal of its own: the process, and the file that is its screen and keyboard."""
     ours, theirs = pty.openpty()
     try:
         process = subprocess.Popen(
-            [*map(str, JAXTOP), *words],
+            [*within, *map(str, JAXTOP), *words],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -56,9 +58,9 @@ def in_a_terminal(*words: str, **variables: str):
 
 
 def read_until(screen: int, words: str) -> str:
-    """What is written to the terminal up to these words, or to its end."""
-    seen = b""
-    while words.encode() not in seen:
+    """What is written to the terminal up to these words, to its end, or for a minute."""
+    seen, end = b"", time.monotonic() + 60
+    while words.encode() not in seen and select.select([screen], [], [], max(0.0, end - time.monotonic()))[0]:
         try:
             more = os.read(screen, 65_536)
         except OSError:  # the other side has closed

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import sys
 import time
+from argparse import Namespace
 
-from jaxtop import discovery, keys
+from jaxtop.cli import targets
 from jaxtop.model import Cluster, hosts, state_of
-from jaxtop.sources import LiveSource
 
-source, cluster = LiveSource(discovery.seeds(sys.argv[2:]), keys.load()), Cluster()
+named = Namespace(target=sys.argv[2:], hostfile=None, owner=None, via=None, map=[])
+source, cluster = targets.open_source(named), Cluster()
 pulses: dict[str, int] = {}
 missed = 0
 while True:
