@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE
@@ -15,7 +16,8 @@ from subprocess import PIPE
 import pytest
 
 from jaxtop import cli, runfiles
-from jaxtop.injection import symbols, target
+from jaxtop.injection import remote, symbols, target
+from jaxtop.injection.request import Request
 from tests.support import PYTHON, eventually, jaxtop, processes, run
 from tests.test_runfiles import hello
 
@@ -132,6 +134,29 @@ def test_without_a_terminal_and_consent_nothing_is_done(monkeypatch):
         monkeypatch.setattr(shutil, "which", lambda _: None)
         assert cli.main(["inject", str(process.pid)]) == 2
         assert cli.main(["inject", "--way", "python", str(process.pid)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "why", "is_left"),
+    [("false", "takes no code: no reason was given", 0), ("true", "runs no Python now", 1)],
+)
+def test_a_main_thread_that_hangs_runs_nothing_later(tmp_path, monkeypatch, program, why, is_left):
+    """Python may come to the file of a withdrawn request hours later: then it only removes the file."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(remote, "TAKEN_WITHIN", 0.05)
+    ids = {"uid": os.geteuid(), "gid": os.getegid(), "program": shutil.which(program)}
+    process = target.Target(
+        7, command="", python=(3, 14, 0), threads=1, ticks=1, addresses={}, code=[], **ids
+    )
+    with Request(process, {}) as request, pytest.raises(target.Refused, match=why):
+        remote.start(process, request)
+    left = list(tmp_path.iterdir())
+    assert len(left) == is_left
+    for each in left:
+        done = run(PYTHON, each)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_process_with_an_agent_names_its_run():

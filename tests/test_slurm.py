@@ -21,6 +21,7 @@ from jaxtop.sources.relay import RelaySource
 from jaxtop.sources.relay.stream import Open
 from jaxtop.wire import Request
 from tests.support import JAXTOP, PYTHON, SOAK, environment, eventually, free_port, run
+from tests.test_terminals import in_a_terminal, read_until
 
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "squeue")
 SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -174,6 +175,16 @@ def test_each_job_has_its_own_run(slurm, tmp_path):
             document = eventually(lambda: live(slurm, f"slurm://{second}"), every=1)
             assert name_of(document) == "second"
             assert name_of(live(slurm, f"slurm://{first}")) == "first"
+
+
+def test_the_app_shows_the_run_of_a_job(slurm, tmp_path):
+    with training(slurm, tmp_path, "first") as number:
+        eventually(lambda: live(slurm, f"slurm://{number}"), every=1)
+        variables = {name: value for name, value in slurm.items() if name not in ("LINES", "COLUMNS")}
+        with in_a_terminal("attach", f"slurm://{number}", **variables) as (process, screen):
+            assert "2 hosts" in read_until(screen, "2 hosts")
+            os.write(screen, b"q")
+            process.wait(30)
 
 
 def test_frames_come_through_srun_when_they_are_sent(slurm, tmp_path, monkeypatch):

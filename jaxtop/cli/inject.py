@@ -96,7 +96,7 @@ def _inject(process: Target, ways: list[str], settings: dict[str, object], timeo
         return _failed(f"pid {pid} has ended")
     with Request(process, settings) as request:
         if not any(_begun(name, process, request) for name in ways):
-            return FAILED
+            return FAILED  # with the reasons printed
         if not request.until_taken(timeout) and request.withdraw():
             why = "a thread of it holds the GIL" if process.is_same else "it has ended"
             return _failed(f"pid {pid} ran no Python within {timeout:g} s: {why}. Nothing was started")
@@ -141,7 +141,7 @@ def _shown(process: Target, answer: dict[str, Any]) -> int:
     """Wait until viewers of this user find the process; return the exit status."""
     pid = process.pid
     if os.geteuid() != process.uid:
-        print(f"pid {pid} has started the agent. Its user sees it: jaxtop ls")
+        print(f"pid {pid} loads the agent. Its user sees it in a moment: jaxtop ls")
         return 0
     end = time.monotonic() + SHOWN_WITHIN
     while time.monotonic() < end and process.is_same:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtop.injection.target import Refused
 from jaxtop.names import legible, shorten
@@ -28,19 +28,21 @@ def why_not(target: Target) -> str | None:
 
 def start(target: Target, request: Request) -> None:
     """Start the request on the main thread; raise `Refused` if that thread does not take it soon."""
+    as_user: dict[str, Any] = {}
     # Python reads this file whenever it gets to it: it stays until then, and removes itself.
     with tempfile.NamedTemporaryFile(
         "w", prefix="jaxtop-inject-", suffix=".py", delete=False, encoding="utf-8"
     ) as file:
         file.write(f"{request.line}__import__('os').unlink({file.name!a})\n")
+        if os.geteuid() != target.uid:  # root, for another user, whose Python must not run as root
+            os.fchown(file.fileno(), target.uid, target.gid)
+            as_user = {"user": target.uid, "group": target.gid, "extra_groups": []}
     path = Path(file.name)
-    if os.geteuid() != target.uid:  # root, for another user
-        os.chown(path, target.uid, target.gid)
     try:
         # Only the same version of Python can do this, so the program of the process itself does.
         done = subprocess.run(
             [target.program, "-I", "-S", "-c", _CODE, str(target.pid), file.name],
-            capture_output=True, text=True, timeout=20, check=False,
+            capture_output=True, text=True, timeout=20, check=False, **as_user,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         path.unlink()

@@ -35,9 +35,11 @@ class Request:
             f"{text}\n\nbegin(**__import__('json').loads({given!a}))\n", "utf-8"
         )
         (self.folder / "request").touch()
-        if os.geteuid() != target.uid:  # root, for another user
-            for each in (self.folder, *self.folder.iterdir()):
-                os.chown(each, target.uid, target.gid)
+        if (
+            os.geteuid() != target.uid
+        ):  # root, for another user, who could replace files in a folder of theirs
+            for each in (*self.folder.iterdir(), self.folder):
+                os.chown(each, target.uid, target.gid, follow_symlinks=False)
 
     @property
     def line(self) -> str:
@@ -70,9 +72,11 @@ class Request:
             if time.monotonic() > end:
                 return None
             time.sleep(0.02)
-        with suppress(ValueError, OSError), path.open("rb") as file:
-            found = json.loads(file.read(MOST_ANSWER))
-            return found if isinstance(found, dict) else None
+        with suppress(ValueError, OSError):
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(fd, "rb") as file:
+                found = json.loads(file.read(MOST_ANSWER))
+                return found if isinstance(found, dict) else None
         return None
 
     def withdraw(self) -> bool:
