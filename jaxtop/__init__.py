@@ -1,6 +1,6 @@
 """jaxtop: a terminal monitor for whole JAX runs.
 
-In a training script: `from jaxtop import agent; agent.start()`.
+In a training script: `from jaxtop import agent; agent.start()`. In a notebook also: `jaxtop.live()`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from jaxtop._version import __version__
 
 if TYPE_CHECKING:
     import jaxtop_agent as agent
+    from jaxtop.notebook import live
 
-__all__ = ["__version__", "agent"]
+__all__ = ["__version__", "agent", "live"]
 
 
 def __getattr__(name: str) -> object:
@@ -21,4 +22,8 @@ def __getattr__(name: str) -> object:
         import jaxtop_agent
 
         return jaxtop_agent
+    if name == "live":
+        from jaxtop.notebook import live
+
+        return live
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

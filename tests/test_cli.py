@@ -51,6 +51,7 @@ def test_help_of_a_command_comes_without_jax_and_the_app(command):
 def test_importing_jaxtop_or_the_agent_costs_nothing():
     """A training script pays for the agent when it starts it, and not before."""
     assert modules_after("import jaxtop").isdisjoint({*HEAVY, "jaxtop_agent"})
+    assert modules_after("import jaxtop; jaxtop.live").isdisjoint({*HEAVY, "jaxtop_agent", "IPython"})
     assert modules_after("from jaxtop import agent").isdisjoint(HEAVY)
     assert modules_after("import jaxtop_agent").isdisjoint(HEAVY)
 

@@ -15,11 +15,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jaxtop_agent.handle import Handle
     from jaxtop_agent.service.agent import Agent
 
-__all__ = ["start", "step", "stop", "watch"]
+__all__ = ["start", "status", "step", "stop", "watch"]
 
 _agent: Agent | None = None
+_why_off = "agent.start() was not called"
 _is_prepared = False
 _held: list[Agent] = []  # filled only while this process forks
 
@@ -31,8 +33,8 @@ def start(
     interval: float | None = None,
     record: str | os.PathLike[str] | None = None,
     collectives: str | None = None,
-) -> None:
-    """Make this process visible to `jaxtop`.
+) -> Handle:
+    """Make this process visible to `jaxtop`; return the handle of the agent, as `status` does.
 
     Returns at once and never raises because of an error inside the agent. It may be called before or after
     `jax.distributed.initialize()`; a second call does nothing. A process that is short of threads, memory or
@@ -52,11 +54,11 @@ def start(
     global _agent  # noqa: PLW0603 - there is one agent per process
     if _agent is not None:
         _did_nothing("the agent was started before")
-        return
+        return status()
     if sys._getframe(1).f_globals.get("__name__") == "__mp_main__":
         # A spawned worker imports the script again. It belongs to the run, but is not another host of it.
         _did_nothing("this is a worker that multiprocessing has spawned, not a process of the run")
-        return
+        return status()
     try:
         from jaxtop_agent.core.settings import read
         from jaxtop_agent.service.agent import Agent
@@ -71,20 +73,31 @@ def start(
     except Exception as error:
         _agent = None
         _did_nothing("it failed", error)
+    return status()
 
 
 def _did_nothing(why: str, error: BaseException | None = None) -> None:
+    global _why_off  # noqa: PLW0603 - as above
+    _why_off = why if error is None else f"{type(error).__name__}: {error}"
     with suppress(Exception):
         from jaxtop import debuglog
 
         debuglog.warning("start", "agent.start() did nothing", why, error)
 
 
+def status() -> Handle:
+    """Return the handle of the agent: its state, its address, and at a prompt how to watch it."""
+    from jaxtop_agent.handle import Handle
+
+    return Handle(_agent, _why_off)
+
+
 def stop() -> None:
     """Stop the agent and remove everything it installed; `start` may be called again."""
-    global _agent
+    global _agent, _why_off  # noqa: PLW0603 - as above
     leaving, _agent = _agent, None
     if leaving is not None:
+        _why_off = "agent.stop() was called"
         leaving.stop("stopped")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from jaxtop import discovery, hostnames, keys, processes, runfiles
@@ -75,6 +76,11 @@ def open_source(arguments: argparse.Namespace) -> Source:
         )
     except (hostnames.BadHosts, NoRelay) as error:
         raise UserError(str(error)) from None
+
+
+def open_named(names: list[str], owner: str | None = None) -> LiveSource:
+    """Return a source that dials what these names mean on this machine; without any, the newest run."""
+    return open_here(Namespace(target=names, hostfile=None, owner=owner, map=[]))
 
 
 def open_here(arguments: argparse.Namespace, own_id: str = "") -> LiveSource:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jaxtop import debuglog, room
 from jaxtop._version import __version__
 from jaxtop.debuglog import LOG
+from jaxtop.names import reason
 from jaxtop_agent.arrays.watched import Watched
 from jaxtop_agent.core.threads import Worker
 from jaxtop_agent.hooks.imports import when_imported
@@ -41,7 +42,7 @@ class Agent:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._pid = os.getpid()
+        self.pid = os.getpid()
         self._workers: list[Worker] = []
         self._board: Board | None = None
         self._publisher: Publisher | None = None
@@ -52,10 +53,20 @@ class Agent:
         self._deadline: float | None = None
         self._loader: Worker | None = None
         self._log: LogThread | None = None
-        self._is_over = False
+        self.is_over = False
+        self.failure = ""  # why this process is not shown
         self.loading = Loading()
         self.progress = Progress()
         self.watched = Watched()
+
+    @property
+    def name(self) -> str:
+        return (self._board.identity.name if self._board else self._settings.name) or ""
+
+    @property
+    def address(self) -> str:
+        """Where viewers attach; empty until the agent serves."""
+        return self._board.requests if self._board else ""
 
     def start(self) -> None:
         """Start once JAX has been imported; until then the agent has no thread and no socket."""
@@ -104,6 +115,7 @@ class Agent:
             self._explain(error)
 
     def _explain(self, error: BaseException) -> None:
+        self.failure = reason(error)
         with suppress(Exception):
             from jaxtop import runfiles  # slow to import, and rarely needed here
 
@@ -223,14 +235,14 @@ class Agent:
 
     def _end(self) -> None:
         """Stop at the script's exit, even if one of its signal handlers raises meanwhile."""
-        while not self._is_over and os.getpid() == self._pid:
+        while not self.is_over and os.getpid() == self.pid:
             with suppress(BaseException):  # a second Ctrl-C: the script is already exiting
                 self.stop("ended")
 
     def stop(self, reason: str) -> None:
         """Stop and join the threads and remove the hooks; once, and only in the process that started them."""
         self._call_off()
-        if self._is_over or os.getpid() != self._pid:
+        if self.is_over or os.getpid() != self.pid:
             return
         self.loading.is_stopped = True
         if self._deadline is None:
@@ -252,7 +264,7 @@ class Agent:
             if all(ended):  # a late thread would otherwise write to a descriptor that may have been reused
                 for bell in board.bells():
                     bell.close()
-        self._is_over = True
+        self.is_over = True
         if atexit is not None:
             atexit.unregister(self._end)
         self.progress.close()
@@ -280,7 +292,7 @@ class Agent:
         self._workers = []
         self._log = None
         self.loading.is_stopped = True
-        LOG.forked(f"the agent stays with the process {self._pid}, which has forked this one")
+        LOG.forked(f"the agent stays with the process {self.pid}, which has forked this one")
         server = self._publisher.server if self._publisher else None
         for each in (self._windows, self._black_box, server):
             if each is not None:

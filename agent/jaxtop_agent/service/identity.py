@@ -13,6 +13,9 @@ from jaxtop._version import __version__
 from jaxtop.clock import now_ms
 from jaxtop.wire import Hello
 
+# The scripts that run the kernel of a notebook.
+_KERNELS = frozenset({"ipykernel_launcher", "colab_kernel_launcher"})
+
 
 def identify(name: str | None) -> Hello:
     """Return the hello of an agent that starts now, as far as it never changes."""
@@ -41,5 +44,7 @@ def _script_name() -> str:
     if first in {"", "-c", "-m"}:
         return "python"
     path = Path(first)
+    if path.stem in _KERNELS:  # Jupyter names the notebook
+        return Path(os.environ.get("JPY_SESSION_NAME", "")).stem or "notebook"
     # A package run with -m is named after its folder, because "__main__" identifies nothing.
     return path.parent.name if path.stem == "__main__" else path.stem
