@@ -83,6 +83,7 @@ def _run(words: list[str]) -> int:
         raise UserError(f"unrecognized arguments: {' '.join(unknown)}; see {prog} --help")
     if arguments.command is None:
         parser.error("no command given")
+    arguments.words = words  # `--web` starts the same command once more for each tab
     return int(_command(arguments.command).main(arguments))
 
 

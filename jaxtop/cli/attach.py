@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from jaxtop.cli import ls, settings, targets, terminal
+from jaxtop.cli import ls, settings, targets, terminal, ways, web
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.source_thread import SourceThread
 from jaxtop.clock import steady
@@ -31,10 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rewind", metavar="SIZE", help="size of the rewind buffer (default: JAXTOP_REWIND, or 256M)"
     )
+    web.add_arguments(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if not (arguments.target or arguments.hostfile or arguments.via) and len(ls.live_runs()) > 1:
+    if web.is_asked(arguments):
+        if ways.find(arguments.via, arguments.target) is None:
+            targets.open_here(arguments).close()  # a wrong target is an error here, not in the browser
+        return web.serve(arguments)
+    is_named = arguments.target or arguments.hostfile or arguments.via
+    if not is_named and not terminal.is_in_browser() and len(ls.live_runs()) > 1:
         chosen = _pick()
         if chosen is None:
             return 0
@@ -101,7 +106,7 @@ class _Runs:
 
     def follow(self, run_id: str) -> Followed | str:
         try:
-            source = targets.open_here(Namespace(target=[run_id], hostfile=None, owner=self._owner, map=[]))
+            source = targets.open_named([run_id], self._owner)
         except UserError as error:
             return str(error)
         return self.begin(lambda: source)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
-from jaxtop.cli.http_server import Page, Protection, Request, Server, address, is_port
+from jaxtop.cli.http_server import Page, Protection, Request, Server, add_tls_arguments, address, is_port
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.watched import Watched
 from jaxtop.cli.words import number
@@ -50,8 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=PROGRAM,
         help="bounds the number of series: figures of runs, hosts, devices, or programs too (default)",
     )
-    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, to serve with TLS")
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
+    add_tls_arguments(parser)
     parser.add_argument("--auth", type=Path, metavar="FILE", help="file with lines of user:password")
     parser.add_argument(
         "--otlp",

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import parse_qs
 
@@ -22,7 +23,7 @@ from jaxtop.cli.words import legible
 from jaxtop.clock import steady
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import argparse
 
 # The most clients that are answered at a time, and the most others: their requests, with TLS and password,
 # are not complete. When one more of these comes, the oldest is cut off: they cannot keep others out.
@@ -81,17 +82,13 @@ class Server:
     """Serves pages by path on threads of its own, within a `with` block."""
 
     def __init__(self, host: str, port: int, pages: Pages, protection: Protection) -> None:
-        resolved = _resolved(host, port)
-        if not ipaddress.ip_address(resolved[4][0]).is_loopback and not protection.is_whole:
-            raise UserError(
-                f"{host} can be reached from other machines: that needs --tls-cert, --tls-key and --auth; "
-                "without them, listen on 127.0.0.1"
-            )
-        accepted, context = _accepted(protection.passwords), _context(protection)
+        missing = "" if protection.is_whole else "--tls-cert, --tls-key and --auth"
+        family, place = resolved(host, port, missing)
+        accepted, context = _accepted(protection.passwords), tls_context(protection)
         handler = type("Handler", (_Handler,), {"pages": pages, "accepted": accepted})
-        server = type("Listener", (_Listener,), {"address_family": resolved[0]})
+        server = type("Listener", (_Listener,), {"address_family": family})
         try:
-            self._server = server(resolved[4][:2], handler)
+            self._server = server(place, handler)
         except OSError as error:
             raise UserError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         if context is not None:
@@ -99,9 +96,7 @@ class Server:
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
-        scheme = "https" if context is not None else "http"
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"{scheme}://{shown}:{self._server.server_address[1]}"
+        self.url = url(host, self._server.server_address[1], context)
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, name="jaxtop http", daemon=True).start()
@@ -234,15 +229,37 @@ def _cut(connection: socket.socket) -> None:
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
-def _resolved(host: str, port: int) -> Any:
+def resolved(host: str, port: int, missing: str) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    """Return the family and the address to listen on.
+
+    Raise `UserError` if other machines reach it while something that protects it is missing.
+    """
     try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no host name"
         raise UserError(f"{legible(host)} is not an address of this machine: {why}") from None
+    if missing and not ipaddress.ip_address(place[0]).is_loopback:
+        raise UserError(
+            f"{host} can be reached from other machines: that needs {missing}; "
+            "without them, listen on 127.0.0.1"
+        )
+    return family, place[:2]
 
 
-def _context(protection: Protection) -> ssl.SSLContext | None:
+def url(host: str, port: int, context: ssl.SSLContext | None) -> str:
+    """Return the address of a server, for people and programs."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'http' if context is None else 'https'}://{shown}:{port}"
+
+
+def add_tls_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate, to serve with TLS")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
+
+
+def tls_context(protection: Protection) -> ssl.SSLContext | None:
+    """Return the TLS settings of a server; None where it serves without TLS."""
     if protection.certificate is None:
         if protection.key is not None:
             raise UserError("--tls-key needs --tls-cert")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxtop import times
-from jaxtop.cli import processes, settings, terminal
+from jaxtop.cli import processes, settings, terminal, web
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.output import ProgressLine, new_file
 from jaxtop.cli.words import legible, number, size
@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"for Foxglove: {MCAP_JSON} OUT",
     )
     parser.add_argument("--step", type=_STEP, metavar="S", help="seconds between the figures of --export")
+    web.add_arguments(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -61,6 +62,9 @@ def main(arguments: argparse.Namespace) -> int:
         raise UserError("give the FILE to replay; see jaxtop replay --help")
     if arguments.at is not None and form is not None:
         raise UserError("--at prints one moment, --export all of them: give only one")
+    is_served = web.is_asked(arguments)
+    if is_served and (arguments.at is not None or form is not None):
+        raise UserError("--web shows the app, --at and --export print text: give only one")
     with opened(files) as (session, span):
         start = None if arguments.start is None else time_in(arguments.start, span)
         if arguments.at is not None:
@@ -69,9 +73,9 @@ def main(arguments: argparse.Namespace) -> int:
             _write_json(session, start, arguments.step, out)
         elif form is not None:
             _print_series(session, start, form, arguments.step)
-        else:
+        elif not is_served:
             _watch(session, start, arguments)
-    return 0
+    return web.serve(arguments) if is_served else 0
 
 
 def _export(words: list[str] | None) -> tuple[str | None, Path | None, list[Path]]:

@@ -16,6 +16,8 @@ Result = TypeVar("Result")
 
 # Terminals that cannot position the cursor: shells in editors, CI logs.
 _DUMB = ("dumb", "unknown")
+# What Textual draws with in a process of `--web`, and in one that textual-serve or textual-web starts.
+WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 CRASHED = 1
 # Tens of thousands of rows and messages are created and freed per second, and none of them is cyclic.
 COLLECT_AFTER = 50_000, 20, 100
@@ -33,7 +35,14 @@ def is_there() -> bool:
     return _why_not() is None
 
 
+def is_in_browser() -> bool:
+    """Return whether the app of this process is drawn by a browser."""
+    return os.environ.get("TEXTUAL_DRIVER") == WEB_DRIVER
+
+
 def _why_not() -> str | None:
+    if is_in_browser():
+        return None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "the app needs a terminal"
     kind = os.environ.get("TERM", "")
