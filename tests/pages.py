@@ -15,6 +15,7 @@ from textual.dom import DOMNode
 
 import jaxtop.cli
 import jaxtop.tui
+from jaxtop.cli import manual
 from jaxtop.cli.doctor import STAND_INS
 from jaxtop.export.metrics import METRICS, SERIES, SNAPSHOT
 from jaxtop.model import FIGURES, RULES, RULES_BY_NAME, Scope
@@ -46,7 +47,7 @@ PLACES = {
     "StacksView": "Stacks",
     "DifferenceScreen": "Difference",
 }
-DIALOGS = {"GoTo", "Help", "RunPicker"}
+DIALOGS = {"ColumnPicker", "GoTo", "Help", "RunPicker"}
 SHOWN = {
     "escape": "Esc", "question_mark": "?", "slash": "/", "left": "←", "right": "→", "up": "↑",
     "down": "↓", "enter": "Enter", "tab": "Tab", "shift+tab": "Shift+Tab", "pageup": "Page Up",
@@ -95,17 +96,8 @@ def arguments(command: str) -> Iterator[tuple[str, str]]:
     """The arguments of a command and what they mean."""
     parser = argparse.ArgumentParser(add_help=False)
     import_module(f"jaxtop.cli.{command}").add_arguments(parser)
-    for action in parser._actions:
-        if action.help == argparse.SUPPRESS:
-            continue
-        value = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
-        if isinstance(value, tuple):
-            value = " ".join([value[0], *(f"[{each}]" for each in value[1:])])
-        if action.choices:
-            value = "{" + ",".join(map(str, action.choices)) + "}"
-        names = ", ".join(action.option_strings)
-        shown = f"{names} {value}".strip().replace("|", "\\|")
-        yield f"`{shown}`", (action.help or "").replace("|", "\\|")
+    for shown, meaning in manual.arguments(parser):
+        yield f"`{shown}`".replace("|", "\\|"), meaning.replace("|", "\\|")
 
 
 def keys_page() -> str:

@@ -8,6 +8,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from textual.widgets import Input
 
 from jaxtop.tui.app import JaxtopApp
 from jaxtop.tui.draw import table_lines as draw
@@ -119,3 +120,15 @@ def test_narrow_events_show_what_happened_and_the_rest_below():
 def test_a_low_mesh_pane_marks_device_ids_that_it_leaves_out():
     shown = stage.shown_after(*builders.well(), keys=("2",), size=(60, 16))
     assert "data group: 0 2 …" in shown
+
+
+def test_a_terminal_that_was_too_small_takes_keys_again_when_it_is_larger():
+    async def act(stage: stage.Stage) -> None:
+        await stage.press("3")
+        for size in ((40, 10), (120, 40)):
+            await stage.pilot.resize_terminal(*size)
+            await stage.paint()
+        await stage.press("slash", "x")
+        assert isinstance(stage.app.focused, Input) and stage.app.focused.value == "x"
+
+    stage.play(act, *builders.well())

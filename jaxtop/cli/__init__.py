@@ -8,10 +8,13 @@ import os
 import sys
 import traceback
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jaxtop import __version__, debuglog
 from jaxtop.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 # A command is a module of this package with `add_arguments(parser)` and `main(arguments) -> exit status`.
 COMMANDS = {
@@ -29,9 +32,11 @@ COMMANDS = {
     "demo": "start a real multi-process JAX run on this machine",
     "probe": "measure idle devices and links, and name slow ones",
     "config": "print the settings and where each comes from",
+    "completion": "print a script that completes commands, options and runs in your shell",
     "doctor": "check what works on this machine, and why not",
 }
 
+_SUMMARY = "top for a JAX cluster: a whole run, live, in one terminal"
 # The exit status of errors, of commands where the usual 1 and 2 have another meaning.
 _FAILED = {"check": 3}
 
@@ -104,15 +109,41 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; see {self.prog} --help")
 
 
+class _Manual(argparse.Action):
+    """Prints the manual page and ends."""
+
+    def __call__(self, *_: object) -> NoReturn:
+        from jaxtop.cli import manual  # rarely needed
+
+        print(manual.page(parser_of_all()[1], _SUMMARY), end="")
+        raise SystemExit(0)
+
+
 def _parser(wanted: str | None) -> argparse.ArgumentParser:
-    parser = _Parser(prog="jaxtop", description="top for a JAX cluster: a whole run, live, in one terminal")
+    # Only this command's module is imported: --help stays fast.
+    return _with_commands(() if wanted is None else (wanted,))[0]
+
+
+def parser_of_all() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the parser of the program and those of its commands, with all arguments."""
+    return _with_commands(COMMANDS)
+
+
+def _with_commands(
+    wanted: Collection[str],
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    parser = _Parser(prog="jaxtop", description=_SUMMARY)
     parser.add_argument("--version", action="version", version=f"jaxtop {__version__}")
+    parser.add_argument(
+        "--man", action=_Manual, nargs=0, help="print the manual page: jaxtop --man | man -l -"
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    found: dict[str, argparse.ArgumentParser] = {}
     for name, summary in COMMANDS.items():
-        one = commands.add_parser(name, help=summary, description=summary)
-        if name == wanted:  # only this command's module is imported: --help stays fast
-            _command(name).add_arguments(one)
-    return parser
+        found[name] = commands.add_parser(name, help=summary, description=summary)
+        if name in wanted:
+            _command(name).add_arguments(found[name])
+    return parser, found
 
 
 def _command(name: str) -> Any:

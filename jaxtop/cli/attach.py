@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.cli import ls, settings, targets, terminal, ways, web
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.look import look_of
 from jaxtop.cli.source_thread import SourceThread
 from jaxtop.clock import steady
 from jaxtop.devbench import saved
@@ -147,6 +148,7 @@ def watch(
             probe=saved.last(),
             tuning=loaded.tuning,
             runs=runs,
+            look=look_of(loaded),
             notifier=Notifier(
                 bell=bool(loaded.get("alerts.bell")),
                 desktop=loaded.get("alerts.desktop") or OFF,

@@ -48,7 +48,7 @@ def _rows(loaded: settings.Settings) -> Iterator[tuple[str, str, str, str]]:
         if setting.variable and (given := os.environ.get(setting.variable)):
             value, origin = given, setting.variable
         elif key in loaded.values:
-            value, origin = _shown(key, loaded.values[key]), "file"
+            value, origin = _shown(key, loaded.values[key]), "saved" if key in loaded.saved else "file"
         else:
             value, origin = setting.default, "default"
         yield key, legible(value), origin, setting.meaning
@@ -63,6 +63,10 @@ def _shown(key: str, value: Any) -> str:
         return f"{parts.scheme}://{parts.hostname or ''}/…"
     if isinstance(value, frozenset):
         return ", ".join(sorted(f"{each.rule} in {each.run}" if each.run else each.rule for each in value))
+    if isinstance(value, dict):
+        return ", ".join(f"{own} = {key or 'off'}" for own, key in value.items())
+    if isinstance(value, tuple):
+        return ", ".join(value)
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)

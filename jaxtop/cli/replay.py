@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop import times
 from jaxtop.cli import processes, settings, terminal, web
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.look import look_of
 from jaxtop.cli.output import ProgressLine, new_file
 from jaxtop.cli.words import legible, number, size
 from jaxtop.devbench import saved
@@ -202,6 +203,7 @@ def _watch(session: Session, start: float | None, arguments: argparse.Namespace)
         history=session,
         replay=Start(start, arguments.speed, arguments.loop),
         probe=saved.last(),
+        look=look_of(settings.load()),
     )
     failure = terminal.show(app)
     if failure:

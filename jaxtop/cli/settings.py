@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from argparse import ArgumentTypeError
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.words import amount, legible
 from jaxtop.model import HOLDS_FOR, RULES, RULES_BY_NAME, Mute, Severity, Tuning
 from jaxtop.names import reason
+from jaxtop.tui.core import look
 from jaxtop.tui.notifier import FORMS as DESKTOP
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "config.toml"
+# What the app saved; the file precedes it.
+SAVED = "saved.toml"
 FORMS = ("plain", "slack", "discord")
 ALERTING = (Severity.CRITICAL.value, Severity.WARNING.value)
 LEAST_REWIND = 1_000_000
@@ -95,6 +99,28 @@ def _mutes(value: object) -> frozenset[Mute]:
     return frozenset(found)
 
 
+def _colour(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"#[0-9a-fA-F]{6}", value):
+        raise ValueError("must be a colour such as #00a0ff")
+    return value
+
+
+def _columns(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each for each in value):
+        raise ValueError('must be a list of columns, such as ["state", "host"]')
+    return tuple(value)
+
+
+def _keys(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise ValueError('must be lines such as "ctrl+x" = "q"')
+    found = {own.strip(): key.strip() for own, key in value.items()}
+    for each in (*found, *found.values()):
+        if not re.fullmatch(r"(|\S|[a-z0-9_]+|((ctrl|alt|shift)\+)+(\S|[a-z0-9_]+))", each):
+            raise ValueError(f"has {each}, which is no key such as x, f5, ctrl+x or question_mark")
+    return found
+
+
 _OWN = (
     Setting("view.rewind", "256M", "size of the rewind buffer of the app", _size, "JAXTOP_REWIND"),
     Setting(
@@ -118,6 +144,15 @@ _OWN = (
 )
 
 
+def _of_look() -> Iterator[Setting]:
+    yield Setting("view.theme", look.THEMES[0], "the app: its colours", _choice(look.THEMES))
+    for role in look.ROLES:
+        yield Setting(f"colours.{role}", "theme's", f"the app: colour of the role {role}", _colour)
+    for screen in look.SCREENS:
+        yield Setting(f"columns.{screen}", "all", f"the app: columns of {screen}, in this order", _columns)
+    yield Setting("keys", "none", "the app: keys of your own, and those they stand for", _keys)
+
+
 def _of_rules() -> Iterator[Setting]:
     for rule in RULES:
         seconds = f"{rule.title}: seconds for which it must hold"
@@ -129,7 +164,7 @@ def _of_rules() -> Iterator[Setting]:
             )
 
 
-SETTINGS = {each.key: each for each in (*_OWN, *_of_rules())}
+SETTINGS = {each.key: each for each in (*_OWN, *_of_look(), *_of_rules())}
 # The first number of a rule has a shorter name, too.
 SHORT = {
     f"thresholds.{rule.name}": f"rules.{rule.name}.{rule.numbers[0].name}" for rule in RULES if rule.numbers
@@ -142,6 +177,8 @@ class Settings:
 
     path: Path | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    # Those of `values` that the app saved and the file does not set.
+    saved: dict[str, Any] = field(default_factory=dict)
 
     def get(self, key: str) -> Any:
         """Return a setting of the file, unless it is not set or the environment precedes it."""
@@ -159,15 +196,22 @@ class Settings:
 
 
 def load() -> Settings:
-    """Read the file; raise `UserError` if it cannot be read, is broken, or sets something unknown."""
+    """Read the files; raise `UserError` if one cannot be read, is broken, or sets something unknown."""
     try:
-        path = keys.config_dir() / FILE
+        folder = keys.config_dir()
     except keys.NoKey:  # there is no home folder, so there is no file
         return Settings()
+    path, saved = folder / FILE, _read(folder / SAVED)
+    values = _read(path)
+    return Settings(path, saved | values, {key: saved[key] for key in saved.keys() - values.keys()})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the settings of a file; a missing file sets nothing."""
     try:
         content = private.read(path)
     except FileNotFoundError:
-        return Settings(path)
+        return {}
     except OSError as error:
         raise UserError(f"{path}: {reason(error)}") from None
     try:
@@ -182,7 +226,7 @@ def load() -> Settings:
         if name in values:
             raise UserError(f"{path}: thresholds.{name.split('.')[1]} and {name} are the same setting")
         values[name] = _parsed(path, key, value)
-    return Settings(path, values)
+    return values
 
 
 def _flat(tables: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -12,12 +12,12 @@ from textual.widgets import ContentSwitcher, Static
 from jaxtop.tui.colours256 import Colours256
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import EMPTY, NOTHING, Moment, Selection
-from jaxtop.tui.core.palette import DARK, PALETTES, Palette, palette_of
+from jaxtop.tui.core.palette import Palette, palette_of
 from jaxtop.tui.dialogs.help import Help, palette_commands
 from jaxtop.tui.draw.switches import pressed_by
 from jaxtop.tui.facts import facts
 from jaxtop.tui.header import TimeStatus, header
-from jaxtop.tui.runs import RunApp
+from jaxtop.tui.looks import LookApp
 from jaxtop.tui.screens import SCREENS
 from jaxtop.tui.screens.overview import OverviewView, proof_of
 from jaxtop.tui.screens.places import Places
@@ -46,13 +46,13 @@ SMALLEST, SMALLEST_OVERVIEW = (60, 16), (40, 10)
 _IN_256 = Colours256()
 
 
-class JaxtopApp(RunApp):
+class JaxtopApp(LookApp):
     """The app of `jaxtop attach` and `jaxtop replay`. It returns a line to print after exit, or None."""
 
     CSS_PATH = "app.tcss"
     TITLE = "jaxtop"
     ENABLE_COMMAND_PALETTE = True
-    COMMANDS = RunApp.COMMANDS | {Places}
+    COMMANDS = LookApp.COMMANDS | {Places}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit", priority=False),
         Binding("ctrl+q", "quit", "Quit", show=False, priority=True),
@@ -66,7 +66,7 @@ class JaxtopApp(RunApp):
     ]
 
     def __init__(self, feed: Feed | None, clock: Callable[[], float] = time.time, **parts: Any) -> None:
-        """Create the app for a feed, a history, or both; `parts` are those of `RunApp`."""
+        """Create the app for a feed, a history, or both; `parts` are those of `LookApp`."""
         super().__init__(feed, clock, **parts)
         # The moment that was drawn last. An unchanged moment is not drawn again.
         self._drawn: Moment | None = None
@@ -77,13 +77,10 @@ class JaxtopApp(RunApp):
         self._facts = Line(id="facts")
         self._keys = KeyBar()
         self._notice = Static()
-        self._views = _views()
+        self._views = self._made_views()
         # The name of the open screen.
         self._open = SCREENS[0].name
         self._visited: list[str] = []
-        for palette in PALETTES.values():
-            self.register_theme(palette.theme)
-        self.theme = DARK.theme.name
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -111,6 +108,13 @@ class JaxtopApp(RunApp):
     @property
     def _view(self) -> View:
         return self._views[self._open]
+
+    def _made_views(self) -> dict[str, View]:
+        views = {each.name: each.view() for each in SCREENS}
+        for name, view in views.items():
+            view.id = f"screen-{name}"
+        self._dress(views)
+        return views
 
     @property
     def _muted(self) -> set[tuple[str, str, str]]:
@@ -175,8 +179,11 @@ class JaxtopApp(RunApp):
         self._paint_lines(self.moment)
 
     def _check_size(self, size: Size) -> None:
-        small = _is_too_small(size, self._open)
-        self.screen_stack[0].set_class(small, "small")  # not on the help above it
+        below = self.screen_stack[0]  # not the help above it
+        small, was_small = _is_too_small(size, self._open), below.has_class("small")
+        below.set_class(small, "small")
+        if was_small and not small:  # what is hidden loses the focus
+            self._view.first_focus.focus()
         if small:
             width, height = _smallest(self._open)
             elsewhere = "" if self._open == SCREENS[0].name else "; press 1 for the overview"
@@ -264,13 +271,6 @@ class JaxtopApp(RunApp):
         """Exit on Ctrl+C, as other programs do. Where text is selected, Ctrl+C copies it instead."""
         self.exit()
 
-    def action_theme(self) -> None:
-        names = list(PALETTES)
-        self.theme = names[(names.index(self.theme) + 1) % len(names)] if self.theme in names else names[0]
-        self.notify(self.theme.removeprefix("jaxtop-").replace("-", " "), title="Theme", timeout=2)
-        self._view.show(self.moment)
-        self._paint()
-
     def action_maximise(self) -> None:
         """Toggle whether the screen also uses the lines around it."""
         self.screen.toggle_class("maximised")
@@ -278,6 +278,7 @@ class JaxtopApp(RunApp):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield from palette_commands(self, screen)
         yield from self._notifier_commands()
+        yield from self._look_commands()
 
     async def _begin_again(self) -> None:
         """Open the first screen, with nothing selected."""
@@ -285,7 +286,7 @@ class JaxtopApp(RunApp):
         switcher = self.query_one(ContentSwitcher)
         switcher.current = None
         await switcher.remove_children()
-        self._views, self._open, self._visited = _views(), SCREENS[0].name, []
+        self._views, self._open, self._visited = self._made_views(), SCREENS[0].name, []
         await switcher.add_content(self._view, set_current=True)
         self._keys.draw(self._open)
         self._check_size(self.size)
@@ -301,10 +302,3 @@ def _smallest(name: str) -> tuple[int, int]:
 def _is_too_small(size: Size, name: str) -> bool:
     width, height = _smallest(name)
     return size.width < width or size.height < height
-
-
-def _views() -> dict[str, View]:
-    views = {each.name: each.view() for each in SCREENS}
-    for name, view in views.items():
-        view.id = f"screen-{name}"
-    return views

@@ -7,7 +7,7 @@ accent: keys, the cursor, what is selected). On screen each meaning also has a s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,10 @@ from textual.color import Color
 from textual.theme import Theme
 
 from jaxtop.model import State
+from jaxtop.tui.core.look import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from jaxtop.model.thresholds import Level
 
@@ -104,23 +105,27 @@ def _palettes() -> Iterator[Palette]:
     scales = zip(map(str.split, _RAMPS.splitlines()), map(str.split, _CATEGORIES.splitlines()), strict=True)
     for (name, *colours), (ramp, categories) in zip(rows, scales, strict=True):
         of = dict(zip(roles, colours, strict=True))
-        is_dark = name != "light"
-        theme = Theme(
-            f"jaxtop-{name}",
-            primary=of["accent"],
-            secondary=of["muted"],
-            success=of["good"],
-            warning=of["warning"],
-            error=of["bad"],
-            surface=of.pop("surface"),
-            dark=is_dark,
-            accent=of["accent"],
-            foreground=of["foreground"],
-            background=of["background"],
-            panel=of["panel"],
-        )
-        greys = dark_greys if is_dark else light_greys
+        theme = _theme(name, of, of.pop("surface"), dark=name != "light")
+        greys = dark_greys if theme.dark else light_greys
         yield Palette(theme, **of, ramp=tuple(ramp), greys=greys, categories=tuple(categories))
+
+
+def _theme(name: str, of: Mapping[str, str], surface: str | None, *, dark: bool) -> Theme:
+    """Return the theme for Textual's own widgets; `of` has the colours by role."""
+    return Theme(
+        f"jaxtop-{name}",
+        primary=of["accent"],
+        secondary=of["muted"],
+        success=of["good"],
+        warning=of["warning"],
+        error=of["bad"],
+        surface=surface,
+        dark=dark,
+        accent=of["accent"],
+        foreground=of["foreground"],
+        background=of["background"],
+        panel=of["panel"],
+    )
 
 
 @lru_cache(maxsize=32)
@@ -130,6 +135,15 @@ def _blend(ground: str, colour: str, share: float) -> str:
 
 PALETTES = {each.theme.name: each for each in _palettes()}
 DARK, LIGHT, *_ = PALETTES.values()
+
+
+def add_own(base: str, colours: Mapping[str, str]) -> str:
+    """Add the theme with the user's colours in place of those of another; return its name."""
+    before = PALETTES[base]
+    of = {**{role: getattr(before, role) for role in ROLES}, **colours}
+    theme = _theme("own", of, before.theme.surface, dark=before.theme.dark)
+    PALETTES[theme.name] = replace(before, theme=theme, **of)
+    return theme.name
 
 
 def palette_of(theme: str) -> Palette:

@@ -150,7 +150,9 @@ class RowQuery(Generic[Row]):
         sort: str | None,
         understand: Callable[[str], Callable[[Any], bool] | None] | None,
     ) -> None:
-        self.columns = tuple(columns)
+        # All columns, and those that are shown, in this order.
+        self.offered = self.columns = tuple(columns)
+        self._chosen: tuple[str, ...] = ()
         self.text = ""
         # The test of a filter with conditions. None: the words of the text are searched in the cells.
         self.test: Callable[[Any], bool] | None = None
@@ -162,7 +164,14 @@ class RowQuery(Generic[Row]):
         return next((column for column in self.columns if column.key == key), None)
 
     def replace_columns(self, columns: Sequence[Column[Row]]) -> None:
-        self.columns = tuple(columns)
+        self.offered = tuple(columns)
+        self.choose(self._chosen)
+
+    def choose(self, keys: Sequence[str]) -> None:
+        """Show the columns with these keys, in this order; all if there are none."""
+        self._chosen = tuple(keys)
+        found = {column.key: column for column in self.offered}
+        self.columns = tuple(found[key] for key in keys if key in found) or self.offered
         self.sort = self._column(self.sort.key if self.sort else None)
 
     def filter_by(self, text: str) -> None:

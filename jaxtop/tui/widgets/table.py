@@ -126,9 +126,21 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     def update_columns(self, columns: Sequence[Column[Row]]) -> None:
         """Replace the columns; the table stays sorted by the column with the same key."""
-        if tuple(columns) == self.columns:
-            return
-        self._query.replace_columns(columns)
+        if tuple(columns) != self._query.offered:
+            self._query.replace_columns(columns)
+            self._columns_changed()
+
+    @property
+    def offered(self) -> tuple[Column[Row], ...]:
+        """All columns, also those that the user does not want to see."""
+        return self._query.offered
+
+    def choose_columns(self, keys: Sequence[str]) -> None:
+        """Show the columns with these keys, in this order; without any, show all."""
+        self._query.choose(keys)
+        self._columns_changed()
+
+    def _columns_changed(self) -> None:
         self._sideways.replace(self.columns, self._width)
         self._touch()
 

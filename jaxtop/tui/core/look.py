@@ -1,0 +1,32 @@
+"""How the user wants the app to look: theme, colours, keys, and the columns of the screens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+THEMES = ("dark", "light", "high-contrast", "colour-blind")
+ROLES = ("accent", "foreground", "background", "panel", "good", "warning", "bad", "muted")
+# The screens whose columns can be chosen.
+SCREENS = ("hosts", "devices", "arrays", "memory", "collectives", "programs", "events")
+
+
+@dataclass(frozen=True)
+class Look:
+    """The choices of the user; what is empty is as the app declares it."""
+
+    theme: str = ""
+    # By role, in place of those of the theme.
+    colours: Mapping[str, str] = field(default_factory=dict)
+    # By the name of the action, separated by commas.
+    keys: Mapping[str, str] = field(default_factory=dict)
+    # The keys of the columns, by screen.
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Saves theme and columns; returns a sentence that says where, or why not. None if they cannot be saved.
+    save: Callable[[str, Mapping[str, tuple[str, ...]]], str] | None = None
+
+
+AS_DECLARED = Look()
