@@ -5,7 +5,7 @@ OLDEST_JAX := 0.8.0
 PYTHONS := 3.11 3.12 3.13 3.14
 BIN := $(VENV)/bin
 # So many tests at a time, except for the quiet ones; most of them wait for processes. 0: one after the other.
-JOBS ?= 6
+JOBS ?= 9
 SIDE_BY_SIDE := --dist loadgroup --numprocesses $(JOBS)
 # Until five whole runs in a row passed at the first try, what fails is run once more, and listed at the end.
 ONCE_MORE := --reruns 1 --rerun-show-tracebacks -rR

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from itertools import groupby
 from statistics import median
 
 import pytest
 
-from jaxtop import keys, wire
+from jaxtop import keys
+from jaxtop.cli.broadcast import request_to
 from jaxtop.model import hosts
 from jaxtop.model.collectives import collectives
 from jaxtop.model.collectives.timing import arrivals_of
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.jax
 SCRIPT = ROOT / "tests" / "programs" / "collectives.py"
 REPEATS = range(10 if SOAK else 1)
 # Windows without anybody late, from which what is usual is known.
-BASELINE = 8
+BASELINE = 7
 SPREADS, LEAST_SLEEP_S = 5, 0.05
 
 
@@ -30,6 +32,7 @@ class Watched(Viewer):
     def __init__(self, home, count):
         super().__init__()
         self.home, self.count = home, count
+        self.seen: set[int] = set()
         self.until(lambda: all(self.state(i) == "live" for i in range(count)), timeout=120)
 
     def views(self):
@@ -47,13 +50,32 @@ class Watched(Viewer):
     def captured(self):
         """Take one more window on all hosts at the same moment."""
         before = [self.host(i).window for i in range(self.count)]
-        for host in hosts(self.cluster):
-            self.source.request(host.agent, wire.Request("capture"), lambda _: None)
+        agents = [host.agent for host in hosts(self.cluster)]
+        request = request_to("capture", agents, time.time())
+        for agent in agents:
+            self.source.request(agent, request, lambda _: None)
         self.until(lambda: all(self.host(i).window is not w for i, w in enumerate(before)), timeout=30)
 
+    def joined(self, count):
+        """Take so many windows more in which all processes saw the same launch; some hold no whole one."""
+        wanted = self.newest() + count
+        for _ in range(3 * count):
+            if self.newest() < wanted:
+                self.captured()
+        assert self.newest() >= wanted
+
+    def newest(self):
+        """The number of windows in which the collective of `across` was timed."""
+        view = self.across()
+        windows = self.cluster.windows.programs.get(view.key[:3])
+        self.seen |= {each.window for each in windows.timings.get(view.op, ())} if windows else set()
+        return len(self.seen)
+
     def late(self, index, seconds):
+        """Let this process sleep so long before each step; the step in which it begins is over then."""
         for i in range(self.count):
             (self.home / f"late-{i}").write_text(str(seconds if i == index else 0))
+        self.joined(1)
 
     def spread_s(self):
         """How far apart launches are without anybody being late: slow ones, usual ones, a bad window."""
@@ -118,18 +140,15 @@ def test_where_nobody_is_late_nobody_is_named_and_who_comes_late_is_and_so_is_th
     """Within three windows of them; and what it costs the others is what it sleeps longer than they."""
     with reducing(home) as watched:
         for _ in range(BASELINE):
-            watched.captured()
+            watched.joined(1)
             assert stragglers(watched) == {}
         assert watched.across().is_enough
         sleep = max(SPREADS * watched.spread_s(), LEAST_SLEEP_S)
         for culprit in (1, 2):
             watched.late(culprit, sleep)
-            watched.look(1)
-            for _ in range(3):
-                watched.captured()
+            watched.joined(3)
             assert stragglers(watched).get(watched.across().op) == culprit
-        for _ in range(3):
-            watched.captured()
+        watched.joined(1)
         named = watched.across()
         assert named.straggler.process_index == 2 and named.straggler.share >= 0.9
         assert named.straggler.late_us / 1e6 == pytest.approx(sleep, rel=0.25)

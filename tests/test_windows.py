@@ -384,6 +384,13 @@ class TestSchedule:
         slots = {cheap.next_slot(now + i * SLOT_S) for i in range(400)}
         assert {dear.next_slot(now + i * SLOT_S) for i in range(100)} <= slots
 
+    def test_a_requested_window_begins_when_the_request_says_or_else_on_a_beat(self):
+        """Wherever between two beats the requests reach the hosts."""
+        schedule, wanted = Schedule(), 1_000_001.07
+        assert {schedule.requested_at(wanted, wanted - early) for early in (0.01, 0.3, 0.7, 5.0)} == {wanted}
+        for now in (wanted + 0.01, wanted - 3600.0):  # too late, or by a clock that differs
+            assert schedule.requested_at(wanted, now) == schedule.requested_at(None, now) > now
+
     def test_first_windows_follow_each_other_and_then_keep_to_their_share(self):
         schedule = Schedule()
         slots = []

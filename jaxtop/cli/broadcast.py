@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from jaxtop import wire
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtop import wire
     from jaxtop.sources import Source
 
 AT_ONCE = 64
+
+
+# Windows that are requested of several hosts begin at one moment, when the requests have reached all of them.
+CAPTURE_AHEAD_S, AHEAD_A_HOST_S = 0.6, 0.002
+
+
+def request_to(what: str, agents: Sequence[str], now: float, interval_ms: int | None = None) -> wire.Request:
+    """Return the same request for all of these agents."""
+    at = now + CAPTURE_AHEAD_S + AHEAD_A_HOST_S * len(agents)
+    return wire.Request(what, interval_ms, round(at * 1000) if what == "capture" else None)
 
 
 class Broadcast:

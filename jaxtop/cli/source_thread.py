@@ -6,8 +6,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jaxtop import debuglog, wire
-from jaxtop.cli.broadcast import Broadcast
+from jaxtop import debuglog
+from jaxtop.cli.broadcast import Broadcast, request_to
 from jaxtop.cli.errors import UserError
 from jaxtop.clock import steady
 from jaxtop.sources.backlog import Backlog
@@ -74,7 +74,7 @@ class SourceThread:
 
     def ask(self, what: str, agents: Sequence[str], interval_ms: int | None = None) -> Broadcast:
         """Send a request to these agents. Their answers arrive as frames; the result counts the replies."""
-        asking = Broadcast(wire.Request(what, interval_ms), agents)
+        asking = Broadcast(request_to(what, agents, steady(), interval_ms), agents)
         self._asked.append(asking)
         return asking
 

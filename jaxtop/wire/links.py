@@ -58,10 +58,14 @@ READING = frozenset({"ping", "roster", "state", "cost", "stacks"})
 
 
 class Request(Struct, frozen=True, omit_defaults=True, tag="request"):
-    """A viewer's request to one agent. `pace` and `capture` change what the agent does; others only read."""
+    """A viewer's request to one agent. `pace` and `capture` change what the agent does; others only read.
+
+    `at_ms` is when a requested window begins, so that it is the same moment on all hosts.
+    """
 
     what: str
     interval_ms: int | None = None
+    at_ms: TimeMs | None = None
 
 
 class Reply(Struct, frozen=True, omit_defaults=True, tag="reply"):

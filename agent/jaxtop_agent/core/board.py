@@ -115,6 +115,7 @@ class Board:
     interval: float = 1.0
     peak_flops: int | None = None
     captures_asked: int = 0  # how many profiler windows viewers have requested
+    capture_at: float | None = None  # when the last of these is to begin
     # Written by the thread that takes profiler windows.
     can_capture: bool = True
     windows: tuple[wire.Window, ...] = ()  # the latest, for new viewers

@@ -34,8 +34,9 @@ SHORTEST_S, LONGEST_S = 0.08, 3.0
 # The first window only measures how large a trace is here.
 LONGEST_FIRST_S = 0.3
 REQUESTED_S = 1.0
-# A requested window begins on a beat, because a viewer's requests do not reach all hosts at the same time.
-BEAT_S, AHEAD_S = 0.5, 0.2
+# Requests do not reach all hosts at the same time. So a requested window begins when the request says, unless
+# that has passed or is far off, as where the viewer's clock differs; then it begins on a beat.
+BEAT_S, AHEAD_S, LATEST_S = 0.5, 0.2, 10.0
 # An event takes 4 µs to collect and 4 µs to read. The GIL is held for 0.4 µs per event when the trace is
 # dropped, or for 3 µs per event where stopping holds the GIL too. So these limits hold it for about 5 ms. A
 # requested window may hold it for longer. If fewer events contain the steps, windows are shorter and more
@@ -160,7 +161,10 @@ class Schedule:
         slot: int = int(now // (SLOT_S * every) + 1) * every
         return slot
 
-    def next_beat(self, now: float) -> float:
+    def requested_at(self, wanted: float | None, now: float) -> float:
+        """Return when a requested window begins, by the common clock."""
+        if wanted is not None and now < wanted <= now + LATEST_S:
+            return wanted
         return ((now + AHEAD_S) // BEAT_S + 1) * BEAT_S
 
     def most_events(self, *, requested: bool = False) -> int:

@@ -101,7 +101,7 @@ class Windows:
             return
         now = time.time() + board.clock_offset
         slot = None if asked else self._schedule.next_slot(now)
-        at = self._schedule.next_beat(now) if slot is None else slot * SLOT_S
+        at = self._schedule.requested_at(board.capture_at, now) if slot is None else slot * SLOT_S
         if slot is not None:
             self._look()  # so that the launches until the slot decide the window's length
         if self._until(at, asked=asked) and topology is not None:

@@ -254,6 +254,7 @@ class Publisher:
         if request.what == "capture":
             if not board.can_capture:
                 return NO_WINDOWS + board.sources.get("collectives", "")
+            board.capture_at = None if request.at_ms is None else request.at_ms / 1000
             board.captures_asked += 1
             board.windows_bell.ring()
         elif request.interval_ms is None:
