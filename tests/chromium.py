@@ -21,7 +21,7 @@ _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--disable-extensions", "--disable-background-networking", "--remote-debugging-port=0",
 )  # fmt: skip
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 # Virtual key codes of keys that write nothing.
 _CODES = {"Escape": 27}
 _ESCAPES = re.compile(r"\x1b\[[\d;?]*[ -/]*[@-~]")

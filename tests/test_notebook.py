@@ -8,11 +8,10 @@ import subprocess
 import time
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
-from jupyter_client.blocking import BlockingKernelClient
-from jupyter_client.connect import write_connection_file
 
 from jaxtop import notebook
 from jaxtop.export.summary import MOST_FINDINGS, summary
@@ -94,7 +93,7 @@ class TestSummary:
 class Cells:
     """The cells of a notebook with a real kernel."""
 
-    def __init__(self, client: BlockingKernelClient) -> None:
+    def __init__(self, client: Any) -> None:
         self._client = client
         self.messages: list[tuple[str, dict]] = []
 
@@ -134,7 +133,7 @@ class Cells:
         raise AssertionError(f"never shown: {words}")
 
 
-def is_ready(client: BlockingKernelClient) -> bool:
+def is_ready(client: Any) -> bool:
     """Whether the kernel answers; the client takes one that has not begun to listen for dead."""
     with suppress(RuntimeError):
         client.wait_for_ready(timeout=10)
@@ -144,6 +143,11 @@ def is_ready(client: BlockingKernelClient) -> bool:
 
 @contextmanager
 def kernel(folder):
+    from jupyter_client.blocking import (
+        BlockingKernelClient,
+    )  # not where tests of the oldest JAX are collected
+    from jupyter_client.connect import write_connection_file
+
     file = folder / "kernel.json"
     write_connection_file(str(file))
     command = [PYTHON, "-m", "ipykernel_launcher", "-f", file]

@@ -9,9 +9,11 @@ import pytest
 from tests.chromium import PROGRAM, chromium, until
 from tests.test_web import apps, place_of, recording, served  # noqa: F401 - a fixture
 
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None, reason="Chromium is not installed (Debian: the package chromium)"
-)
+# Quiet: a browser on a loaded machine takes minutes.
+pytestmark = [
+    pytest.mark.quiet,
+    pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed (Debian: the package chromium)"),
+]
 
 
 def test_the_app_works_in_a_browser(tmp_path, recording):  # noqa: F811 - a fixture

@@ -55,7 +55,7 @@ def _follow(source: Source, cluster: Cluster, every: float) -> None:
 
 
 def _is_reached(cluster: Cluster) -> bool:
-    return any(host.hello for host in hosts(cluster))
+    return any(host.hello and host.pulse_at is not None for host in hosts(cluster))
 
 
 def _write(**fields: str) -> None:

@@ -70,7 +70,7 @@ def _facts(cluster: Cluster, now: float) -> Iterator[str]:
     live = sum(view.state is State.LIVE for view in views)
     yield f"{live} of {len(views)} processes live"
     shown = devices(cluster, now)
-    yield f"{len(shown)} devices"
+    yield f"{len(shown)} device{'' if len(shown) == 1 else 's'}"
     hosts = [view.now for view in views]
     counts = [count for host in hosts if (count := steps_of(host)) is not None]
     if counts:
