@@ -56,6 +56,11 @@ def test_importing_jaxtop_or_the_agent_costs_nothing():
     assert modules_after("import jaxtop_agent").isdisjoint(HEAVY)
 
 
+def test_the_exporter_imports_opentelemetry_only_to_send():
+    asks = "from jaxtop.cli import main\nmain(['exporter', '--alert-rules'])"
+    assert modules_after(asks).isdisjoint(("opentelemetry", "requests", "prometheus_client", "textual"))
+
+
 IMPORT_ALL = """
 import importlib, pkgutil
 for blocked in {blocked!r}:
@@ -75,7 +80,7 @@ def test_no_part_of_jaxtop_imports_jax():
     modules_after(IMPORT_ALL.format(package="jaxtop", blocked=blocked, scripts=("jaxtop.__main__",)))
 
 
-def test_no_part_of_the_agent_imports_a_terminal_library_or_jax():
+def test_no_part_of_the_agent_imports_a_terminal_library_an_exporter_or_jax():
     """JAX is found once the script has imported it; the agent never is the first."""
     blocked = (
         "textual",
@@ -83,9 +88,13 @@ def test_no_part_of_the_agent_imports_a_terminal_library_or_jax():
         "jax",
         "jaxlib",
         "jaxtop.cli",
+        "jaxtop.export",
         "jaxtop.model",
         "jaxtop.sources",
         "jaxtop.tui",
+        "opentelemetry",
+        "prometheus_client",
+        "requests",
     )
     # Scripts of their own: one begins an interpreter, the others use JAX as anybody does.
     scripts = ("jaxtop_agent.boot.sitecustomize", "jaxtop_agent.demo.")

@@ -54,12 +54,14 @@ class _Session(requests.Session):
 
 
 def _root(error: BaseException) -> BaseException:
-    """Return the first of the errors that led to this one."""
+    """Return the error of Python itself that led to this one of a library; this one if there is none."""
+    found: BaseException | None = error
     for _ in range(20):
-        before = error.__cause__ or error.__context__
-        if before is None:
-            break
-        error = before
+        if found is None:
+            return error
+        if isinstance(found, OSError) and type(found).__module__ in {"builtins", "socket", "ssl"}:
+            return found
+        found = found.__cause__ or found.__context__
     return error
 
 
@@ -79,7 +81,7 @@ class Signal:
             why = self._session.why
         except Exception as error:  # noqa: BLE001 - the next message may be taken
             debuglog.warning("otlp", f"sending {self._name} failed", error=error)
-            is_taken, why = False, reason(error)
+            is_taken, why = False, reason(_root(error))
         if is_taken and self._missed:
             lost = f", {self.lost} records were lost" if self.lost else ""
             self._report(f"takes {self._name} again; {self._missed} attempts had failed{lost}")

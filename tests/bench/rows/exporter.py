@@ -59,35 +59,35 @@ class _Exporter:
         except OSError:
             return False
 
-    def page(self, encoding: str) -> tuple[float, bytes]:
-        """Return the seconds that a new page takes, and the page."""
+    def page(self, encoding: str) -> tuple[float, float, bytes]:
+        """Return the seconds that a new page takes, the CPU that is used meanwhile, and the page."""
         time.sleep(2)  # clients share a page for a second
         request = urllib.request.Request(f"{self.url}/metrics", headers={"Accept-Encoding": encoding})
-        began = time.perf_counter()
+        cpu, began = self._cpu(), time.perf_counter()
         with urllib.request.urlopen(request, timeout=120) as answer:
             body = answer.read()
-        return time.perf_counter() - began, body
+        return time.perf_counter() - began, self._cpu() - cpu, body
 
     def cpu_percent(self, seconds: float) -> Estimate:
         """Return the percentage of one core that it uses meanwhile."""
-        process = psutil.Process(self.process.pid)
-        before, began = process.cpu_times(), time.monotonic()
+        cpu, began = self._cpu(), time.monotonic()
         time.sleep(seconds)
-        after = process.cpu_times()
-        used = after.user + after.system - before.user - before.system
-        return one(100 * used / (time.monotonic() - began))
+        return one(100 * (self._cpu() - cpu) / (time.monotonic() - began))
+
+    def _cpu(self) -> float:
+        times = psutil.Process(self.process.pid).cpu_times()
+        return times.user + times.system
 
 
 def _pages(exporter: _Exporter, label: str) -> Iterator[Figure]:
-    plain = [exporter.page("identity") for _ in range(5)]
-    zipped = [exporter.page("gzip") for _ in range(5)]
-    yield Figure(f"{label}: a page", whole([took for took, _ in plain]), "s")
-    yield Figure(f"{label}: a page, compressed", whole([took for took, _ in zipped]), "s")
-    yield Figure(f"{label}: size", one(len(plain[0][1]) / 1e6), "MB")
-    yield Figure(f"{label}: size, compressed", one(len(zipped[0][1]) / 1e6), "MB")
-    yield Figure(
-        f"{label}: series", one(sum(not each.startswith(b"#") for each in plain[0][1].splitlines())), ""
-    )
+    for encoding, about in (("identity", "a page"), ("gzip", "a page, compressed")):
+        pages = [exporter.page(encoding) for _ in range(5)]
+        yield Figure(f"{label}: {about}", whole([took for took, _, _ in pages]), "s")
+        yield Figure(f"{label}: {about}, CPU", whole([cpu for _, cpu, _ in pages]), "s")
+        yield Figure(f"{label}: {about}, size", one(len(pages[0][2]) / 1e6), "MB")
+        if encoding == "identity":
+            series = sum(not line.startswith(b"#") for line in pages[0][2].splitlines())
+            yield Figure(f"{label}: series", one(series), "")
 
 
 def _scrapes(exporter: _Exporter, label: str, scrapes: int, idle: Estimate) -> Iterator[Figure]:
