@@ -19,7 +19,6 @@ from jaxtop.cli.errors import UserError
 from jaxtop.cli.watched import Watched
 from jaxtop.export.metrics import METRICS, snapshot
 from jaxtop.export.otlp import metrics
-from jaxtop.export.otlp import metrics as of_metrics
 from jaxtop.model import Cluster
 from tests import builders
 from tests.support import eventually
@@ -147,7 +146,7 @@ def test_each_process_is_a_resource_and_counters_are_sums_since_its_start(receiv
 
 
 def test_every_unit_of_a_metric_has_a_unit_of_opentelemetry():
-    assert {each.unit for each in METRICS.values()} <= of_metrics.__globals__["UNITS"].keys()
+    assert {each.unit for each in METRICS.values()} <= metrics.UNITS.keys()
 
 
 def test_detail_bounds_what_is_sent(receiver):
@@ -156,7 +155,7 @@ def test_detail_bounds_what_is_sent(receiver):
 
 
 def test_a_large_run_is_sent_in_several_messages(receiver, monkeypatch):
-    monkeypatch.setitem(metrics.__globals__, "MOST_POINTS", 10)
+    monkeypatch.setattr(metrics, "MOST_POINTS", 10)
     made = Cluster()
     for frame in builders.well(processes=8):
         made.feed(frame)

@@ -18,7 +18,7 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 
 from jaxtop import debuglog
 from jaxtop.cli.errors import UserError
-from jaxtop.export.otlp import Logs, Resources, metrics
+from jaxtop.export.otlp import Logs, Resources, metric_messages
 from jaxtop.names import legible, reason
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Push:
         records = self._logs.take(cluster, now, self._resources)
         self._collector.logs.lost += max(0, len(self._waiting) + len(records) - MOST_WAITING)
         self._waiting.extend(records)
-        for message in metrics(cluster, now, self._detail, self._resources):
+        for message in metric_messages(cluster, now, self._detail, self._resources):
             if not self._collector.metrics.send(message):
                 break
         logs = self._collector.logs

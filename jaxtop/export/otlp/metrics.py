@@ -19,12 +19,12 @@ from jaxtop.export.metrics import METRICS, snapshot
 from jaxtop.export.otlp.resources import SCOPE, attributes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from opentelemetry.sdk.resources import Resource
 
-    from jaxtop.export.metrics import Sample
-    from jaxtop.export.otlp.resources import Resources
+    from jaxtop.export.metrics import Labels
+    from jaxtop.export.otlp.resources import Attributes, Resources
     from jaxtop.model import Cluster
 
     Points = dict[str, list[NumberDataPoint]]
@@ -40,17 +40,11 @@ UNITS = {
 }  # fmt: skip
 
 
-def metrics(cluster: Cluster, now: float, detail: str, resources: Resources) -> Iterator[MetricsData]:
+def metric_messages(cluster: Cluster, now: float, detail: str, resources: Resources) -> Iterator[MetricsData]:
     """Yield the metrics of one moment, in messages of a bounded size."""
-    of_resources: dict[int, tuple[Resource, Points]] = {}
-    at = int(now * 1e9)
-    for sample in snapshot(cluster, now, detail):
-        resource, started = resources.of(sample.where)
-        _, points = of_resources.setdefault(id(resource), (resource, {}))
-        points.setdefault(sample.metric, []).append(_point(sample, at, started))
     batch: list[ResourceMetrics] = []
     size = 0
-    for resource, points in of_resources.values():
+    for resource, points in _by_resource(cluster, now, detail, resources):
         its = [_metric(name, of_metric) for name, of_metric in points.items()]
         batch.append(ResourceMetrics(resource, [ScopeMetrics(SCOPE, its, "")], ""))
         size += sum(map(len, points.values()))
@@ -61,16 +55,29 @@ def metrics(cluster: Cluster, now: float, detail: str, resources: Resources) -> 
         yield MetricsData(batch)
 
 
+def _by_resource(
+    cluster: Cluster, now: float, detail: str, resources: Resources
+) -> Iterable[tuple[Resource, Points]]:
+    found: dict[int, tuple[Resource, Points]] = {}
+    at = int(now * 1e9)
+    place: Labels | None = None
+    of_place: Attributes = {}
+    points: Points = {}
+    started = 0
+    for metric, where, labels, value in snapshot(cluster, now, detail):
+        if where is not place:  # most samples have the place of the sample before them
+            place, of_place, (resource, started) = where, attributes(where), resources.of(where)
+            _, points = found.setdefault(id(resource), (resource, {}))
+        # Counters of a device began with its driver, those of a process with the process.
+        began = started if METRICS[metric].kind == "counter" and "device" not in where else 0
+        point = NumberDataPoint({**of_place, **attributes(labels)}, began, at, value)
+        points.setdefault(metric, []).append(point)
+    return found.values()
+
+
 def _metric(name: str, points: list[NumberDataPoint]) -> Metric:
     declared = METRICS[name]
     data: Sum | Gauge = Gauge(points)
     if declared.kind == "counter":
         data = Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True)
     return Metric(f"jaxtop_{name}", declared.help, UNITS[declared.unit], data)
-
-
-def _point(sample: Sample, at: int, started: int) -> NumberDataPoint:
-    # Counters of a device began with its driver, those of a process with the process.
-    is_of_process = METRICS[sample.metric].kind == "counter" and "device" not in sample.where
-    labels = attributes({**sample.where, **sample.labels})
-    return NumberDataPoint(labels, started if is_of_process else 0, at, sample.value)
