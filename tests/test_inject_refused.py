@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import re
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from jaxtop import cli, runfiles
 from jaxtop.injection import remote, symbols, target
 from jaxtop.injection.request import Request
 from tests.support import PYTHON, eventually, jaxtop, processes, run
+from tests.test_inject import WHY_NOT
 from tests.test_runfiles import hello
 
 # Python with JAX's libraries in its memory, as far as can be seen from outside.
@@ -39,12 +42,18 @@ def python(code="time.sleep(60)", **options):
         yield process
 
 
+needs_trace = pytest.mark.skipif(
+    os.geteuid() != 0 and target.scope() is not None, reason=f"{target.scope()}: here that is not the tests"
+)
+
+
 def refusal(pid, *words) -> str:
     done = jaxtop("inject", *words, pid)
     assert done.returncode == 2 and re.fullmatch(r"jaxtop: [^\n]{10,400}\n", done.stderr), done
     return done.stderr
 
 
+@needs_trace
 def test_what_is_no_process_with_jax_is_refused():
     assert "there is no process 99999999 here" in refusal(99999999)
     with processes(
@@ -88,6 +97,29 @@ def test_what_another_debugger_holds_is_refused():
         c_library.ptrace(detach, process.pid, 0, 0)
 
 
+def without_ptrace():
+    """Have the kernel refuse ptrace to this process, as a container's seccomp filter does."""
+    load_number, is_ptrace, refuse, allow = (
+        (0x20, 0, 0, 0),
+        (0x15, 0, 1, 101),
+        (6, 0, 0, 0x50001),
+        (6, 0, 0, 0x7FFF0000),
+    )
+    code = b"".join(struct.pack("HBBI", *each) for each in (load_number, is_ptrace, refuse, allow))
+    text = ctypes.create_string_buffer(code)
+    program = struct.pack("HxxxxxxQ", 4, ctypes.addressof(text))
+    assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0 and ctypes.CDLL(None).prctl(22, 2, program) == 0
+
+
+@pytest.mark.skipif(bool(WHY_NOT) or platform.machine() != "x86_64", reason=WHY_NOT or "for x86-64")
+def test_a_seccomp_filter_is_named():
+    with python() as process:
+        done = jaxtop("inject", "--yes", process.pid, preexec_fn=without_ptrace)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1
+        assert "gdb cannot attach" in done.stderr and "seccomp filter, as in a container" in done.stderr
+        assert process.poll() is None
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user")
 def test_processes_of_others_and_of_containers_are_refused():
     with python() as process, pytest.MonkeyPatch.context() as patched:
@@ -125,6 +157,7 @@ def test_a_denied_trace_says_which_setting_denies_it(monkeypatch, tmp_path, scop
     assert "--cap-add SYS_PTRACE" in target._why_not_traced(7, PermissionError(1, "Operation not permitted"))
 
 
+@needs_trace
 def test_without_a_terminal_and_consent_nothing_is_done(monkeypatch):
     with python() as process:
         if shutil.which("gdb"):

@@ -28,7 +28,7 @@ DOES = {
 }
 FAILED = 1
 # From the answer of the process to its first run file.
-SHOWN_WITHIN = 20.0
+SHOWN_WITHIN = 60.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -155,9 +155,10 @@ def _shown(process: Target, answer: dict[str, Any]) -> int:
         time.sleep(0.1)
     if not process.is_same:
         return _failed(f"pid {pid} has ended")
+    home = answer.get("home") or "not set"
+    why = "still loads it" if home == os.environ.get("HOME") else f"has another HOME, {home}"
     return _failed(
-        f"pid {pid} has started the agent, but no run file of it is found here: its HOME is "
-        f"{answer.get('home') or 'not set'}"
+        f"pid {pid} has started the agent, but is not in `jaxtop ls` after {SHOWN_WITHIN:g} s: it {why}"
     )
 
 

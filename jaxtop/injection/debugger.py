@@ -67,7 +67,8 @@ def start(target: Target, request: Request) -> float:
         _release(target)
     if "stopped_s" not in said or said["why"]:
         lines = output.strip().splitlines() or [f"it ended with status {gdb.returncode}"]
-        raise Refused(f"pid {target.pid}: {said.get('why') or _readable(f'gdb failed: {lines[-1]}')}")
+        why = said.get("why") or f"gdb failed: {lines[-1]}"
+        raise Refused(f"pid {target.pid}: {shorten(legible(why), 300)}{_filtered(why)}")
     return float(said["stopped_s"])
 
 
@@ -108,8 +109,11 @@ def _follow(gdb: subprocess.Popen[bytes], target: Target) -> tuple[dict[str, Any
         time.sleep(0.01)
 
 
-def _readable(text: str) -> str:
-    return shorten(legible(text), 300)
+def _filtered(why: str) -> str:
+    """Return the reason why the kernel did not permit what it otherwise would, if there is one."""
+    if "not permitted" not in why or "\nSeccomp:\t2" not in Path("/proc/self/status").read_text("utf-8"):
+        return ""
+    return "; this shell has a seccomp filter, as in a container: start that with --cap-add SYS_PTRACE"
 
 
 def _end(gdb: subprocess.Popen[bytes]) -> None:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import jax
@@ -34,11 +35,24 @@ def computing():
     return float(x.sum())
 
 
+class Node:
+    following = None
+
+
 def collecting():
+    """Make rings that only the garbage collector frees, and wait until it has freed all."""
+    alive = []
     for _ in range(50):
-        ring: list = [{} for _ in range(100)]
-        ring.append(ring)
-    return gc.collect() > 0
+        first = node = Node()
+        for _ in range(100):
+            node.following = Node()
+            node = node.following
+        node.following = first
+        alive.append(weakref.ref(first))
+    del first, node
+    while any(each() is not None for each in alive):
+        gc.collect()
+    return len(alive)
 
 
 def importing():
