@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+from jaxtop_agent.core.threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,11 +51,12 @@ class Live:
         self._place = place
         self._why = ""
         self._process: subprocess.Popen[str] | None = None
-        self._thread = threading.Thread(target=self._run, name="jaxtop live", daemon=True)
-        self._thread.start()
+        # Scripts may join all of their threads, and would wait for one of Python's for ever.
+        self._worker = Worker("jaxtop live", self._run, lambda _: None)
+        self._worker.start()
 
     def __repr__(self) -> str:
-        return f"<jaxtop.live: {'follows the run' if self._thread.is_alive() else self._why}>"
+        return f"<jaxtop.live: {self._why or 'follows the run'}>"
 
     def _ipython_display_(self) -> None:
         """Show nothing more where a cell ends with `jaxtop.live()`: the summary is there already."""
@@ -62,7 +64,7 @@ class Live:
     def stop(self) -> None:
         """End the summary; what it showed last stays."""
         self._end("stopped")
-        self._thread.join(2 * SHORTEST_S)
+        self._worker.join(2 * SHORTEST_S)
 
     def _end(self, why: str) -> None:
         self._why = self._why or why
@@ -76,8 +78,9 @@ class Live:
             self._follow(self._target or _own_address(self._wait))
         except Exception as error:  # noqa: BLE001 - the script's thread must not be affected
             self._why = self._why or f"{type(error).__name__}: {error}"
+        self._why = self._why or "the run has ended"
         with suppress(Exception):
-            self._place.end(self._why or "the run has ended")
+            self._place.end(self._why)
 
     def _wait(self) -> bool:
         """Wait a moment for the agent of this process; return whether to go on."""

@@ -162,10 +162,12 @@ def say():
 atexit.register(say)
 class Odd(Exception):
     __str__ = __repr__ = lambda self: 1 / 0
+    args = property(lambda self: print("code of the script ran"))
 def work(what):
     match what:
         case "raise": raise ValueError("two\\nlines")
         case "object": raise Odd([1])
+        case "secret": raise ValueError("https://me:s3cret@host/x failed")
         case "bytes": raise OSError(5, "x" * 900 + "\\udc80", "file")
         case "library": import json; json.loads("{")
         case "exit": sys.exit(3)
@@ -184,7 +186,7 @@ def main():
     work(sys.argv[1])
 main()
 """
-IN_WORK = 12  # the line of the first case
+IN_WORK = 13  # the line of the first case
 
 
 @pytest.mark.parametrize(
@@ -192,8 +194,9 @@ IN_WORK = 12  # the line of the first case
     [
         ("raise", ("ValueError", "two", (IN_WORK, "work"))),
         ("object", ("Odd", "", (IN_WORK + 1, "work"))),
-        ("bytes", ("OSError", "x" * 8, (IN_WORK + 2, "work"))),
-        ("library", ("JSONDecodeError", "Expecting property name enclosed in", (IN_WORK + 3, "work"))),
+        ("secret", ("ValueError", "https://…@host/x failed", (IN_WORK + 2, "work"))),
+        ("bytes", ("OSError", "x" * 8, (IN_WORK + 3, "work"))),
+        ("library", ("JSONDecodeError", "Expecting property name enclosed in", (IN_WORK + 4, "work"))),
         ("exit", None),
         ("interrupt", None),
         ("caught", None),

@@ -3,8 +3,8 @@
     from jaxtop import agent
     agent.start()
 
-Importing this module loads this file only. `start` loads the rest, most of it only after JAX itself has been
-imported.
+Importing this module loads this file and the handle only. `start` loads the rest, most of it only after JAX
+itself has been imported.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from jaxtop_agent.handle import Handle
+
 if TYPE_CHECKING:
-    from jaxtop_agent.handle import Handle
     from jaxtop_agent.service.agent import Agent
 
 __all__ = ["start", "status", "step", "stop", "watch"]
@@ -87,8 +88,6 @@ def _did_nothing(why: str, error: BaseException | None = None) -> None:
 
 def status() -> Handle:
     """Return the handle of the agent: its state, its address, and at a prompt how to watch it."""
-    from jaxtop_agent.handle import Handle
-
     return Handle(_agent, _why_off)
 
 

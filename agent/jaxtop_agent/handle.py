@@ -1,14 +1,14 @@
-"""What `agent.start()` returns: the state of the agent and how to watch it, for a prompt or a notebook."""
+"""What `agent.start()` returns: the state of the agent and how to watch it, for a prompt or a notebook.
+
+This is loaded with the package: `start()` may load nothing more that can fail.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from html import escape
 from typing import TYPE_CHECKING
-
-from jaxtop.names import legible
 
 if TYPE_CHECKING:
     from jaxtop_agent.service.agent import Agent
@@ -63,6 +63,8 @@ class Handle:
         return f"<jaxtop agent: {' '.join(word for word, _ in self._words())}>"
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         end = time.monotonic() + PATIENCE_S
         while self.state == STARTS and time.monotonic() < end:
             time.sleep(0.02)
@@ -73,6 +75,8 @@ class Handle:
 
     def _words(self) -> list[tuple[str, bool]]:
         """Return the parts of a sentence, and which of them are typed as they stand."""
+        from jaxtop.names import legible
+
         state, why, name, address = self.state, legible(self.why), legible(self.name), self.address
         if address:
             return [

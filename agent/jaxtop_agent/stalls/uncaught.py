@@ -5,6 +5,7 @@ Only attributes are read: no hook is installed, and no code of the script runs.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LONGEST_MESSAGE = 300
+_ARGS, _STRERROR = BaseException.args.__get__, OSError.strerror.__get__  # type: ignore[attr-defined]
+_PASSWORD = re.compile(r"://[^/@\s]+@")
 
 
 def uncaught() -> wire.Uncaught | None:
@@ -36,12 +39,16 @@ def uncaught() -> wire.Uncaught | None:
 
 
 def _message(error: Exception) -> str:
-    """Return the first line of the message. `str` could run code of the script, or read arrays."""
-    first = error.args[0] if error.args else ""
-    if isinstance(error, OSError) and type(error.strerror) is str:
-        first = error.strerror
+    """Return the first line of the message, without the password of an address in it.
+
+    `str` could run code of the script, or read arrays, and so could an attribute of its class.
+    """
+    args = _ARGS(error)
+    first = args[0] if args else ""
+    if isinstance(error, OSError) and type(words := _STRERROR(error)) is str:
+        first = words
     lines = first[: 2 * LONGEST_MESSAGE].strip().splitlines() if type(first) is str else []
-    return shorten(legible(lines[0]), LONGEST_MESSAGE) if lines else ""
+    return shorten(legible(_PASSWORD.sub("://…@", lines[0])), LONGEST_MESSAGE) if lines else ""
 
 
 def _place(trace: TracebackType) -> wire.Place:
