@@ -17,10 +17,10 @@ OF_JAX = $(shell grep -l 'mark\.jax' tests/test_*.py)
 QUIET = $(shell grep -l 'mark\.quiet' tests/test_*.py)
 # What tests import where not all of [dev] is installed.
 TOOLS := pytest pytest-rerunfailures pytest-timeout pytest-xdist grpcio jsonschema prometheus-client types-psutil
-# What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, screens, packaging.
-ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_host_unharmed.py tests/test_walk.py \
-	tests/test_names.py tests/test_wire.py tests/test_recordings*.py tests/test_recording_schemas.py \
-	tests/test_export_mcap.py tests/test_cli.py tests/test_looks.py tests/test_activity.py tests/test_thread_stacks.py
+# What depends on the version of Python: frames and hooks of the agent, snapshots, recordings, the app.
+ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_thread_stacks.py tests/test_activity.py \
+	tests/test_walk.py tests/test_wire.py tests/test_recordings*.py tests/test_recording_schemas.py \
+	tests/test_export_mcap.py tests/test_cli.py tests/test_looks.py
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 

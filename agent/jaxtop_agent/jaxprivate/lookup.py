@@ -27,6 +27,14 @@ def find(owner: Any, *names: str) -> Any:
     raise Missing(f"no {' or '.join(names)} in {getattr(owner, '__name__', owner)}")
 
 
+def named(owner: Any, *names: str) -> str:
+    """Return the first of these names that the owner has, whatever its value is."""
+    for name in names:
+        if hasattr(owner, name):
+            return name
+    raise Missing(f"no {' or '.join(names)} in {getattr(owner, '__name__', owner)}")
+
+
 def versions() -> tuple[str | None, str | None]:
     jax, jaxlib = sys.modules.get("jax"), sys.modules.get("jaxlib")
     return getattr(jax, "__version__", None), getattr(jaxlib, "__version__", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from jaxtop_agent.jaxprivate.lookup import find, imported
+from jaxtop_agent.jaxprivate.lookup import find, imported, named
 
 
 class Profiler:
@@ -19,6 +19,7 @@ class Profiler:
         self._jax = imported("jax._src.profiler")
         self.state = find(self._jax, "_profile_state")  # its `lock` guards the script's own profile
         find(self.state, "lock")
+        self._session = named(self.state, "session", "profile_session")  # None while there is none
         find(find(self._lib, "ProfilerSession"), "stop")
         find(imported("jax.profiler"), "ProfileData")
         version = find(imported("jaxlib"), "__version__").split(".")
@@ -36,7 +37,7 @@ class Profiler:
 
     def in_use(self) -> str | None:
         """Return what uses the profiler now, if anything; the caller holds the lock."""
-        if self.state.profile_session is not None:
+        if getattr(self.state, self._session) is not None:
             return "the script's own profile is running"
         if self._lib.TraceMe.is_enabled():
             return "another profiler is running"
