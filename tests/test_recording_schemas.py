@@ -45,10 +45,11 @@ def test_a_schema_names_the_fields_in_the_order_of_the_message(kind):
     types = structs_in(kind)
     assert schema["$defs"].keys() == types.keys()
     for name, struct in types.items():
-        fields = [each.name for each in msgspec.structs.fields(struct)]
+        tag = struct.__struct_config__.tag_field
+        fields = [*([tag] if tag else []), *(each.name for each in msgspec.structs.fields(struct))]
         named = [each["title"] for each in schema["$defs"][name].get("prefixItems", ())]
         named = named or list(schema["$defs"][name]["properties"])
-        assert [each for each in named if each != "type"] == fields
+        assert named == fields
         assert schema["$defs"][name]["description"] == struct.__doc__.partition("\n")[0]
 
 
