@@ -24,13 +24,13 @@ ON_EACH_PYTHON := tests/test_bytes.py tests/test_first_steps_live.py tests/test_
 # Tests start a thousand processes: without compiled modules each of them would take a third of a second more.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test check test-newest test-oldest test-lowest test-pythons test-node soak bench faults screenshots docs clean
+.PHONY: demo test check collected test-newest test-oldest test-lowest test-pythons test-node soak bench faults screenshots docs clean
 
 demo: $(VENV)/.ready                 ## a real multi-process JAX run on this machine, with the app on it
 	$(BIN)/jaxtop demo
 
 test:                                ## everything CI runs
-	$(MAKE) --jobs 2 check $(VENV)-oldest/.ready
+	$(MAKE) --jobs 2 check collected $(VENV)-oldest/.ready
 	$(MAKE) test-newest test-oldest
 
 check: $(VENV)/.ready                ## lint, types, layers, import cycles
@@ -39,6 +39,10 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_imports.py
+
+# Otherwise all workers of a fresh checkout would compile each module at the same time.
+collected: $(VENV)/.ready
+	$(BIN)/python -m pytest --collect-only -q | tail -n 1
 
 test-newest: $(VENV)/.ready          ## on the newest JAX
 	$(BIN)/python -m pytest -m 'not quiet' $(SIDE_BY_SIDE) $(ONCE_MORE)
