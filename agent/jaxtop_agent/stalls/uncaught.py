@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LONGEST_MESSAGE = 300
-_ARGS, _STRERROR = BaseException.args.__get__, OSError.strerror.__get__  # type: ignore[attr-defined]
+# The attributes as Python defines them: those of a class of the script could run its code.
+_ARGS, _STRERROR = vars(BaseException)["args"].__get__, vars(OSError)["strerror"].__get__
 _PASSWORD = re.compile(r"://[^/@\s]+@")
 
 
