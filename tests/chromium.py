@@ -89,7 +89,10 @@ class Page:
 
     async def drawn(self, words: str) -> None:
         """Wait until the app has drawn these words, and forget what it has drawn so far."""
-        await until(lambda: words in _ESCAPES.sub("", self._received))
+        try:
+            await until(lambda: words in _ESCAPES.sub("", self._received))
+        except AssertionError:
+            raise AssertionError(f"{words!r} not in {_ESCAPES.sub('', self._received)[-2000:]!r}") from None
         self._received = ""
 
     async def evaluate(self, script: str) -> Any:

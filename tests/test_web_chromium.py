@@ -12,8 +12,12 @@ from tests.test_web import apps, place_of, recording, served  # noqa: F401 - a f
 # Quiet: a browser on a loaded machine takes minutes.
 pytestmark = [
     pytest.mark.quiet,
+    pytest.mark.timeout(600),
     pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed (Debian: the package chromium)"),
 ]
+
+# The title of a column that no other screen has.
+ON_HOSTS = "AT STEP"
 
 
 def test_the_app_works_in_a_browser(tmp_path, recording):  # noqa: F811 - a fixture
@@ -27,14 +31,15 @@ def test_the_app_works_in_a_browser(tmp_path, recording):  # noqa: F811 - a fixt
             await first.drawn("Overview")
             assert "token" not in await first.evaluate("location.href + document.referrer")
             await first.press("3")
-            await first.drawn("Hosts")
+            await first.drawn(ON_HOSTS)
             await first.click(400, 8)  # the header, beside the name of the run
             await first.drawn("earch for commands")
             await first.press("Escape")
+            await first.drawn(ON_HOSTS)
             await first.resize(360, 150)
             await first.drawn("60×16")
             await first.resize(1200, 800)
-            await first.drawn("Hosts")
+            await first.drawn(ON_HOSTS)
 
             second = await browser.open(await first.evaluate("location.href"))
             await second.drawn("Overview")
@@ -44,7 +49,7 @@ def test_the_app_works_in_a_browser(tmp_path, recording):  # noqa: F811 - a fixt
             await first.press("?")
             await first.drawn("Keys on Hosts")
             await first.press("Escape")
-            await first.drawn("Filter")
+            await first.drawn(ON_HOSTS)
             await first.press("q")
             await until(lambda: first.says("jaxtop has ended"))
             assert first.errors == second.errors == []
