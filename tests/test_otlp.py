@@ -105,11 +105,15 @@ def push(made: Cluster, url: str, now: float = NOW, detail: str = "program") -> 
     return otlp.Push(Watched(made, lambda: now), otlp.Collector(url), detail, 3600)
 
 
+# Info metrics have the names by which boards and alert rules join them.
+OTLP_NAMES = {"run": "jaxtop_run_info", "host": "jaxtop_host_info", "device": "jaxtop_device_info"}
+
+
 def test_a_collector_gets_every_sample_of_the_snapshot(receiver):
     push(everything(), receiver.url).send()
     expected = {
         (
-            f"jaxtop_{name}",
+            OTLP_NAMES.get(name, f"jaxtop_{name}"),
             frozenset((key, str(text)) for key, text in {**where, **labels}.items() if text is not None),
         ): value
         for name, where, labels, value in snapshot(everything(), NOW)
@@ -118,6 +122,20 @@ def test_a_collector_gets_every_sample_of_the_snapshot(receiver):
     found = receiver.points()
     assert expected.items() <= found.items()
     assert len(found) == len(expected) + 1, "and a thread whose name has control characters"
+
+
+def test_processes_that_have_no_index_yet_are_apart(receiver):
+    made = Cluster()
+    for i in range(2):
+        early = builders.hello(i, process_index=None, hostname="node00")
+        made.feed(builders.frame(builders.agent_id(i), early))
+        made.feed(builders.frame(builders.agent_id(i), builders.pulse(i)))
+    series = [(each.metric, *{**each.where, **each.labels}.items()) for each in snapshot(made, builders.NOW)]
+    assert len(series) == len(set(series)) > 10
+    push(made, receiver.url, builders.NOW).send()
+    [message] = receiver.messages["/v1/metrics"]
+    pids = {texts(each.resource.attributes).get("process.pid") for each in message.resource_metrics}
+    assert {"1000", "1001"} <= pids
 
 
 def test_each_process_is_a_resource_and_counters_are_sums_since_its_start(receiver):
@@ -218,7 +236,7 @@ def test_a_collector_that_takes_nothing_is_reported_once_and_logs_wait(receiver,
     assert [record.event_name for _, record in receiver.records()].count("jaxtop.died") == 1
 
 
-def test_what_a_collector_will_never_take_does_not_hold_up_the_rest(receiver):
+def test_what_a_collector_will_never_take_is_lost_and_does_not_hold_up_the_rest(receiver, capsys):
     made = Cluster()
     for frame in [*builders.well(), builders.trouble(1, "closed")]:
         made.feed(frame)
@@ -226,6 +244,11 @@ def test_what_a_collector_will_never_take_does_not_hold_up_the_rest(receiver):
     receiver.status["/v1/logs"] = 400
     sending.send()
     assert not sending._waiting
+    assert "does not take logs: HTTP status 400; these are lost" in capsys.readouterr().err
+    receiver.status["/v1/logs"] = 200
+    made.feed(builders.trouble(0, "closed"))
+    sending.send()
+    assert "1 attempts had failed, 1 records were lost" in capsys.readouterr().err
 
 
 def test_records_that_wait_are_bounded_and_the_lost_ones_are_counted(receiver, monkeypatch, capsys):

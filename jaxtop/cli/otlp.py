@@ -87,14 +87,15 @@ class Signal:
             self._report(f"takes {self._name} again; {self._missed} attempts had failed{lost}")
             self.lost = 0
         elif not is_taken and not self._missed:
-            self._report(f"does not take {self._name}: {why}; trying again until it does")
+            then = "these are lost" if self.is_refused else "trying again until it does"
+            self._report(f"does not take {self._name}: {why}; {then}")
         self._missed = 0 if is_taken else self._missed + 1
         return is_taken
 
     @property
     def is_refused(self) -> bool:
         """Whether the collector will not take the last message at another time, either."""
-        return self._missed > 0 and self._session.status in _NEVER
+        return self._session.status in _NEVER
 
     def _report(self, what: str) -> None:
         print(legible(f"jaxtop: the collector at {self._address} {what}"), file=sys.stderr, flush=True)
@@ -177,7 +178,9 @@ class Push:
         logs = self._collector.logs
         while self._waiting:
             some = [self._waiting[i] for i in range(min(AT_ONCE, len(self._waiting)))]
-            if not logs.send(some) and not logs.is_refused:
-                break
+            if not logs.send(some):
+                if not logs.is_refused:
+                    break
+                logs.lost += len(some)
             for _ in some:
                 self._waiting.popleft()

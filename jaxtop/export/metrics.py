@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from jaxtop.export.readings import HostReading
-    from jaxtop.model import Cluster, Figure, MemoryView
+    from jaxtop.model import Cluster, Figure, Host, MemoryView
     from jaxtop.model.collectives import CollectiveView
 
 Labels = Mapping[str, object]
@@ -138,9 +138,15 @@ def snapshot(cluster: Cluster, now: float, detail: str = PROGRAM) -> Iterator[Sa
     yield from _of_runs(cluster, now)
 
 
+def labels_of(run: str, host: Host) -> Labels:
+    """Return what names a process; before it has its index, its process number distinguishes it."""
+    where: Labels = {"run": run, "process_index": host.process_index, "hostname": host.hostname}
+    return where if host.process_index is not None else {**where, "pid": host.pid}
+
+
 def _of_process(each: HostReading, level: int) -> Iterator[Sample]:
     host, state = each.view.host, each.view.state
-    where: Labels = {"run": each.run, "process_index": host.process_index, "hostname": host.hostname}
+    where = labels_of(each.run, host)
     for one in State:
         yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
     if host.hello is not None:

@@ -15,7 +15,7 @@ from opentelemetry.sdk.metrics.export import (
     Sum,
 )
 
-from jaxtop.export.metrics import METRICS, snapshot
+from jaxtop.export.metrics import METRICS, sample_name, snapshot
 from jaxtop.export.otlp.resources import SCOPE, attributes
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def _by_resource(
 
 def _metric(name: str, points: list[NumberDataPoint]) -> Metric:
     declared = METRICS[name]
-    data: Sum | Gauge = Gauge(points)
-    if declared.kind == "counter":
+    help_text, unit = declared.help, UNITS[declared.unit]
+    if declared.kind == "counter":  # what translates metrics to Prometheus adds the ending of a counter
         data = Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True)
-    return Metric(f"jaxtop_{name}", declared.help, UNITS[declared.unit], data)
+        return Metric(f"jaxtop_{name}", help_text, unit, data)
+    return Metric(sample_name(name), help_text, unit, Gauge(points))

@@ -8,6 +8,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from jaxtop import __version__
+from jaxtop.export.metrics import labels_of
 from jaxtop.export.openmetrics import label_value
 from jaxtop.model import runs
 
@@ -27,6 +28,7 @@ class _Place(NamedTuple):
     run: object
     process_index: object = None
     hostname: object = None
+    pid: object = None
 
 
 class Resources:
@@ -48,14 +50,14 @@ class Resources:
             self._of[_Place(run.id)] = self._resource(of_run), 0
             for view in run.hosts:
                 host = view.host
-                place = _Place(run.id, host.process_index, host.hostname)
+                place = _place(labels_of(run.id, host))
                 started = 0 if host.hello is None else host.hello.started_ms * 1_000_000
                 self._of[place] = self._resource({**of_run, **_of_process(host)}), started
         self._before = {}
 
     def of(self, where: Mapping[str, object]) -> tuple[Resource, int]:
         """Return the resource of a sample, and when its process started, in nanoseconds; 0 if unknown."""
-        place = _Place(where.get("run"), where.get("process_index"), where.get("hostname"))
+        place = _place(where)
         return self._of.get(place) or self._of.get(_Place(place.run)) or (self.base, 0)
 
     def _resource(self, values: Mapping[str, object]) -> Resource:
@@ -63,6 +65,10 @@ class Resources:
         key = tuple(its.items())
         self.made[key] = self._before.get(key) or self.base.merge(Resource(its))
         return self.made[key]
+
+
+def _place(where: Mapping[str, object]) -> _Place:
+    return _Place(*(where.get(name) for name in _Place._fields))
 
 
 def _of_process(host: Host) -> dict[str, object]:
