@@ -110,4 +110,4 @@ $(VENV)-lowest/.ready: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-lowest build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-lowest $(VENV)-py* build dist .mypy_cache .ruff_cache .pytest_cache

@@ -182,7 +182,7 @@ def _plain(value: Any) -> Any:
 def _parsed(content: bytes) -> JsonSchema | None:
     try:
         found = msgspec.json.decode(content)
-    except (ValueError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
