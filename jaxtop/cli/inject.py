@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from jaxtop.injection.target import Target
 
-# In the order in which they are tried: what each does to the process, why it cannot, and how it starts.
+# What each way does to the process, in the order in which they are tried.
 DOES = {
     "python": "Python runs one line between two lines of the script",
     "gdb": "gdb stops it for about a second, starts one thread in it, and leaves",
@@ -95,8 +95,8 @@ def _inject(process: Target, ways: list[str], settings: dict[str, object], timeo
     if not process.is_same:
         return _failed(f"pid {pid} has ended")
     with Request(process, settings) as request:
-        if not any(_begun(name, process, request) for name in ways):
-            return FAILED  # with the reasons printed
+        if not _begun(ways, process, request):
+            return FAILED
         if not request.until_taken(timeout) and request.withdraw():
             why = "a thread of it holds the GIL" if process.is_same else "it has ended"
             return _failed(f"pid {pid} ran no Python within {timeout:g} s: {why}. Nothing was started")
@@ -109,16 +109,20 @@ def _inject(process: Target, ways: list[str], settings: dict[str, object], timeo
     return _shown(process, answer)
 
 
-def _begun(name: str, process: Target, request: Request) -> bool:
-    """Try one way; return whether the process has, or will have, the request."""
-    try:
-        held = {"python": remote.start, "gdb": debugger.start}[name](process, request)
-    except Refused as error:
-        _failed(str(error))
-        return request.is_taken
-    if held is not None:
-        print(f"  {name} held it for {held:.2f} s")
-    return True
+def _begun(ways: list[str], process: Target, request: Request) -> bool:
+    """Try the ways in turn, and print why one failed; return whether the process has the request."""
+    for name, following in zip(ways, [*ways[1:], None], strict=True):
+        try:
+            held = {"python": remote.start, "gdb": debugger.start}[name](process, request)
+        except Refused as error:
+            if request.is_taken:
+                return True
+            _failed(f"{error}; trying {following}" if following else str(error))
+        else:
+            if held is not None:
+                print(f"  {name} held it for {held:.2f} s")
+            return True
+    return False
 
 
 def _why_not(pid: int, answer: dict[str, Any]) -> str:
