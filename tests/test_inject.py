@@ -74,7 +74,7 @@ def test_a_process_gets_the_agent_and_ends_as_without_it(tmp_path, situation, _r
         again = inject(process.pid)
         assert again.returncode == 2 and "has an agent already: jaxtop attach" in again.stderr
         (tmp_path / "go").touch()
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (3, as_without(situation), "")
 
 
@@ -96,7 +96,7 @@ def test_a_process_that_hangs_in_a_collective_gets_the_agent(tmp_path, _repeat):
         assert first.pid in {host["pid"] for host in document["hosts"]}
         assert rounds(tmp_path) == hung_at
         second.send_signal(signal.SIGCONT)
-        ends = [each.communicate(timeout=60) for each in (first, second)]
+        ends = [each.communicate(timeout=120) for each in (first, second)]
     ends = [
         ("".join(line for line in out.splitlines(True) if "[Gloo]" not in line), err) for out, err in ends
     ]
@@ -125,7 +125,7 @@ def test_a_request_that_nobody_takes_is_withdrawn(tmp_path):
         done = inject("--timeout", 1, process.pid)
         assert done.returncode == 1 and "a thread of it holds the GIL. Nothing was started" in done.stderr
         (tmp_path / "pipe").write_text("x")
-        assert process.communicate(timeout=60) == ("None\n", "")
+        assert process.communicate(timeout=120) == ("None\n", "")
     assert process.returncode == 0
 
 
@@ -161,5 +161,5 @@ print("jaxtop_agent" in sys.modules and sys.modules["jaxtop_agent"]._agent)
         done = inject(process.pid)
         assert done.returncode == 1 and why in done.stderr and done.stderr.count("\n") == 1
         (tmp_path / "go").touch()
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert out in ("None\n", "False\n") and err == ""
