@@ -36,19 +36,20 @@ def start(target: Target, request: Request) -> None:
         file.write(f"{request.line}__import__('os').unlink({file.name!a})\n")
         if os.geteuid() != target.uid:  # root, for another user, whose Python must not run as root
             os.fchown(file.fileno(), target.uid, target.gid)
-            as_user = {"user": target.uid, "group": target.gid, "extra_groups": []}
+            as_user = {"user": target.uid, "group": target.gid, "extra_groups": [], "env": {}}
     path = Path(file.name)
     try:
         # Only the same version of Python can do this, so the program of the process itself does.
         done = subprocess.run(
             [target.program, "-I", "-S", "-c", _CODE, str(target.pid), file.name],
-            capture_output=True, text=True, timeout=20, check=False, **as_user,
+            stdin=subprocess.DEVNULL, start_new_session=True, capture_output=True, text=True, timeout=20,
+            check=False, **as_user,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        path.unlink()
+        path.unlink(missing_ok=True)
         raise Refused(f"Python of pid {target.pid} cannot be run: {error}") from None
     if done.returncode:
-        path.unlink()
+        path.unlink(missing_ok=True)
         last = (done.stderr.strip().splitlines() or ["no reason was given"])[-1]
         raise Refused(f"pid {target.pid} takes no code: {shorten(legible(last), 200)}")
     if not request.until_taken(TAKEN_WITHIN):

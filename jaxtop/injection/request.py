@@ -35,22 +35,21 @@ class Request:
             f"{text}\n\nbegin(**__import__('json').loads({given!a}))\n", "utf-8"
         )
         (self.folder / "request").touch()
-        if (
-            os.geteuid() != target.uid
-        ):  # root, for another user, who could replace files in a folder of theirs
+        # Root works for another user here, who could replace files in a folder of theirs.
+        if os.geteuid() != target.uid:
             for each in (*self.folder.iterdir(), self.folder):
                 os.chown(each, target.uid, target.gid, follow_symlinks=False)
 
     @property
     def line(self) -> str:
-        """The Python that the process is to run. It leaves no name in the script, and never raises."""
+        """The Python that the process is to run. It leaves no name and no exception in the script."""
         of = "__import__('builtins')"
         path = ascii(str(self.folder / "start.py"))
         text = f"__import__('pathlib').Path({path}).read_text('utf-8')"  # which closes the file
         given = "{'__name__': 'jaxtop_inject'}"
         return (
             f"try:\n {of}.exec({of}.compile({text}, 'jaxtop inject', 'exec'), {given})\n"
-            f"except {of}.BaseException:\n pass\n"
+            f"except {of}.Exception:\n pass\n"
         )
 
     @property

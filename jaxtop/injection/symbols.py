@@ -6,6 +6,7 @@ for seconds to read all of them.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import struct
@@ -35,7 +36,10 @@ class Memory:
         return os.pread(self._fd, size, address)
 
     def numbers(self, layout: str, address: int) -> tuple[int, ...]:
-        return struct.unpack(f"<{layout}", self.read(address, struct.calcsize(f"<{layout}")))
+        size = struct.calcsize(f"<{layout}")
+        if len(found := self.read(address, size)) < size:  # it has ended
+            raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
+        return struct.unpack(f"<{layout}", found)
 
     def close(self) -> None:
         os.close(self._fd)

@@ -60,10 +60,16 @@ def _start(version: str, settings: dict[str, object], patience: float) -> dict[s
 
     if __version__ != version:
         return {**here, "state": "version", "version": __version__}
-    import jaxtop_agent
-    from jaxtop_agent.core import settings as agent_settings
+    from jaxtop.forks import ForkLock
 
-    jaxtop_agent.start(**settings)  # type: ignore[arg-type]
+    # A child that is forked during an import would wait for that import for ever.
+    importing = ForkLock()
+    os.register_at_fork(before=importing.hold, after_in_parent=importing.go_on)
+    with importing.lock:
+        import jaxtop_agent
+        from jaxtop_agent.core import settings as agent_settings
+
+        jaxtop_agent.start(**settings)  # type: ignore[arg-type]
     # A module that the agent imports registers the thread that imports it, and a script would meet it.
     dummy = threading._active.get(threading.get_ident())  # type: ignore[attr-defined]
     if isinstance(dummy, threading._DummyThread):
