@@ -52,8 +52,11 @@ class Thread:
 class Agent(Thread):
     """An agent of its own run. The first pulse lists a function that is not launched again."""
 
-    def __init__(self, pair, index, *, says_goodbye: bool = False, advertised: str = "127.0.0.1") -> None:
+    def __init__(
+        self, pair, index, *, says_goodbye: bool = False, advertised: str = "127.0.0.1", port: int = 0
+    ):
         self.pair, self.index, self.says_goodbye, self.advertised = pair, index, says_goodbye, advertised
+        self.port = port or free_port()
         self.agent = builders.agent_id(index)
         self.asked: list[tuple[str, bool]] = []
         self.requests = self.telemetry = ""
@@ -62,7 +65,7 @@ class Agent(Thread):
 
     def _run(self) -> None:
         server = Server(self.pair, frozenset)
-        requests, telemetry = server.bind("127.0.0.1", free_port())
+        requests, telemetry = server.bind("127.0.0.1", self.port)
         self.requests, self.telemetry = f"127.0.0.1:{requests}", f"127.0.0.1:{telemetry}"
         boot, more = processes.here().boot, {"run": f"r{self.index}", "sources": {"arrays": "on"}}
         at = self.advertised

@@ -11,6 +11,7 @@ import zmq
 
 from jaxtop import cli, discovery, keys, wire
 from jaxtop.model.hosts import hosts
+from jaxtop.sources import peers
 from jaxtop.sources.relay import listening, stream
 from jaxtop.transport import Dialogue
 from tests.made_agents import Agent, Relay, Viewer, closing
@@ -138,6 +139,20 @@ def test_an_agent_that_ended_is_shown_as_ended(stack):
     viewer.until_states({agent: "ended"})
     late = stack(Viewer(PAIR, relay.at))
     late.until_states({agent: "ended"})
+
+
+def test_the_next_run_at_an_address_is_found_however_long_ago_the_last_one_ended(stack, monkeypatch):
+    for name, value in (("TIDY_EVERY", 0.1), ("FEWEST_ENDED", 0), ("ENDED_SECONDS", 0.0)):
+        monkeypatch.setattr(peers, name, value)
+    first = Agent(PAIR, 7)
+    with closing(first):
+        relay = stack(Relay(PAIR, first.requests))
+        viewer = stack(Viewer(PAIR, relay.at))
+        viewer.until_states({first: "live"})
+    viewer.until_states({first: "died"})
+    viewer.until(lambda: viewer.cluster.unmet)
+    second = stack(Agent(PAIR, 8, port=first.port))
+    viewer.until_states({first: "died", second: "live"})
 
 
 def test_viewers_are_bounded_and_one_too_many_is_told_so(stack, agents, monkeypatch):

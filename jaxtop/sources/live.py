@@ -79,6 +79,9 @@ class LiveSource:
             self._context, keys, server, self._descriptors, self._seeking.seek, own_id=own_id
         )
         self._rosters = Rosters(self._peers, self._ask_for_roster)
+        # A relay runs for months: it looks at the address of an agent that left for the next one.
+        self._is_of_relay = bool(own_id)
+        self._typed: dict[str, tuple[str, str]] = {}
         self._sequence: dict[tuple[str, str], int] = {}
         self._out: list[wire.Frame] = []
         for seed in seeds:
@@ -253,6 +256,7 @@ class LiveSource:
             return reply.relay
         for frame in frames:
             if frame.kind == "roster":
+                self._typed[frame.agent] = target, typed
                 self._reach_through(typed, frame)
                 self._pass_on(frame)
                 return frame.agent
@@ -278,6 +282,9 @@ class LiveSource:
             for kind in wire.KINDS:
                 self._sequence.pop((peer.agent, kind), None)
             self._rosters.let_go(peer)
+            target, endpoint = self._typed.pop(peer.agent, ("", ""))
+            if target and self._is_of_relay:
+                self._seeking.seek(target, (endpoint,))
         self._peers.let_go.clear()
 
     def _emit(self, agent: str, message: wire.Message) -> None:

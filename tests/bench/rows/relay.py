@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import psutil
 
@@ -74,12 +74,9 @@ def measure(setting: Setting) -> Iterator[Figure]:
 def _through(each: int, relays: int, every: float, seconds: float) -> Iterator[Figure]:
     """Measure `relays` relays of `each` hosts; of several, with another relay in front of them."""
     with ExitStack() as stack:
-        leaves = []
-        for number in range(relays):
-            words = (each, DEVICES, 600, ARRAYS, "usual", number, every)
-            load = _start(stack, "-m", "tests.load", *words, stdout=subprocess.PIPE)
-            assert load.stdout is not None
-            leaves.append(_relay(stack, load.stdout.readline().strip()))
+        words = [(each, DEVICES, 600, ARRAYS, "usual", number, every) for number in range(relays)]
+        loads = [_start(stack, "-m", "tests.load", *some, stdout=subprocess.PIPE) for some in words]
+        leaves = [_relay(stack, _line(load.stdout)) for load in loads]
         top = leaves[0] if relays == 1 else _relay(stack, *(at for _, at in leaves))
         seen = Seen(top[1])
         stack.callback(seen.close)
@@ -121,9 +118,13 @@ def _through(each: int, relays: int, every: float, seconds: float) -> Iterator[F
 def _relay(stack: ExitStack, *targets: str) -> tuple[subprocess.Popen[str], str]:
     at = f"127.0.0.1:{free_port()}"
     started = _start(stack, "-m", "jaxtop", "relay", "--listen", at, *targets, stderr=subprocess.PIPE)
-    assert started.stderr is not None
-    assert "listens on" in started.stderr.readline()
+    assert "listens on" in _line(started.stderr)
     return started, at
+
+
+def _line(pipe: IO[str] | None) -> str:
+    assert pipe is not None
+    return pipe.readline().strip()
 
 
 def _start(stack: ExitStack, *words: object, **options: int) -> subprocess.Popen[str]:
