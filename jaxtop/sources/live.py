@@ -210,13 +210,7 @@ class LiveSource:
 
     def _take_relayed(self, relay: str, frame: wire.Frame) -> None:
         """Pass on a frame that came through a relay. Its agents are not dialled from here."""
-        if frame.agent and frame.kind == "link":
-            try:
-                link = wire.decode("link", frame.raw)
-            except wire.Unreadable as error:
-                wire.tally(self._rejected, f"unreadable message: {error}")
-                return
-            assert isinstance(link, wire.Link)
+        if frame.agent and (link := wire.link_of(frame)) is not None:
             self._note_link(relay, frame.agent, link)
         elif not frame.agent or self._paths.is_used(relay, frame.agent):
             self._out.append(frame)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import zmq
 
 from jaxtop.transport.door import PORTS, Door
-from jaxtop.transport.gate import OWNER, Gate, role_of, router
-from jaxtop.transport.server import FAREWELL_MS, KERNEL_BUFFER, MAX_REQUEST, Asked
+from jaxtop.transport.gate import Gate, router
+from jaxtop.transport.server import FAREWELL_MS, KERNEL_BUFFER, MAX_REQUEST, take_asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jaxtop.keys import KeyPair
+    from jaxtop.transport.server import Asked
 
 # The relay itself bounds what is on the way to a viewer; this many messages never fill a queue before that.
 QUEUE = 256
@@ -45,15 +45,7 @@ class Hub:
         self._door.guard(time.monotonic())
         while self._gate.socket.poll(0):
             self._gate.answer()
-        taken: list[Asked] = []
-        if self._socket not in ready:
-            return taken
-        with suppress(zmq.Again):
-            while len(taken) < AT_ONCE:
-                parts = self._socket.recv_multipart(zmq.NOBLOCK, copy=False)
-                if len(parts) == 2:
-                    taken.append(Asked(parts[0].bytes, role_of(parts[1]) == OWNER, parts[1].bytes))
-        return taken
+        return take_asked(self._socket, AT_ONCE) if self._socket in ready else []
 
     def send(self, to: bytes, raw: bytes) -> bool:
         """Send without waiting; return False if the queue is full. `ConnectionError`: nobody is there."""

@@ -44,6 +44,17 @@ class Asked(NamedTuple):
     raw: bytes
 
 
+def take_asked(requests: zmq.Socket[bytes], most: int) -> list[Asked]:
+    """Return the requests that have arrived at a socket behind the gate."""
+    taken: list[Asked] = []
+    with suppress(zmq.Again):
+        while len(taken) < most:
+            parts = requests.recv_multipart(zmq.NOBLOCK, copy=False)
+            if len(parts) == 2:
+                taken.append(Asked(parts[0].bytes, role_of(parts[1]) == OWNER, parts[1].bytes))
+    return taken
+
+
 class Server:
     """Telemetry and answers behind one gate; created, used and closed by one thread."""
 
@@ -98,20 +109,11 @@ class Server:
         if self._gate.socket in ready:
             self._gate.answer()
         came = self._audience.socket in ready and self._audience.take()
-        return came, self._take_questions() if self._requests in ready else []
+        return came, take_asked(self._requests, QUEUE) if self._requests in ready else []
 
     def rest(self, seconds: float) -> None:
         """Take no requests for this long; requests wait in our queue, then in the sender's."""
         self._answers_from = time.monotonic() + seconds
-
-    def _take_questions(self) -> list[Asked]:
-        taken: list[Asked] = []
-        with suppress(zmq.Again):
-            while len(taken) < QUEUE:
-                parts = self._requests.recv_multipart(zmq.NOBLOCK, copy=False)
-                if len(parts) == 2:
-                    taken.append(Asked(parts[0].bytes, role_of(parts[1]) == OWNER, parts[1].bytes))
-        return taken
 
     def publish(self, parts: list[bytes]) -> None:
         """Send to every viewer; one whose queue is full misses the message, and detects the gap."""

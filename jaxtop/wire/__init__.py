@@ -23,6 +23,7 @@ from jaxtop.wire.codec import (
     decode_as,
     encode,
     kind_of,
+    link_of,
     local_frame,
     pack,
     unpack,
@@ -83,6 +84,6 @@ __all__ = [
     "PastStarts", "PastSteps", "PastUnchecked", "Peer", "Place", "Program", "Programs", "Pulse",
     "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall", "Step",
     "Thread", "Timed", "Uncaught", "Unreadable", "Window", "check_census", "decode", "decode_as",
-    "encode", "kind_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack",
+    "encode", "kind_of", "link_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack",
     "unpack_ids", "unpack_runs",
 ]  # fmt: skip

@@ -102,6 +102,17 @@ def decode(kind: str, raw: bytes) -> Message:
     return message
 
 
+def link_of(frame: Frame) -> Link | None:
+    """Return the link in a frame; None if it has another message, or none that can be read."""
+    if frame.kind != "link":
+        return None
+    try:
+        found: Link = decode_as(Link, frame.raw)
+    except Unreadable:
+        return None
+    return found
+
+
 def decode_as(struct: type[Any], raw: bytes) -> Any:
     """Return the struct in these bytes; raise `Unreadable` if they hold anything else."""
     if len(raw) > MAX_PAYLOAD:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop import debuglog, wire
@@ -125,12 +124,11 @@ class Conversation:
     def _noted(self, frame: wire.Frame) -> wire.Frame:
         """Return the frame; remember which links are up, because a cut takes them down."""
         if frame.kind == "link":
-            with suppress(wire.Unreadable):
-                link = wire.decode("link", frame.raw)
-                if not isinstance(link, wire.Link) or link.state != "up":
-                    self._up.pop(frame.agent, None)
-                elif frame.agent and len(self._up) < MOST_LINKS:
-                    self._up[frame.agent] = link.endpoint
+            link = wire.link_of(frame)
+            if link is None or link.state != "up":
+                self._up.pop(frame.agent, None)
+            elif frame.agent and len(self._up) < MOST_LINKS:
+                self._up[frame.agent] = link.endpoint
         elif frame.kind in wire.OWN_KINDS:
             raise stream.Garbled(f"a frame of kind {frame.kind}")
         return frame

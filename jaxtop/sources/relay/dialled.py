@@ -181,13 +181,9 @@ class Relays:
 
     def _noted(self, each: _Dialled, frame: wire.Frame) -> wire.Frame:
         """Return a frame about a target of the relay; its name says behind which relay it is."""
-        if frame.kind != "link":
+        link = wire.link_of(frame)
+        if link is None:
             return frame
-        try:
-            link = wire.decode("link", frame.raw)
-        except wire.Unreadable:
-            return frame
-        assert isinstance(link, wire.Link)
         endpoint = f"{link.endpoint} behind {each.endpoint}"
         if link.state == "merged" or (self._own_id and self._own_id in link.path):
             each.unmet.discard(endpoint)

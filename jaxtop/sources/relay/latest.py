@@ -102,8 +102,8 @@ class Latest:
     def unmet(self) -> list[wire.Link]:
         """Return the targets behind which no agent was met yet."""
         own = self._agents.get("", _Agent())
-        found = [wire.decode("link", each.raw) for each in own.frames.values() if each.kind == "link"]
-        return [link for link in found if isinstance(link, wire.Link) and link.state != "merged"]
+        found = map(wire.link_of, own.frames.values())
+        return [link for link in found if link is not None and link.state != "merged"]
 
     @property
     def size(self) -> int:
@@ -182,8 +182,7 @@ class Latest:
                 held.away_at = held.away_at or frame.at
 
     def _store_link(self, held: _Agent, frame: wire.Frame) -> None:
-        link = wire.decode("link", frame.raw)
-        assert isinstance(link, wire.Link)
+        link: wire.Link = wire.decode_as(wire.Link, frame.raw)
         if not frame.agent:
             held.put(link.endpoint, frame)
             return

@@ -98,12 +98,8 @@ class Outlet:
 
     def _through_this(self, frame: wire.Frame) -> wire.Frame:
         """Return the frame; a link says that it is seen through this relay."""
-        if frame.kind != "link" or not self._own_id:
+        link = wire.link_of(frame) if self._own_id else None
+        if link is None:
             return frame
-        try:
-            link = wire.decode("link", frame.raw)
-        except wire.Unreadable:
-            return frame
-        assert isinstance(link, wire.Link)
         path = (self._own_id, *link.path)[: wire.MAX_PATH]
         return frame._replace(raw=wire.encode(replace(link, path=path)))

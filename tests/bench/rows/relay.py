@@ -67,7 +67,7 @@ def measure(setting: Setting) -> Iterator[Figure]:
     """Measure one relay, and then a tree of them."""
     yield from _through(setting.pick(1024, 64), 1, 1.0, setting.pick(30.0, 3.0))
     yield from _through(
-        setting.pick(1024, 32), setting.pick(10, 2), setting.pick(10.0, 1.0), setting.pick(40.0, 3.0)
+        setting.pick(1024, 32), setting.pick(10, 2), setting.pick(20.0, 1.0), setting.pick(40.0, 3.0)
     )
 
 
@@ -118,7 +118,8 @@ def _through(each: int, relays: int, every: float, seconds: float) -> Iterator[F
 def _relay(stack: ExitStack, *targets: str) -> tuple[subprocess.Popen[str], str]:
     at = f"127.0.0.1:{free_port()}"
     started = _start(stack, "-m", "jaxtop", "relay", "--listen", at, *targets, stderr=subprocess.PIPE)
-    assert "listens on" in _line(started.stderr)
+    said = _line(started.stderr)
+    assert "listens on" in said, said
     return started, at
 
 
