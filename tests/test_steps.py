@@ -233,6 +233,18 @@ def test_what_pauses_cost_is_taken_from_the_latest():
     assert paused.number == 6 and paused.lost_ns == near(2_000 * MS / 20)
 
 
+def test_the_pace_of_fast_steps_covers_seconds():
+    """Of steps of 2 ms only the last quarter of a second is remembered, and that had a pause."""
+    script = Script()
+    for _ in range(5):
+        for i in range(1500):
+            script.launch(TRAIN, 2)
+            script.wait(1_400 if i == 1450 else 0)
+        told = script.look()
+    assert told.per_second == pytest.approx(1500 / 4.4, rel=0.05)
+    assert told.mean_ns <= 1e9 / told.per_second
+
+
 @pytest.mark.parametrize("read_every", [10, 20, 100])
 @pytest.mark.parametrize("is_profiled", [False, True])
 def test_launches_that_run_ahead_of_the_device_do_not_make_steps_shorter(read_every, is_profiled):

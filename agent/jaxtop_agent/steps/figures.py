@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # Current figures cover the last seconds, but at least this many steps.
 RECENT_NS, FEWEST = 10_000_000_000, 20
+# Where the gaps that are remembered cover less than this, steps are counted instead.
+SHORTEST_PAST_NS = 2_500_000_000
 # Within less time than this, all launches may run ahead of the device, and say nothing about step durations.
 SHORTEST_SIGHT_NS = 100_000_000
 # Percentiles need at least this many steps.
@@ -40,6 +42,13 @@ class Facts:
     device_ns: Mapping[int, int] = field(default_factory=dict)
 
 
+class Counted(NamedTuple):
+    """Steps counted up to a time, or within one."""
+
+    time_ns: int
+    steps: int
+
+
 class StepFigures(NamedTuple):
     """The step: its functions and its durations. The percentiles are over `samples` steps."""
 
@@ -60,9 +69,18 @@ class StepFigures(NamedTuple):
 
 
 def figures(
-    gaps: Sequence[Gap], began: int, functions: tuple[int, ...], facts: Facts, now: int
+    gaps: Sequence[Gap],
+    began: int,
+    functions: tuple[int, ...],
+    facts: Facts,
+    now: int,
+    *,
+    counted: Counted,
 ) -> StepFigures | None:
-    """Return the figures of the steps since `began`; None while they are too few."""
+    """Return the figures of the steps since `began`; None while they are too few.
+
+    `counted` are the steps of the last seconds. Of fast steps, the gaps show only the last moments.
+    """
     if not gaps or gaps[-1].end - began < SHORTEST_SIGHT_NS:
         return None
     often = launches_a_step(gaps)
@@ -72,12 +90,17 @@ def figures(
         latest = [took for _, took in durations[-FEWEST:]]
     all_of_them = [took for _, took in durations]
     has_enough = len(all_of_them) >= FEWEST_FOR_PERCENTILES
+    mean, per_second = fmean(latest) if latest else None, _pace(gaps, now)
+    past = sum(gap.duration for gap in gaps)
+    if past < SHORTEST_PAST_NS and counted.time_ns > max(past, SHORTEST_PAST_NS) and counted.steps:
+        per_second = counted.steps * 1e9 / counted.time_ns
+        mean = min(mean, 1e9 / per_second) if mean is not None else None
     cuts = quantiles(all_of_them, n=100, method="inclusive") if has_enough else []
     return StepFigures(
         functions=functions,
         launches=sum(often.values()),
-        mean_ns=fmean(latest) if latest else None,
-        per_second=_pace(gaps, now),
+        mean_ns=mean,
+        per_second=per_second,
         samples=len(all_of_them),
         p50_ns=cuts[49] if cuts else None,
         p90_ns=cuts[89] if cuts else None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.steps.changes import Pauses, changed_at
 from jaxtop_agent.steps.durations import ONLY_LAUNCHED_NS, Gap, step_times
-from jaxtop_agent.steps.figures import Facts, StepFigures, figures
+from jaxtop_agent.steps.figures import RECENT_NS, Counted, Facts, StepFigures, figures
 from jaxtop_agent.steps.pattern import COMPARED, Launch, Pattern, find, find_slow, is_still, makers
 
 if TYPE_CHECKING:
@@ -76,8 +76,17 @@ class Steps:
         gaps = list(self._gaps)
         paused = self._pauses.look(gaps)
         group = () if self._is_reported or self._pattern is None else self._pattern.group
-        found = figures(gaps[-IN_FIGURES:], self._began, group, facts, now)
+        counted = self._counted_lately(now)
+        found = figures(gaps[-IN_FIGURES:], self._began, group, facts, now, counted=counted)
         return None if found is None else found._replace(before_ns=self._before_ns, paused=paused)
+
+    def _counted_lately(self, now: int) -> Counted:
+        """Return the steps that were counted in the last seconds, or since the rhythm changed."""
+        self._counts.append(Counted(now, self.steps))
+        while self._counts[0].time_ns < now - RECENT_NS:
+            self._counts.popleft()
+        first = self._counts[0]
+        return Counted(now - first.time_ns, self.steps - first.steps)
 
     def _is_due(self, launches: Sequence[Launch], facts: Facts, now: int) -> bool:
         """Return whether the pattern should be searched again."""
@@ -129,6 +138,7 @@ class Steps:
         self.serial += 1
         self.steps = 0
         self._gaps: deque[Gap] = deque(maxlen=REMEMBERED)
+        self._counts: deque[Counted] = deque()
         self._pauses = Pauses()
         self._before_ns: float | None = None
         self._seen = 0
@@ -161,6 +171,7 @@ class Steps:
                 start = first
         if start:
             self._gaps = deque(gaps[start:], maxlen=REMEMBERED)
+            self._counts.clear()
             self._pauses = Pauses()
 
     def _follow(
