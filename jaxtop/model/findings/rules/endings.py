@@ -113,9 +113,9 @@ RULES = (
         threshold="the script of a process ended with an exception that it did not catch; an interrupt by "
         "the user is none",
         rationale="The others of its run wait for it in their next collective, or fail after it.",
-        source="the last message of its agent, which has the exception that Python prints at the end; viewers "
-        "that were attached and black boxes have it. A script that ends with `sys.exit(1)` or `os._exit` leaves "
-        "none",
+        source="the last message of its agent, which has the exception that Python prints at the end; "
+        "viewers that were attached and black boxes have it. A script that ends with `sys.exit(1)` or "
+        "`os._exit` leaves none",
         advice="Its traceback is on its standard error. Correct the line, and restart from the checkpoint.",
         check=_crashed,
         holds_for=0.0,
