@@ -232,6 +232,19 @@ def test_events_that_wait_are_bounded_and_the_others_are_counted(monkeypatch):
     assert sum(len(raw) for _, raw in line.on_the_way) < 200_000
 
 
+def test_a_relay_says_no_more_than_a_viewer_reads():
+    line = Wire(Latest(), 1e9)
+    many = {f"{i} {'x' * 2000}": 1 for i in range(2000)}
+    line.feed.pump(line.now, True, list(many), many)
+    line.turn()
+    (status, *_) = line.others
+    assert isinstance(status, stream.Status) and len(status.notes) == 100 and len(status.rejected) == 1000
+    names = [{f"{number} {'n' * 200}": 1 for number in range(i, i + 1000)} for i in range(0, 9000, 1000)]
+    latest = kept(*(frame(AGENT, replace(builders.pulse(0), launches=each)) for each in names))
+    (pulse,) = latest.frames(AGENT, ("pulse",), NOW)
+    assert len(pulse.raw) < wire.MAX_PAYLOAD
+
+
 def test_paths_prefer_the_one_that_hears_the_process_and_ignore_circles():
     paths, up, closed = Paths("me"), wire.Link("up", "a:1"), wire.Link("closed", "a:1")
     relayed = replace(up, path=("r", "s"))

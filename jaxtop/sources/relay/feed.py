@@ -133,7 +133,7 @@ class Feed:
         self._pass_answers(now)
         if self.missed:
             rejected = {**rejected, "the connection to the viewer was too slow": self.missed}
-        status = stream.Status(is_settled and self.is_up_to_date, tuple(notes), rejected)
+        status = stream.status_of(is_settled and self.is_up_to_date, notes, rejected)
         if self._is_due(status, now) and self._send(stream.encode(status)):
             self._status, self._status_due = status, now + STATUS_EVERY_S
 

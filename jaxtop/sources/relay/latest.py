@@ -244,8 +244,12 @@ class Latest:
         except wire.Unreadable:
             self.broken[last.agent] = None
             raise
+        raw = wire.encode(census)
+        if len(raw) > wire.MAX_PAYLOAD:
+            self.broken[last.agent] = None
+            raise wire.Unreadable("a census that has grown too large to send")
         held.census = census.serial, census.number
-        held.put("arrays", whole._replace(at=last.at, raw=wire.encode(census)))
+        held.put("arrays", whole._replace(at=last.at, raw=raw))
 
     def _store_programs(self, held: _Agent, frame: wire.Frame) -> None:
         programs = part_of("programs", frame.raw)
@@ -267,4 +271,5 @@ def _whole_pulse(held: _Agent) -> list[wire.Frame]:
         return []
     assert isinstance(pulse, wire.Pulse)
     whole = msgspec.structs.replace(pulse, launches={**held.launches, **pulse.launches})
-    return [frame._replace(raw=wire.encode(whole))]
+    raw = wire.encode(whole)
+    return [frame if len(raw) > wire.MAX_PAYLOAD else frame._replace(raw=raw)]

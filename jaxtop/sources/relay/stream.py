@@ -17,7 +17,7 @@ from jaxtop.wire.bounds import AgentId  # noqa: TC001 - msgspec reads the annota
 from jaxtop.wire.codec import MAX_KIND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 # Since version 2 the near half counts the frames that have arrived.
 VERSION = 2
@@ -32,7 +32,8 @@ _LENGTH, _END = struct.Struct(">I"), b"\n"
 # The bounds of wire, for what passes without being decoded.
 _Kind = Annotated[str, Meta(max_length=MAX_KIND)]
 _Payload = Annotated[bytes, Meta(max_length=wire.MAX_PAYLOAD)]
-_Text = Annotated[str, Meta(max_length=1000)]
+_LONGEST, _MOST_NOTES, _MOST_REASONS = 1000, 100, 1000
+_Text = Annotated[str, Meta(max_length=_LONGEST)]
 
 
 class Garbled(Exception):
@@ -96,8 +97,15 @@ class Status(Struct, frozen=True, tag="status"):
     """From the far half, at least every few seconds: the state of its source."""
 
     is_settled: bool = False
-    notes: Annotated[tuple[_Text, ...], Meta(max_length=100)] = ()
-    rejected: Annotated[dict[_Text, int], Meta(max_length=1000)] = {}
+    notes: Annotated[tuple[_Text, ...], Meta(max_length=_MOST_NOTES)] = ()
+    rejected: Annotated[dict[_Text, int], Meta(max_length=_MOST_REASONS)] = {}
+
+
+def status_of(is_settled: bool, notes: Iterable[str], rejected: Mapping[str, int]) -> Status:
+    """Return a status within the bounds: with many relays behind a relay there may be more to say."""
+    most = [note[:_LONGEST] for note in notes][:_MOST_NOTES]
+    reasons = {why[:_LONGEST]: count for why, count in list(rejected.items())[:_MOST_REASONS]}
+    return Status(is_settled, tuple(most), reasons)
 
 
 Message = Open | Ask | Alive | Opened | Refused | Frames | Answer | Status
