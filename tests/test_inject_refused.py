@@ -192,6 +192,17 @@ def test_a_main_thread_that_hangs_runs_nothing_later(tmp_path, monkeypatch, prog
     assert not list(tmp_path.iterdir())
 
 
+def test_only_a_thread_that_does_not_wake_up_is_refused(monkeypatch):
+    """A thread that waits for a disk now is another one the next moment."""
+    seen = iter([{1, 2}, {2}, {1}])
+    monkeypatch.setattr(target, "_uninterruptible", lambda _: next(seen))
+    target.check_threads(7)
+    monkeypatch.setattr(target, "_uninterruptible", lambda _: {2, 3})
+    monkeypatch.setattr(target, "ASLEEP_IN_KERNEL_S", 0.1)
+    with pytest.raises(target.Refused, match=r"thread 2 of pid 7 sleeps in the kernel \(state D\)"):
+        target.check_threads(7)
+
+
 def test_a_process_with_an_agent_names_its_run():
     with python() as process:
         runfiles.write(hello("a1", process.pid, run="r-1"))

@@ -18,7 +18,7 @@ from jaxtop.names import legible, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ASLEEP_IN_KERNEL_S = 0.3
+ASLEEP_IN_KERNEL_S = 5.0
 LONGEST_COMMAND = 80
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 _SCOPES = {
@@ -218,19 +218,23 @@ def _command(pid: int) -> str:
 def check_threads(pid: int) -> None:
     """Raise `Refused` if a thread sleeps in the kernel where nothing wakes it: gdb would wait for it."""
     end = time.monotonic() + ASLEEP_IN_KERNEL_S
-    tasks = Path(f"/proc/{pid}/task")
-    while stuck := [each.name for each in tasks.iterdir() if _is_uninterruptible(each)]:
-        if time.monotonic() > end:
-            raise Refused(
-                f"thread {stuck[0]} of pid {pid} sleeps in the kernel (state D), as on a lost disk: "
-                "a debugger could not attach"
-            )
+    stuck = _uninterruptible(pid)
+    while stuck and time.monotonic() < end:  # waits for a disk or for memory are short
         time.sleep(0.05)
+        stuck &= _uninterruptible(pid)
+    if stuck:
+        raise Refused(
+            f"thread {min(stuck)} of pid {pid} sleeps in the kernel (state D), as on a lost disk: "
+            "a debugger could not attach"
+        )
 
 
-def _is_uninterruptible(task: Path) -> bool:
-    try:
-        stat = (task / "stat").read_text("utf-8", errors="replace")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] == "D"
+def _uninterruptible(pid: int) -> set[int]:
+    """Return the threads that sleep in the kernel and cannot be stopped."""
+    found = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # the thread has ended
+            stat = (task / "stat").read_text("utf-8", errors="replace")
+            if stat.rpartition(")")[2].split()[0] == "D":
+                found.add(int(task.name))
+    return found
