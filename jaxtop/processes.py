@@ -65,3 +65,11 @@ def is_gone(place: Namespace, pid: int, started: int | None) -> bool | None:
     if place != here() or not place.boot or started is None:
         return None
     return start_ticks(pid) != started
+
+
+def shares_network(pid: int) -> bool:
+    """Return whether a process of this machine has the same network, and so the same loopback."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").samefile("/proc/self/ns/net")
+    except OSError:
+        return False

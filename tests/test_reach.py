@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -161,6 +162,22 @@ def test_who_answers_at_another_machines_loopback_says_nothing_of_the_agent_ther
         judged(door, each, is_hung_up=False, has_neighbour=False) for each in ("deaf", "silent", "refused")
     ]
     assert found == ["unreachable"] * 3
+
+
+@pytest.mark.parametrize(("has_same_network", "state"), [(True, "closed"), (False, "unreachable")])
+def test_a_process_that_runs_but_listens_no_more_has_been_left_by_its_agent(
+    monkeypatch, has_same_network, state
+):
+    """Its script has ended, and it waits for other processes before it exits."""
+    place, pid = processes.here(), os.getpid()
+    listed = wire.Peer(
+        "a", 0, "node0", pid, processes.start_ticks(pid), place.boot, place.pid_namespace,
+        telemetry="127.0.0.1:7411", requests="",
+    )  # fmt: skip
+    if not has_same_network:
+        monkeypatch.setattr(processes, "shares_network", lambda _: False)
+    door = Door(listed, "127.0.0.1:7411")
+    assert judged(door, "closed", is_hung_up=False, has_neighbour=False) == state
 
 
 # Ports that change hands

@@ -45,6 +45,10 @@ class Door:
         place = processes.Namespace(self.who.boot, self.who.pid_namespace)
         return processes.is_gone(place, self.who.pid, self.who.process_started_ticks)
 
+    def is_deserted(self) -> bool:
+        """Return whether its agent has left it, if its process runs and nothing listens at its address."""
+        return self.is_own and processes.shares_network(self.who.pid)
+
 
 def judged(door: Door, state: str, *, is_hung_up: bool, has_neighbour: bool) -> str:
     """Return the state of a process whose address is in this state; `unreachable` if that proves nothing.
@@ -58,7 +62,7 @@ def judged(door: Door, state: str, *, is_hung_up: bool, has_neighbour: bool) -> 
     if state == "closed":
         is_gone = door.is_gone()
         if is_gone is not None and not door.is_met:
-            return "closed" if is_gone else "unreachable"
+            return "closed" if is_gone or door.is_deserted() else "unreachable"
         is_proof = door.is_met or has_neighbour if door.is_own else door.is_met and is_hung_up
         return "closed" if is_proof else "unreachable"
     return state if door.is_own or door.is_met else "unreachable"

@@ -30,7 +30,7 @@ _IN_WORDS = {
     State.BLOCKED: "blocked: Python does not answer",
     State.UNREACHABLE: "not reachable from here",
     State.REFUSED: "refuses your key",
-    State.GONE: "exited before jaxtop connected",
+    State.GONE: "had left before jaxtop connected",
     State.QUIET: "quiet",
     State.ENDED: "ended",
     State.CONNECTING: "connecting",
