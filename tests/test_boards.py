@@ -93,8 +93,9 @@ def test_the_command_prints_boards_and_rules(capsys):
         assert json.loads(capsys.readouterr().out)["uid"] == f"jaxtop-{name}"
     assert cli.main(["exporter", "--alert-rules"]) == 0
     assert capsys.readouterr().out == alert_rules.to_yaml()
-    assert cli.main(["exporter", "--dashboard", "x"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
+    for wrong in (["--dashboard", "x"], ["--dashboard", "host", "--alert-rules"]):
+        assert cli.main(["exporter", *wrong]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_every_rule_has_an_alert_and_no_text_is_taken_for_a_template():

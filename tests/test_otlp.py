@@ -236,6 +236,12 @@ def test_a_collector_that_takes_nothing_is_reported_once_and_logs_wait(receiver,
     assert [record.event_name for _, record in receiver.records()].count("jaxtop.died") == 1
 
 
+def test_a_redirect_is_no_success(receiver, capsys):
+    receiver.status["/v1/metrics"] = 302
+    push(everything(), receiver.url, detail="run").send()
+    assert "does not take metrics: HTTP status 302;" in capsys.readouterr().err
+
+
 def test_what_a_collector_will_never_take_is_lost_and_does_not_hold_up_the_rest(receiver, capsys):
     made = Cluster()
     for frame in [*builders.well(), builders.trouble(1, "closed")]:

@@ -64,8 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds between two messages to the collector (default: 15)",
     )
-    parser.add_argument("--dashboard", choices=BOARDS, help="print a dashboard for Grafana, as JSON")
-    parser.add_argument(
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument("--dashboard", choices=BOARDS, help="print a dashboard for Grafana, as JSON")
+    printed.add_argument(
         "--alert-rules", action="store_true", help="print alert rules for Prometheus, as YAML"
     )
 

@@ -42,7 +42,6 @@ class _Session(requests.Session):
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         self.why, self.status = "no answer", 0
-        # A redirected POST would become a GET without its body.
         options["allow_redirects"] = False
         try:
             answer = super().send(request, **options)
@@ -50,6 +49,9 @@ class _Session(requests.Session):
             self.why = reason(_root(error))
             raise
         self.why, self.status = f"HTTP status {answer.status_code}", answer.status_code
+        if 300 <= answer.status_code < 400:
+            # The SDK would take it for success. To follow it would make the POST a GET without its body.
+            raise requests.RequestException(self.why)
         return answer
 
 
@@ -173,7 +175,7 @@ class Push:
         self._collector.logs.lost += max(0, len(self._waiting) + len(records) - MOST_WAITING)
         self._waiting.extend(records)
         for message in metric_messages(cluster, now, self._detail, self._resources):
-            if not self._collector.metrics.send(message):
+            if not self._collector.metrics.send(message) and not self._collector.metrics.is_refused:
                 break
         logs = self._collector.logs
         while self._waiting:
