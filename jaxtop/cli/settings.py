@@ -201,13 +201,16 @@ def load() -> Settings:
         folder = keys.config_dir()
     except keys.NoKey:  # there is no home folder, so there is no file
         return Settings()
-    path, saved = folder / FILE, _read(folder / SAVED)
+    path, saved = folder / FILE, _read(folder / SAVED, is_saved=True)
     values = _read(path)
     return Settings(path, saved | values, {key: saved[key] for key in saved.keys() - values.keys()})
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Return the settings of a file; a missing file sets nothing."""
+def _read(path: Path, *, is_saved: bool = False) -> dict[str, Any]:
+    """Return the settings of a file; a missing file sets nothing.
+
+    What a newer jaxtop saved in a home folder that machines share is left out.
+    """
     try:
         content = private.read(path)
     except FileNotFoundError:
@@ -223,6 +226,8 @@ def _read(path: Path) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in _flat(tables):
         name = SHORT.get(key, key)
+        if is_saved and name not in SETTINGS:
+            continue
         if name in values:
             raise UserError(f"{path}: thresholds.{name.split('.')[1]} and {name} are the same setting")
         values[name] = _parsed(path, key, value)

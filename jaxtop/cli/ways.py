@@ -74,7 +74,7 @@ def _ssh(rest: str) -> Way:
 def _slurm(rest: str) -> Way:
     """Return the way of a job: a step of its own on one of its nodes.
 
-    `srun` would hold back everything behind the last line end, and frames have none.
+    Without `--unbuffered`, `srun` would hold frames back until it has many.
     """
     if not re.fullmatch(r"\d+(_\d+)?(\+\d+)?", rest):
         raise UserError(f"slurm://{rest} is not slurm://JOBID")

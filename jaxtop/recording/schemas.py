@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -46,12 +46,18 @@ def schema(kind: str) -> dict[str, Any] | None:
     if struct is None:
         return None
     found = msgspec.json.schema(struct)
-    structs = {each.__name__: each for each in _messages(Struct)}
+    structs = _structs()
     for name, one in found["$defs"].items():
         if "prefixItems" in one:
             fields = zip(_fields(structs[name]), one["prefixItems"], strict=True)
             one["prefixItems"] = [{"title": title, **each} for title, each in fields]
     return {"$schema": DIALECT, **_lean(found)}
+
+
+@cache
+def _structs() -> dict[str, type[Struct]]:
+    """Return the types that messages consist of, by name: a script may have thousands of types of its own."""
+    return {each.__name__: each for each in _messages(Struct)}
 
 
 def _messages(base: type[Struct]) -> Iterator[type[Struct]]:

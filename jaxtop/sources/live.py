@@ -246,8 +246,8 @@ class LiveSource:
     ) -> str | None:
         """Process the answer of an agent or a relay at a typed address; return its id."""
         if reply is not None and reply.relay:
-            self._relays.found(target, typed, reply.relay, self._now)
-            return reply.relay
+            is_followed = self._relays.found(target, typed, reply.relay, self._now)
+            return reply.relay if is_followed else None
         for frame in frames:
             if frame.kind == "roster":
                 self._typed[frame.agent] = target, typed

@@ -117,20 +117,20 @@ class Relays:
         """Return what the relays rejected."""
         return sum((each.conversation.rejected for each in self._relays.values()), Counter())
 
-    def found(self, target: str, endpoint: str, relay: str, now: float) -> None:
-        """Follow the relay that answered at an address; do nothing more if it is followed already."""
+    def found(self, target: str, endpoint: str, relay: str, now: float) -> bool:
+        """Follow the relay that answered at an address; return False if that must be tried again later."""
         self._why_lost.pop(endpoint, None)
         if relay in self._relays:
-            return
+            return True
         if relay == self._own_id or len(self._relays) >= MOST_RELAYS:
             is_own = relay == self._own_id
             self._why_not[endpoint] = "it is this relay" if is_own else f"more than {MOST_RELAYS} relays"
-            return
+            return True
         if not self._descriptors.take(DESCRIPTORS_EACH):
-            self._seek(target, (endpoint,))
-            return
+            return False
         dialogue = Dialogue(self._context, self._keys, self._server, endpoint)
         self._relays[relay] = _Dialled(target, endpoint, dialogue, now)
+        return True
 
     def wait_with(self, poller: zmq.Poller) -> None:
         """Let messages wake this poller."""

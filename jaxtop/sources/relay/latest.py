@@ -195,8 +195,9 @@ class Latest:
 
     def _store_pulse(self, held: _Agent, frame: wire.Frame) -> None:
         counters = part_of("pulse", frame.raw)
-        if len(held.launches) < MOST_NAMES:
-            held.launches.update(counters.launches)
+        for name, count in counters.launches.items():
+            if name in held.launches or len(held.launches) < MOST_NAMES:
+                held.launches[name] = count
         held.put("pulse", frame)
 
     def _store_window(self, held: _Agent, frame: wire.Frame) -> None:

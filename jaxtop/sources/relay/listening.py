@@ -30,9 +30,8 @@ def new_id() -> str:
 class _Viewer:
     """A viewer that is connected."""
 
-    def __init__(self, feed: Feed, now: float, *, is_owner: bool) -> None:
+    def __init__(self, feed: Feed, now: float) -> None:
         self.feed = feed
-        self.is_owner = is_owner
         self.heard_at = now
 
 
@@ -85,7 +84,7 @@ class ListeningRelay:
             case stream.Alive() if viewer is not None:
                 viewer.feed.arrived(message.arrived, now)
             case stream.Ask() if viewer is not None and viewer.feed.asked < MOST_ASKED:
-                self.outlet.ask(viewer.feed, message, is_owner=viewer.is_owner)
+                self.outlet.ask(viewer.feed, message, is_owner=asked.is_owner)
 
     def _introduce(self, sender: bytes, request: wire.Request) -> None:
         """Answer a request to the agent at this address: there is a relay."""
@@ -99,7 +98,7 @@ class ListeningRelay:
         elif self._try_send(asked.sender, stream.encode(stream.Opened(__version__))):
             sender = asked.sender
             feed = self.outlet.add(lambda raw: self._hub.send(sender, raw))
-            self._viewers[sender] = _Viewer(feed, now, is_owner=asked.is_owner)
+            self._viewers[sender] = _Viewer(feed, now)
             debuglog.info("relay", f"viewers: {len(self._viewers)}")
 
     def _try_send(self, to: bytes, raw: bytes) -> bool:
