@@ -13,8 +13,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from jaxtop_agent.core.threads import Worker
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -51,6 +49,8 @@ class Live:
         self._place = place
         self._why = ""
         self._process: subprocess.Popen[str] | None = None
+        from jaxtop_agent.core.threads import Worker
+
         # Scripts may join all of their threads, and would wait for one of Python's for ever.
         self._worker = Worker("jaxtop live", self._run, lambda _: None)
         self._worker.start()

@@ -7,6 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from jaxtop import keys
@@ -120,6 +121,7 @@ def test_a_stopped_process_gives_no_answer_and_holds_up_nobody(tmp_path, follow)
     with training(tmp_path) as run:
         followed = follow(run)
         run.processes[1].send_signal(signal.SIGSTOP)
+        eventually(lambda: psutil.Process(run.processes[1].pid).status() == psutil.STATUS_STOPPED)
         start = time.monotonic()
         asking = followed.ask("stacks")
         assert (asking.answered, asking.silent) == (1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import subprocess
+import sys
 import time
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
@@ -35,7 +36,8 @@ class TestHandle:
         assert "<code>jaxtop attach 127.0.0.1:7410</code>" in html and "&lt;i&gt;" in html
         assert "\x1b" not in html + repr(handle) and "<i>" not in html
 
-    def test_otherwise_it_says_why_not(self):
+    def test_otherwise_it_says_why_not(self, monkeypatch):
+        monkeypatch.delitem(sys.modules, "jax", raising=False)
         for handle, state, words in (
             (self.of(), "waits", "until jax is imported"),
             (self.of(failure="no <threads>\nat all"), "failed", "no <threads>"),

@@ -36,7 +36,7 @@ SHORT = """
     {start}
     import jaxtop_agent
     print("ready", flush=True)
-    while not (jaxtop_agent._agent._is_over and os.path.exists("go")):
+    while not (jaxtop_agent._agent.is_over and os.path.exists("go")):
         x = step(x)
         time.sleep(0.001)
     print(float(x.sum()))

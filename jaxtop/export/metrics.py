@@ -219,7 +219,8 @@ def _of_host(each: HostReading) -> Iterator[_Part]:
 
 
 def _launches(each: HostReading) -> Iterator[_Part]:
-    yield from (("launches", {"function": name}, count) for name, count in each.view.host.launches.items())
+    last = each.view.host
+    yield from (("launches", {"function": name}, count) for name, count in last.launches.items())
 
 
 def _of_device(view: MemoryView) -> Iterator[_Part]:
