@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jaxtop.model.liveness import was_never_reached
-from jaxtop.model.stalls.diagnosis import LOST
+from jaxtop.model.stalls.diagnosis import is_lost
 from jaxtop.model.stalls.stacks import line_text
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def ending(bye: Bye) -> str:
 
 def lost_by_crash(run: Run, crash: Host) -> bool:
     """Return whether all processes that are lost were lost after this one ended with an exception."""
-    views = [view for view in run.hosts if view.state in LOST and not was_never_reached(view.host)]
+    views = [view for view in run.hosts if is_lost(view.host, view.state)]
     return all(view.host.link_at > ended_at(crash) + _margin(crash) for view in views)
 
 

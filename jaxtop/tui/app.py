@@ -174,7 +174,8 @@ class JaxtopApp(LookApp):
     def on_resize(self, event: events.Resize) -> None:
         """Show a notice instead of cut-off screens when the terminal is too small."""
         self._check_size(event.size)
-        self.call_after_refresh(self._keys.draw)  # which keys it has depends on the height, its size does not
+        # The height decides which keys the bar has; its own size may be the same.
+        self.call_after_refresh(self._keys.draw)
         self._bar.set_class(event.size.height < LOW, "low")
         self._paint_lines(self.moment)
 

@@ -127,7 +127,7 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[Part]:
         ]
         if not members:
             continue
-        who = moment.label(members[0]) if len(members) == 1 else f"{len(members)} hosts"
+        who = _who(moment, members)
         ago = ""
         if state is State.DIED:
             times = {text.age(moment.now - host.heard_at) for host in members if host.heard_at}
@@ -137,6 +137,10 @@ def _troubles(moment: Moment, palette: Palette) -> Iterator[Part]:
     for unmet in moment.cluster.unmet.values():
         words = f"{_UNMET.get(unmet.link.state, unmet.link.state)} {unmet.endpoint}"
         yield Part("…" if unmet.link.state == "connecting" else "#", words, palette.warning)
+
+
+def _who(moment: Moment, hosts: Sequence[Host]) -> str:
+    return moment.label(hosts[0]) if len(hosts) == 1 else f"{len(hosts)} hosts"
 
 
 def _stalls(moment: Moment, palette: Palette) -> Iterator[Part]:
@@ -153,8 +157,7 @@ def _black_boxes(moment: Moment, palette: Palette) -> Iterator[Part]:
         if not view.state.is_silent and (why := view.host.black_box_trouble):
             found.setdefault(why, []).append(view.host)
     for why, hosts in found.items():
-        who = moment.label(hosts[0]) if len(hosts) == 1 else f"{len(hosts)} hosts"
-        yield Part("!", f"{who} {why}", palette.bad, "black_box")
+        yield Part("!", f"{_who(moment, hosts)} {why}", palette.bad, "black_box")
 
 
 def _latecomers(moment: Moment, palette: Palette) -> Iterator[Part]:

@@ -24,7 +24,7 @@ def find(owner: Any, *names: str) -> Any:
         found = getattr(owner, name, None)
         if found is not None:
             return found
-    raise Missing(f"no {' or '.join(names)} in {getattr(owner, '__name__', owner)}")
+    raise _missing(owner, names)
 
 
 def named(owner: Any, *names: str) -> str:
@@ -32,7 +32,11 @@ def named(owner: Any, *names: str) -> str:
     for name in names:
         if hasattr(owner, name):
             return name
-    raise Missing(f"no {' or '.join(names)} in {getattr(owner, '__name__', owner)}")
+    raise _missing(owner, names)
+
+
+def _missing(owner: Any, names: tuple[str, ...]) -> Missing:
+    return Missing(f"no {' or '.join(names)} in {getattr(owner, '__name__', owner)}")
 
 
 def versions() -> tuple[str | None, str | None]:

@@ -34,8 +34,8 @@ SHORTEST_S, LONGEST_S = 0.08, 3.0
 # The first window only measures how large a trace is here.
 LONGEST_FIRST_S = 0.3
 REQUESTED_S = 1.0
-# Requests do not reach all hosts at the same time. So a requested window begins when the request says, unless
-# that has passed or is far off, as where the viewer's clock differs; then it begins on a beat.
+# A request reaches hosts at different times, so it names the time at which its window begins. If that has
+# passed or is far off, because the viewer's clock differs, the window begins on the next beat.
 BEAT_S, AHEAD_S, LATEST_S = 0.5, 0.2, 10.0
 # An event takes 4 µs to collect and 4 µs to read. The GIL is held for 0.4 µs per event when the trace is
 # dropped, or for 3 µs per event where stopping holds the GIL too. So these limits hold it for about 5 ms. A

@@ -20,7 +20,7 @@ from jaxtop_agent.stalls import calls
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from types import FrameType
+    from types import CodeType, FrameType
 
 MOST_THREADS, MOST_FRAMES = 64, 64
 AT_ONCE = 8
@@ -72,9 +72,12 @@ def _thread(name: str, is_main: bool, frame: FrameType) -> wire.Thread:
 
 
 def _place(frame: FrameType) -> wire.Place:
-    code = frame.f_code
+    return place(frame.f_code, frame.f_lineno)
+
+
+def place(code: CodeType, line: int | None) -> wire.Place:
     # The line is None for instructions that the compiler assigned to no line.
-    return wire.Place(short(code.co_filename), frame.f_lineno or 0, shorten(code.co_name, LONGEST))
+    return wire.Place(short(code.co_filename), line or 0, shorten(code.co_name, LONGEST))
 
 
 def _names() -> tuple[dict[int, str], int | None]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jaxtop import wire
 from jaxtop.names import legible, shorten
 from jaxtop_agent.arrays.origins import is_library
-from jaxtop_agent.stalls.stacks import DEEPEST, LONGEST, short
+from jaxtop_agent.stalls.stacks import DEEPEST, LONGEST, place
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -24,7 +24,7 @@ _PASSWORD = re.compile(r"://[^/@\s]+@")
 
 
 def uncaught() -> wire.Uncaught | None:
-    """Return the exception that ended the script; None if it ended otherwise, or that cannot be told.
+    """Return the exception that ended the script; None if it ended otherwise, or if that is unknown.
 
     An interrupt by the user is none. `sys.exit(1)` leaves nothing here.
     """
@@ -56,10 +56,9 @@ def _place(trace: TracebackType) -> wire.Place:
     """Return the innermost line of the script; the innermost of all where libraries alone were running."""
     places = []
     for _ in range(DEEPEST):
-        code = trace.tb_frame.f_code
-        places.append((code.co_filename, trace.tb_lineno or 0, code.co_name))
+        places.append((trace.tb_frame.f_code, trace.tb_lineno))
         if trace.tb_next is None:
             break
         trace = trace.tb_next
-    file, line, function = next((each for each in reversed(places) if not is_library(each[0])), places[-1])
-    return wire.Place(short(file), line, shorten(function, LONGEST))
+    of_script = (each for each in reversed(places) if not is_library(each[0].co_filename))
+    return place(*next(of_script, places[-1]))

@@ -110,8 +110,8 @@ class Pauses:
             self._found.popleft()
         if not self._found:
             return None
-        longest = max(list(self._found)[-ENOUGH_PAUSES:], key=lambda each: each.longer)
-        alike = [each for each in self._found if each.longer >= AS_LONG * longest.longer]
+        longest = max(each.longer for each in list(self._found)[-ENOUGH_PAUSES:])
+        alike = [each for each in self._found if each.longer >= AS_LONG * longest]
         first, last = alike[0], alike[-1]
         latest = [each for each in alike if each.end >= self._until - LATEST_NS]
         since = latest[0] if len(latest) >= ENOUGH_PAUSES else first

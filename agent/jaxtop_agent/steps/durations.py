@@ -125,11 +125,11 @@ def _one_by_one(gaps: Sequence[Gap], cut: Sequence[Gap], usual: float) -> Iterab
             yield from _taken(stretch)
         stretch, debt, owed_from = [], 0.0, 0
     if debt > usual * WAITED:  # the last launches may have run ahead, with their wait still to come
-        is_short = [gap.duration * 2 < usual * gap.steps for gap in stretch[owed_from:]]
+        is_long = [gap.duration * 2 >= usual * gap.steps for gap in stretch[owed_from:]]
         # A few short gaps among longer ones only differ; the longer ones were their waits.
-        runs = (len(list(run)) for short, run in groupby(is_short) if short)
+        runs = (len(list(run)) for long, run in groupby(is_long) if not long)
         if max(runs, default=0) >= SHORT_IN_A_ROW:
-            stretch[owed_from:] = compress(stretch[owed_from:], (not short for short in is_short))
+            stretch[owed_from:] = compress(stretch[owed_from:], is_long)
     yield from _taken(stretch)
 
 

@@ -92,7 +92,7 @@ def figures(
     has_enough = len(all_of_them) >= FEWEST_FOR_PERCENTILES
     mean, per_second = fmean(latest) if latest else None, _pace(gaps, now)
     past = sum(gap.duration for gap in gaps)
-    if past < SHORTEST_PAST_NS and counted.time_ns > max(past, SHORTEST_PAST_NS) and counted.steps:
+    if past < SHORTEST_PAST_NS < counted.time_ns and counted.steps:
         per_second = counted.steps * 1e9 / counted.time_ns
         mean = min(mean, 1e9 / per_second) if mean is not None else None
     cuts = quantiles(all_of_them, n=100, method="inclusive") if has_enough else []

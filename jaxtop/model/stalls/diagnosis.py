@@ -51,6 +51,11 @@ WAITS_FOR = 20.0
 LAUNCHED, TIMES_A_LULL = 5, 3
 
 
+def is_lost(host: Host, state: State) -> bool:
+    """Return whether a process that was reached is lost."""
+    return state in LOST and not was_never_reached(host)
+
+
 def diagnose(cluster: ClusterState, run: str, at: float) -> Diagnosis | None:
     """Return the cause of a stall; None while nothing shows that the run is stalled."""
     case = _case(cluster, run, at)
@@ -74,9 +79,7 @@ class _Case:
         self.at = at
         self.states = {host.agent: state_of(host, at) for host in members}
         self.present = [host for host in members if self.states[host.agent] is not State.ENDED]
-        self.lost = [
-            host for host in self.present if self.states[host.agent] in LOST and not was_never_reached(host)
-        ]
+        self.lost = [host for host in self.present if is_lost(host, self.states[host.agent])]
         self.heard = [host for host in self.present if self.states[host.agent] not in LOST]
         self.stalled = [host for host in self.heard if host.pulse.stall is not None]
         self.has_rhythm = bool(self.stalled)

@@ -105,13 +105,13 @@ class Relays:
             f"the relay at {endpoint} was lost {round(now - at)} s ago: {why}"
             for endpoint, (at, why) in self._why_lost.items()
         ]
-        told = [
+        said = [
             f"{each.conversation.name}: {shown(note)}"
             for each in self._relays.values()
             for note in each.conversation.status.notes
         ]
         left_out = [f"{endpoint} is not followed: {why}" for endpoint, why in self._why_not.items()]
-        return lost + left_out + told
+        return lost + left_out + said
 
     def rejected(self) -> Counter[str]:
         """Return what the relays rejected."""

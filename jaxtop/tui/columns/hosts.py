@@ -106,9 +106,8 @@ _TIMES = tuple(each for each in _DERIVED if each.unit is Unit.SECONDS)
 HOSTS_CHECKED = 16
 
 
-def reported_steps(rows: Iterable[HostRow]) -> frozenset[str]:
+def reported_steps(rows: Sequence[HostRow]) -> frozenset[str]:
     """Return the names of the figures of the step and the script that have a column."""
-    rows = list(rows)
     return frozenset(of.name for of in _DERIVED if _is_reported(of, rows))
 
 

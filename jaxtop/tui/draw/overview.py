@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # From this width on there are two columns; the right one is at most so wide.
 TWO_COLUMNS, MOST_RIGHT = 100, 90
-# The panel of the steps has at least this height, and more than the second only where nothing else needs it.
+# The panel of the steps has at least the first height. It has more than the second where no other panel
+# needs the room.
 LEAST_STEP, FULL_STEP = 8, 16
 # The least height of the panels that only large terminals have.
 LEAST_MORE = 6
@@ -94,8 +95,8 @@ def draw(shown: Overview, ink: Ink, width: int, height: int) -> Text:
 def _wide(shown: Overview, ink: Ink, width: int, height: int) -> list[Text]:
     """Return two columns: steps, memory and hosts; where a step goes, the mesh and the last events.
 
-    Where these leave room, collectives and programs follow with the rows that they have. The rest is for the
-    steps and the events.
+    If there is room, collectives and programs follow, as high as their rows need. The steps and the events
+    get the rest.
     """
     right = min(MOST_RIGHT, width * 2 // 5)
     rest = width - right

@@ -8,8 +8,8 @@ from jaxtop.model.crashes import crashed, crashed_by_loss
 from jaxtop.model.finding import Evidence, Finding, Proof, Severity, Subject
 from jaxtop.model.findings.rule import Rule, never
 from jaxtop.model.hosts import named
-from jaxtop.model.liveness import BY_SEVERITY, State, was_never_reached
-from jaxtop.model.stalls.diagnosis import LOST
+from jaxtop.model.liveness import BY_SEVERITY, State
+from jaxtop.model.stalls.diagnosis import LOST, is_lost
 from jaxtop.model.tuning import Number
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _host_lost(facts: RunFacts) -> Iterator[Finding]:
     crashes = crashed(facts.run)[:1]
     for state in BY_SEVERITY:
         views = [view for view in facts.run.hosts if view.state is state]
-        lost = [view.host for view in views if state in LOST and not was_never_reached(view.host)]
+        lost = [view.host for view in views if is_lost(view.host, state)]
         if not lost:
             continue
         lost.sort(key=lambda host: host.link_at)
