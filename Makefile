@@ -40,7 +40,7 @@ check: $(VENV)/.ready                ## lint, types, layers, import cycles
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_imports.py
 
-# Otherwise all workers of a fresh checkout would compile each module at the same time.
+# Imports all tests once. Else, in a fresh checkout, every worker would compile every module.
 collected: $(VENV)/.ready
 	$(BIN)/python -m pytest --collect-only -q | tail -n 1
 

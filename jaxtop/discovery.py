@@ -65,7 +65,7 @@ def _forward(entry: str) -> Forward:
         raise NoTarget(f"{wrong}: {error}") from None
     if not host or not leading or (port is None) != (to_port is None):
         raise NoTarget(wrong)
-    return Forward(host, port, f"[{address}]" if ":" in address else address, to_port)
+    return Forward(host, port, _literal(address), to_port)
 
 
 def _names(target: str, found: list[runfiles.RunFile]) -> list[str]:
@@ -170,7 +170,11 @@ def resolved(host: str) -> str:
 
 def endpoint(address: str, port: int) -> str:
     """Return an address and a port as they are dialled."""
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    return f"{_literal(address)}:{port}"
+
+
+def _literal(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
 
 
 def _split(target: str) -> tuple[str, int | None]:

@@ -79,7 +79,7 @@ def test_a_census_is_right_again_after_frames_gave_way():
     assert agent.asked > 0 and sum(follower.rejected().values()) > 100
 
 
-def test_what_waits_is_bounded_and_what_nobody_tells_again_stays():
+def test_what_waits_is_bounded_and_what_nobody_tells_again_stays(monkeypatch):
     queue = Backlog()
     states = ("connecting", "up", "silent", "up", "closed")
     for state in states:
@@ -93,7 +93,8 @@ def test_what_waits_is_bounded_and_what_nobody_tells_again_stays():
     assert [wire.decode(each.kind, each.raw).state for each in taken if each.kind == "link"] == ["closed"]
     assert [each.kind for each in taken if each.agent == "r1-0"] == ["link", "bye"]
     assert queue.lost(1) == ["r1-0"] and queue.lost(10) == ["r1-1"] and queue.lost(10) == []
-    queue = Backlog(10_000)
+    monkeypatch.setattr(backlog, "MOST_BYTES", 10_000)
+    queue = Backlog()
     for _ in range(15):
         queue.put([frame("r1-1", wire.Event(0, "info", "x", "y" * 2_000))])
     assert sum(len(each.raw) for each in queue.take()) <= 10_000

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -179,7 +180,7 @@ class Push:
                 break
         logs = self._collector.logs
         while self._waiting:
-            some = [self._waiting[i] for i in range(min(AT_ONCE, len(self._waiting)))]
+            some = list(islice(self._waiting, AT_ONCE))
             if not logs.send(some):
                 if not logs.is_refused:
                     break

@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _export(words: list[str] | None) -> tuple[str | None, Path | None, list[Path]]:
-    """Return the format of --export, the file that it writes unless it prints, and FILEs behind them."""
+    """Return the format of --export, the file to write (None: print), and the FILEs after these."""
     if words is None:
         return None, None, []
     form, *rest = words

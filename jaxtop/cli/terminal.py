@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 # Terminals that cannot position the cursor: shells in editors, CI logs.
 _DUMB = ("dumb", "unknown")
-# What Textual draws with in a process of `--web`, and in one that textual-serve or textual-web starts.
+# Textual's driver in a process that --web, textual-serve or textual-web has started.
 WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 CRASHED = 1
 # Tens of thousands of rows and messages are created and freed per second, and none of them is cyclic.

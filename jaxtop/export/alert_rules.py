@@ -42,6 +42,11 @@ def _of_finding(rule: Rule) -> Iterator[str]:
     yield f"      action: {_quoted(rule.advice)}"
 
 
+def _quoted(text: str) -> str:
+    """Return a text as YAML has it; JSON's strings are YAML."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 _EXPORTER = f"""\
   - alert: JaxtopExporterDown
     expr: up{{job="jaxtop"}} == 0
@@ -49,12 +54,7 @@ _EXPORTER = f"""\
     labels:
       severity: warning
     annotations:
-      summary: {json.dumps("jaxtop exporter at {{ $labels.instance }} does not answer")}
+      summary: {_quoted("jaxtop exporter at {{ $labels.instance }} does not answer")}
       description: "Nothing is known of its runs meanwhile: no finding raises an alert."
       action: "Start jaxtop exporter again, and read its standard error."
 """
-
-
-def _quoted(text: str) -> str:
-    """Return a text as YAML has it; JSON's strings are YAML."""
-    return json.dumps(text, ensure_ascii=False)

@@ -24,9 +24,8 @@ def preferred(accept: str) -> str:
     return OPENMETRICS if OPENMETRICS.partition(";")[0] in types else CLASSIC
 
 
-def exposition(cluster: Cluster, now: float, accept: str, detail: str = PROGRAM) -> tuple[bytes, str]:
-    """Return the metrics in one of the two formats, and its content type."""
-    form = preferred(accept)
+def exposition(cluster: Cluster, now: float, form: str, detail: str = PROGRAM) -> tuple[bytes, str]:
+    """Return the metrics in this format, and its content type."""
     describe, end = (heading, END) if form == OPENMETRICS else (classic_heading, "")
     texts = by_metric(snapshot(cluster, now, detail), describe)
     page = b"".join([*(each.encode() for each in texts), end.encode()])

@@ -82,9 +82,9 @@ def attach():
         stopped = time.monotonic()
         silently("attach {}".format(PLAN["pid"]))
         found = [(rank(each), each.num, each) for each in gdb.selected_inferior().threads()]
-        found = sorted(each[:2] + each[2:] for each in found if each[0] is not None)
+        found = [each for each in found if each[0] is not None]
         if found:
-            return found[0][2], stopped - before
+            return min(found)[2], stopped - before
         silently("detach")
         took = time.monotonic() - stopped
         before += took

@@ -28,41 +28,31 @@ class Backlog:
     everything else again when its state is requested; `lost` returns the agents to ask.
     """
 
-    def __init__(self, most_bytes: int | None = None) -> None:
-        self._most_frames, self._most_bytes = MOST_FRAMES, most_bytes or MOST_BYTES
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._frames: deque[wire.Frame] = deque()
         self._bytes = 0
         self._lost: dict[str, None] = {}
         self.dropped = 0
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._frames
-
     def put(self, frames: Iterable[wire.Frame]) -> None:
         with self._lock:
             for frame in frames:
                 self._frames.append(frame)
                 self._bytes += len(frame.raw)
-            if len(self._frames) > self._most_frames or self._bytes > self._most_bytes:
+            if len(self._frames) > MOST_FRAMES or self._bytes > MOST_BYTES:
                 self._give_way()
 
-    def take(self, most: int | None = None) -> list[wire.Frame]:
-        """Remove and return all frames, or this many, oldest first."""
+    def take(self) -> list[wire.Frame]:
+        """Remove and return all frames, oldest first."""
         with self._lock:
-            if most is not None and most < len(self._frames):
-                taken = [self._frames.popleft() for _ in range(most)]
-                self._bytes -= sum(len(frame.raw) for frame in taken)
-            else:
-                taken, self._frames, self._bytes = list(self._frames), deque(), 0
+            taken, self._frames, self._bytes = list(self._frames), deque(), 0
         return taken
 
     def lost(self, most: int) -> list[str]:
         """Return up to `most` agents whose state must be requested, once most of the queue has been taken."""
         with self._lock:
-            is_full = len(self._frames) > self._most_frames // 4 or self._bytes > self._most_bytes // 4
-            if is_full:
+            if not self._lost or len(self._frames) > MOST_FRAMES // 4 or self._bytes > MOST_BYTES // 4:
                 return []
             agents = list(self._lost)[:most]
             for agent in agents:
@@ -78,7 +68,7 @@ class Backlog:
     def _give_way(self) -> None:
         """Drop half of the queue, so that this happens rarely."""
         kept: dict[object, wire.Frame] = {}
-        while len(self._frames) > self._most_frames // 2 or self._bytes > self._most_bytes // 2:
+        while len(self._frames) > MOST_FRAMES // 2 or self._bytes > MOST_BYTES // 2:
             frame = self._frames.popleft()
             self._bytes -= len(frame.raw)
             if frame.sequence == wire.LOCAL_SEQUENCE or frame.kind in _SENT_ONCE:

@@ -88,9 +88,6 @@ class Relays:
         self._why_lost: dict[str, tuple[float, str]] = {}
         self._why_not: dict[str, str] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._relays)
-
     @property
     def is_settled(self) -> bool:
         """Whether every relay has sent what it knows, and its own source is settled."""

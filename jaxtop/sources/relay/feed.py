@@ -72,8 +72,10 @@ class Feed:
         self._ready: deque[Batch] = deque()
         # The kinds of last values that are to be sent, by agent: small ones, which are sent in turns with the
         # large ones. A newcomer gets all.
-        self._light = {agent: set(_LIGHT) for agent in latest.agents}
-        self._bulky = {agent: set(BULKY) for agent in latest.agents}
+        self._light: dict[str, set[str]] = {}
+        self._bulky: dict[str, set[str]] = {}
+        for agent in latest.agents:
+            self.owe(agent)
         self._is_turn_of_bulky = False
         self._events: deque[wire.Frame] = deque()
         self._event_bytes = 0

@@ -49,10 +49,6 @@ class ListeningRelay:
         self.outlet = Outlet(source, own_id)
         self._viewers: dict[bytes, _Viewer] = {}
 
-    @property
-    def viewers(self) -> int:
-        return len(self._viewers)
-
     def turn(self, timeout: float) -> None:
         """Pass on what arrives within this time, and answer what viewers asked."""
         self.outlet.poll(timeout)

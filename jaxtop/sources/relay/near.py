@@ -23,8 +23,8 @@ SOONEST_RETRY_S, RAREST_RETRY_S = 1.0, 30.0
 POLL_S = 0.25
 # The most reads of one poll: a far half that never stops sending must not hold up the viewer.
 READS_AT_ONCE = 16
-# Text of a command is shown while it opens only if that takes longer: that of a command that ends at once is
-# in the error.
+# What the command writes is shown only if opening takes longer than this. If the command ends before, the
+# error has that text.
 SHOW_AFTER_S = 2.0
 LONGEST_NAME = 48
 # What a shell returns for a command that it cannot find.
@@ -63,7 +63,6 @@ class RelaySource:
         self._cut_at = self._retry_at = self._open_by = 0.0
         self._why_cut = ""
         self._retry_s = SOONEST_RETRY_S
-        self._out: list[wire.Frame] = []
         self._process: Process | None = None
         self._conversation: Conversation
         self._wait_until_open(self._begin(may_ask=True), show)
@@ -95,8 +94,7 @@ class RelaySource:
                 self._take(self._process)
         except NoRelay as error:
             self._lose(str(error))
-        out, self._out = [*self._out, *self._conversation.take()], []
-        return out
+        return self._conversation.take()
 
     def request(self, agent: str, request: wire.Request, done: Callable[[wire.Reply | None], None]) -> None:
         self._conversation.request(agent, request, self._clock(), done)

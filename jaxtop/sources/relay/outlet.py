@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from jaxtop import debuglog, wire
 from jaxtop.clock import now_ms, steady
+from jaxtop.sources.backlog import MEND_AT_ONCE
 from jaxtop.sources.relay.feed import Feed, batches
 from jaxtop.sources.relay.latest import Latest
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from jaxtop.sources.source import Source
 
 FORGET_EVERY_S = 60.0
-# The most agents asked at a time to resend their state.
-MEND_AT_ONCE = 16
 MOST_FORGOTTEN = 10_000
 NOT_OWNER = "only the owner of the relay may do this"
 
@@ -36,6 +35,8 @@ class Outlet:
         # Agents whose state must be requested if they come back.
         self._forgotten: dict[str, None] = {}
         self._unreadable = 0
+        # Whether the source is settled, its notes, and what was rejected: for all viewers the same.
+        self._said: tuple[bool, list[str], dict[str, int]] = (False, [], {})
 
     def add(self, send: Callable[[bytes], bool]) -> Feed:
         """Begin to send to a viewer: first the last values of all agents."""
@@ -71,14 +72,14 @@ class Outlet:
             self._forgotten.update(dict.fromkeys(self.latest.forget(now)))
             for agent in list(self._forgotten)[:-MOST_FORGOTTEN]:
                 del self._forgotten[agent]
-
-    def pump(self, feed: Feed) -> None:
-        """Send to a viewer what it has room for."""
         rejected = dict(self.source.rejected)
         if self._unreadable:
             rejected["a relay could not read or store them"] = self._unreadable
-        notes = [*self.source.notes, *self.latest.notes]
-        feed.pump(steady(), self.source.is_settled, notes, rejected)
+        self._said = self.source.is_settled, [*self.source.notes, *self.latest.notes], rejected
+
+    def pump(self, feed: Feed) -> None:
+        """Send to a viewer what it has room for."""
+        feed.pump(steady(), *self._said)
 
     def ask(self, feed: Feed, asked: stream.Ask, *, is_owner: bool) -> None:
         """Pass a request on to its agent, and the reply to the viewer. States are answered from here."""
