@@ -74,8 +74,11 @@ class Publisher:
         try:
             self._publish_all()
         finally:
-            if self._black_box is not None:
-                self._black_box.end()
+            self._end_black_box()
+
+    def _end_black_box(self) -> None:
+        if self._black_box is not None:
+            self._black_box.end()
 
     def _publish_all(self) -> None:
         pair = keys.load()
@@ -86,6 +89,7 @@ class Publisher:
             self._serve(server)
             error = uncaught() if self.farewell == ENDED else None
             self._send(server, wire.Bye(now_ms(), self.farewell, error))
+            self._end_black_box()  # before the sockets are closed, which may take a while
         finally:
             runfiles.remove(self._board.identity.agent)
             server.close()
