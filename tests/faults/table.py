@@ -10,6 +10,8 @@ from typing import Any
 from jaxtop_agent.demo.faults import FAULTS
 
 RESULTS = Path(__file__).with_name("results.json")
+HEALTHY = "healthy"
+KEPT = 5  # runs of each fault in each program
 
 
 def load(path: Path | None = None) -> list[dict[str, Any]]:
@@ -17,7 +19,14 @@ def load(path: Path | None = None) -> list[dict[str, Any]]:
     return json.loads(path.read_text()) if path.exists() else []
 
 
-def save(outcomes: list[dict[str, Any]], path: Path) -> None:
+def add(outcome: dict[str, Any], path: Path) -> None:
+    """Keep the outcome and the latest of its kind; healthy runs are all kept, since their hours add up."""
+    alike, others = [], []
+    for each in load(path):
+        is_alike = all(each[key] == outcome[key] for key in ("fault", "program"))
+        (alike if is_alike else others).append(each)
+    alike.append(outcome)
+    outcomes = [*others, *(alike if outcome["fault"] == HEALTHY else alike[-KEPT:])]
     order = {fault.name: i for i, fault in enumerate(FAULTS)}
     outcomes.sort(key=lambda each: (order.get(each["fault"], -1), each["program"]))
     path.write_text(json.dumps(outcomes, indent=1) + "\n")
@@ -26,7 +35,7 @@ def save(outcomes: list[dict[str, Any]], path: Path) -> None:
 def results(path: Path | None = None) -> str:
     """Return what was measured, as Markdown: a summary and a row per fault."""
     outcomes = load(path)
-    planted = [each for each in outcomes if each["fault"] != "healthy"]
+    planted = [each for each in outcomes if each["fault"] != HEALTHY]
     head = "| fault | what is planted | found by | demo | plain | seconds | cost ÷ true | accused wrongly |"
     rows = [_row(fault, [each for each in planted if each["fault"] == fault.name]) for fault in FAULTS]
     return "\n".join(
@@ -48,7 +57,7 @@ def _summary(planted: list[dict[str, Any]], outcomes: list[dict[str, Any]]) -> l
         f"- Cost within 20 % of the true one: in {len(within)} of the {len(compared)} runs with both.",
         f"- Runs with a wrong accusation: {sum(bool(each['wrong']) for each in planted)} of {len(planted)}.",
     ]
-    healthy = [each for each in outcomes if each["fault"] == "healthy"]
+    healthy = [each for each in outcomes if each["fault"] == HEALTHY]
     if healthy:
         minutes = sum(each["seconds"] for each in healthy) / 60
         wrong = [text for each in healthy for text in each["wrong"]]
