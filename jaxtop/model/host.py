@@ -27,7 +27,7 @@ from jaxtop.wire import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtop.wire.hosts import Column
+    from jaxtop.wire.pulse import Column
 
 NO_LINK = Link("connecting", "")
 NO_PULSE = Pulse(at_ms=0)

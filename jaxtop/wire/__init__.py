@@ -28,29 +28,7 @@ from jaxtop.wire.codec import (
     pack,
     unpack,
 )
-from jaxtop.wire.hosts import (
-    COMPILED,
-    SLOWED,
-    BusyThread,
-    Bye,
-    Compile,
-    Compiling,
-    Cost,
-    Device,
-    DeviceSample,
-    Event,
-    Hello,
-    HostSample,
-    Lull,
-    Place,
-    Pulse,
-    Rhythm,
-    Stacks,
-    Stall,
-    Step,
-    Thread,
-    Uncaught,
-)
+from jaxtop.wire.hosts import Bye, Compile, Device, Event, Hello, Uncaught
 from jaxtop.wire.ids import Ids, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster
 from jaxtop.wire.past import (
@@ -71,6 +49,20 @@ from jaxtop.wire.past import (
     PastUnchecked,
 )
 from jaxtop.wire.programs import Collective, Inventory, Program, Programs, ReplicaGroups
+from jaxtop.wire.pulse import (
+    SLOWED,
+    BusyThread,
+    Compiling,
+    Cost,
+    DeviceSample,
+    HostSample,
+    Lull,
+    Pulse,
+    Rhythm,
+    Stall,
+    Step,
+)
+from jaxtop.wire.stacks import COMPILED, Place, Stacks, Thread
 from jaxtop.wire.windows import Launch, Timed, Window
 
 __all__ = [

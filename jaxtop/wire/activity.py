@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from jaxtop.wire.bounds import TimeMs  # noqa: TC001 - msgspec reads the annotations
-from jaxtop.wire.hosts import Place  # noqa: TC001 - msgspec reads the annotations
+from jaxtop.wire.stacks import Place  # noqa: TC001 - msgspec reads the annotations
 
 # In the script or its libraries; in JAX to launch; in JAX to wait for a result; in JAX to compile.
 ACTIVITIES = ("script", "launch", "wait", "compile")

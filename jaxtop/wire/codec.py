@@ -15,10 +15,12 @@ from jaxtop.wire.bounds import (
     Unreadable,
 )
 from jaxtop.wire.checks import check
-from jaxtop.wire.hosts import Bye, Compile, Event, Hello, Pulse, Stacks
+from jaxtop.wire.hosts import Bye, Compile, Event, Hello
 from jaxtop.wire.links import Costs, Link, Reply, Request, Roster
 from jaxtop.wire.past import Past, PastArrays, PastEvents
 from jaxtop.wire.programs import Inventory, Programs
+from jaxtop.wire.pulse import Pulse
+from jaxtop.wire.stacks import Stacks
 from jaxtop.wire.windows import Window
 
 # Since version 2 viewers announce themselves on the telemetry socket; before, they subscribed to it.

@@ -31,7 +31,7 @@ class Readings:
 
     at: float = 0.0
     valid_s: float = 0.0
-    columns: Mapping[str, wire.hosts.Column] = field(default_factory=dict)
+    columns: Mapping[str, wire.pulse.Column] = field(default_factory=dict)
 
 
 NOTHING = Readings()

@@ -13,7 +13,7 @@ from jaxtop_agent.machine.files import LARGEST
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from jaxtop.wire.hosts import Column
+    from jaxtop.wire.pulse import Column
 
     # Reports an event: severity, kind, text.
     Report = Callable[[str, str, str], None]

@@ -1,0 +1,190 @@
+"""The pulse: what one interval of a process and of its machine was like."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from jaxtop.wire.bounds import Count, Figure, TimeMs
+
+Column = tuple[Figure | None, ...] | None
+
+
+class DeviceSample(Struct, frozen=True, array_like=True):
+    """One column per figure, one entry per device in the order of Hello.devices; unknown columns are None.
+
+    `driver_…` is memory as the driver counts it, of all processes. `memory_activity` is the share of time in
+    which the memory was busy; `dram` is the share of its bandwidth in use. `tensor` is the share of the
+    matrix units in use; `occupancy` is that of the slots for warps. `slowed` has a bit for each of `SLOWED`.
+    Energy and ECC errors are counters. `link_…` is the traffic between devices (NVLink, XGMI, ICI), summed
+    over the links of a device. `queued` counts programs that wait for the device; `transfer_…` is the
+    duration of transfers between hosts.
+    """
+
+    used_bytes: Column = None
+    peak_bytes: Column = None
+    limit_bytes: Column = None
+    utilization_permille: Column = None
+    power_mw: Column = None
+    temperature_c: Column = None
+    reserved_bytes: Column = None
+    largest_free_bytes: Column = None
+    pool_bytes: Column = None
+    driver_used_bytes: Column = None
+    driver_total_bytes: Column = None
+    power_limit_mw: Column = None
+    temperature_limit_c: Column = None
+    clock_mhz: Column = None
+    clock_max_mhz: Column = None
+    memory_clock_mhz: Column = None
+    memory_activity_permille: Column = None
+    tensor_permille: Column = None
+    occupancy_permille: Column = None
+    dram_permille: Column = None
+    slowed: Column = None
+    energy_mj: Column = None
+    pcie_received_bytes_per_s: Column = None
+    pcie_sent_bytes_per_s: Column = None
+    link_received_bytes_per_s: Column = None
+    link_sent_bytes_per_s: Column = None
+    ecc_corrected: Column = None
+    ecc_uncorrected: Column = None
+    queued: Column = None
+    transfer_p50_us: Column = None
+    transfer_p99_us: Column = None
+
+
+# Reasons why a device runs slower than it could, one bit each, the lowest bit first.
+SLOWED = ("power limit", "heat", "hardware slowdown", "power brake", "other devices", "clocks set by hand")
+
+
+class BusyThread(Struct, frozen=True, array_like=True):
+    """A thread that uses much CPU, in permille of one core; a Python thread contends for the GIL."""
+
+    name: str
+    cpu_permille: int
+    is_python: bool
+
+
+class HostSample(Struct, frozen=True, array_like=True):
+    """The process and its machine: CPU in permille of one core, the machine's in permille of all cores.
+
+    Where a container has limits, its "machine" is the container: `cores_milli` is what it may use, and its
+    memory and CPU are relative to that. Pressure is the share of time in which a task waited for CPU, memory
+    or disks; `held_back` is the share in which the kernel kept the container from running. `process_…` disk
+    figures are the process's own, the others the machine's.
+    """
+
+    process_cpu_permille: int | None = None
+    rss_bytes: int | None = None
+    threads: int | None = None
+    machine_cpu_permille: int | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    load_centi: int | None = None
+    received_bytes_per_s: int | None = None
+    sent_bytes_per_s: int | None = None
+    cores_milli: int | None = None
+    is_container: bool = False
+    cpu_pressure_permille: int | None = None
+    memory_pressure_permille: int | None = None
+    io_pressure_permille: int | None = None
+    held_back_permille: int | None = None
+    disk_read_bytes_per_s: int | None = None
+    disk_written_bytes_per_s: int | None = None
+    process_read_bytes_per_s: int | None = None
+    process_written_bytes_per_s: int | None = None
+    busy_threads: tuple[BusyThread, ...] = ()
+
+
+class Step(Struct, frozen=True, array_like=True):
+    """The progress that the script reported with agent.step()."""
+
+    index: int
+    calls: int
+    metrics: dict[str, float] = {}
+
+
+class Rhythm(Struct, frozen=True, array_like=True):
+    """The step that the run repeats, found from its launches or from the script's own calls.
+
+    `functions` is the group of launches that makes a step, in order; empty if the script reports its steps.
+    `steps` counts the steps of this rhythm, with this `serial`, also those that nobody watched: they follow
+    from the number of launches of its last function. The mean and the pace cover the last seconds, the
+    percentiles the last `samples` steps. They exclude work between steps, such as an evaluation, except for
+    the pace, which includes it. `flops` is what a step computes on one device according to its compiled
+    programs, averaged over the devices of the process; a lower bound if `flops_at_least`.
+
+    All of this is since the step times last changed for good, at `since_ms`; `before_us` is the mean step
+    before that. `pauses` counts the long gaps of the last minute, without those much shorter than the latest;
+    `pauses_ms` is the time from the first to the last of them, and `lost_us` what each step loses by them.
+    """
+
+    serial: int
+    functions: tuple[str, ...] = ()
+    steps: int = 0
+    launches_centi: int = 0
+    mean_us: int | None = None
+    milli_per_s: int | None = None
+    samples: int = 0
+    p50_us: int | None = None
+    p90_us: int | None = None
+    p99_us: int | None = None
+    flops: int | None = None
+    flops_at_least: bool = False
+    since_ms: TimeMs = 0
+    before_us: int | None = None
+    pauses: int = 0
+    pauses_ms: int = 0
+    lost_us: int = 0
+
+
+class Compiling(Struct, frozen=True, array_like=True):
+    """A compilation that is running now."""
+
+    function: str
+    since_ms: TimeMs
+
+
+class Cost(Struct, frozen=True, array_like=True):
+    """What the agent itself uses: CPU in millionths of one core, messages dropped, viewers connected."""
+
+    cpu_ppm: int | None = None
+    dropped: int = 0
+    viewers: int = 0
+
+
+class Stall(Struct, frozen=True, array_like=True):
+    """Nothing was launched for far longer than usual: since when, the last launch, the usual time."""
+
+    function: str
+    since_ms: TimeMs
+    usual_ms: int
+
+
+class Lull(Struct, frozen=True, array_like=True):
+    """Nothing was launched, compiled or reported for some seconds: since when, and the last launch.
+
+    `function` is empty if there was no launch at all. `longest_ms` is the longest lull before this one.
+    """
+
+    function: str
+    since_ms: TimeMs
+    longest_ms: int = 0
+
+
+class Pulse(Struct, frozen=True, array_like=True, tag="pulse"):
+    """The figures of one interval. Launch counters are totals; only those that changed are listed."""
+
+    at_ms: TimeMs
+    sampled_ms: TimeMs | None = None
+    memory_source: str | None = None
+    devices: DeviceSample = DeviceSample()
+    host: HostSample = HostSample()
+    launches: dict[str, Count] = {}
+    compiling: tuple[Compiling, ...] = ()
+    step: Step | None = None
+    cost: Cost = Cost()
+    stall: Stall | None = None
+    rhythm: Rhythm | None = None
+    counted_ms: TimeMs | None = None  # the last census
+    lull: Lull | None = None
