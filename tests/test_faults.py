@@ -46,18 +46,25 @@ def test_a_finding_is_right_if_it_names_the_fault_and_its_subject(fault, found, 
     assert follow.is_about(FAULTS_BY_NAME[fault], found) is is_right
 
 
+def test_the_latest_runs_of_each_kind_are_kept_and_every_healthy_one(tmp_path):
+    results = tmp_path / "results.json"
+    for i in range(table.KEPT + 2):
+        table.add(outcome("straggler", seconds=float(i)), results)
+        table.add(outcome("healthy", seconds=float(i)), results)
+    kept = [(each["fault"], each["seconds"]) for each in table.load(results)]
+    assert kept == [("healthy", float(i)) for i in range(7)] + [("straggler", float(i)) for i in range(2, 7)]
+
+
 def test_the_table_has_a_row_per_fault_and_says_what_was_missed(tmp_path):
     results = tmp_path / "results.json"
     found = {"rule": "straggler", "after_begin": 9.0, "after_cost": 8.0}
-    table.save(
-        [
-            outcome("straggler", **found, estimated=380.0, true=400.0, unit="ms"),
-            outcome("straggler", "plain"),
-            outcome("undonated", wrong=["replicated (warning): text"]),
-            outcome("healthy", seconds=1800.0, wrong=["stalled (critical): text"]),
-        ],
-        results,
-    )
+    for each in (
+        outcome("straggler", **found, estimated=380.0, true=400.0, unit="ms"),
+        outcome("straggler", "plain"),
+        outcome("undonated", wrong=["replicated (warning): text"]),
+        outcome("healthy", seconds=1800.0, wrong=["stalled (critical): text"]),
+    ):
+        table.add(each, results)
     text = table.results(results)
     assert "- Found with the right subject: 1 of 3 planted faults (33%)." in text
     assert "- Cost within 20 % of the true one: in 1 of the 1 runs with both." in text
