@@ -25,8 +25,8 @@ from jaxtop.cli.exporter import pages
 from jaxtop.cli.http_server import Page, Protection, Request, Server
 from jaxtop.cli.watched import Watched
 from jaxtop.export import to_document, to_openmetrics
-from jaxtop.export.metrics import DETAILS
 from jaxtop.export.prometheus import exposition, targets
+from jaxtop.export.samples import DETAILS
 from jaxtop.model import Cluster
 from tests import builders
 from tests.made_runs import run_of

@@ -17,8 +17,9 @@ from jaxtop import cli
 from jaxtop.cli import otlp
 from jaxtop.cli.errors import UserError
 from jaxtop.cli.watched import Watched
-from jaxtop.export.metrics import METRICS, snapshot
+from jaxtop.export.metrics import METRICS
 from jaxtop.export.otlp import metrics
+from jaxtop.export.samples import snapshot
 from jaxtop.model import Cluster
 from tests import builders
 from tests.support import eventually

@@ -17,9 +17,9 @@ from jaxtop.cli.words import number
 from jaxtop.export import to_json
 from jaxtop.export.boards import BOARDS
 from jaxtop.export.findings import as_value
-from jaxtop.export.metrics import DETAILS, PROGRAM
 from jaxtop.export.prometheus import exposition, preferred
 from jaxtop.export.prometheus import targets as machines
+from jaxtop.export.samples import DETAILS, PROGRAM
 from jaxtop.model import Cluster, findings
 
 if TYPE_CHECKING:

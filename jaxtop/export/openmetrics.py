@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from jaxtop.export.metrics import METRICS, sample_name, snapshot
+from jaxtop.export.metrics import METRICS, sample_name
+from jaxtop.export.samples import snapshot
 from jaxtop.names import legible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from jaxtop.export.metrics import Labels, Sample
+    from jaxtop.export.samples import Labels, Sample
     from jaxtop.model import Cluster
 
 END = "# EOF\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from jaxtop.export.metrics import PROGRAM, snapshot
 from jaxtop.export.openmetrics import END, by_metric, classic_heading, heading
+from jaxtop.export.samples import PROGRAM, snapshot
 from jaxtop.model import runs
 
 if TYPE_CHECKING:

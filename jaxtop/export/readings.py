@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jaxtop.model import Scope, devices, memory, pace_of, runs, step_of, thresholds
 from jaxtop.model.collectives import waits
-from jaxtop.model.figures import figures_of
+from jaxtop.model.figures import ALLOCATOR, figures_of
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     Values = dict[str, float | None]
 
 OF_DEVICES, OF_HOSTS = figures_of(Scope.DEVICE), figures_of(Scope.HOST)
+# Memory of a device is exported with the source of its figures.
+OF_MEMORY = tuple(each for each in OF_DEVICES if each.source == ALLOCATOR)
+OF_HARDWARE = tuple(each for each in OF_DEVICES if each not in OF_MEMORY)
 OF_STEPS = tuple(each for each in figures_of(Scope.STEP) if each.metric)
 
 

@@ -19,13 +19,14 @@ import msgspec
 from jaxtop.export import openmetrics
 from jaxtop.export.csv import cell
 from jaxtop.export.metrics import METRICS as ALL
-from jaxtop.export.metrics import SNAPSHOT, at_moment
+from jaxtop.export.metrics import SNAPSHOT
+from jaxtop.export.samples import at_moment
 from jaxtop.times import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from jaxtop.export.metrics import Sample
+    from jaxtop.export.samples import Sample
     from jaxtop.model import Cluster
 
     Moments = Iterable[tuple[float, Cluster]]

@@ -15,16 +15,17 @@ from opentelemetry.sdk.metrics.export import (
     Sum,
 )
 
-from jaxtop.export.metrics import METRICS, sample_name, snapshot
+from jaxtop.export.metrics import METRICS, sample_name
 from jaxtop.export.otlp.resources import SCOPE, attributes
+from jaxtop.export.samples import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from opentelemetry.sdk.resources import Resource
 
-    from jaxtop.export.metrics import Labels
     from jaxtop.export.otlp.resources import Attributes, Resources
+    from jaxtop.export.samples import Labels
     from jaxtop.model import Cluster
 
     Points = dict[str, list[NumberDataPoint]]

@@ -8,8 +8,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from jaxtop import __version__
-from jaxtop.export.metrics import labels_of
 from jaxtop.export.openmetrics import label_value
+from jaxtop.export.samples import labels_of
 from jaxtop.model import runs
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from jaxtop.export.metrics import DETAILS
+from jaxtop.export.samples import DETAILS
 from tests.bench.frame import Figure, one, whole
 from tests.bench.processes import REPOSITORY
 from tests.bench.rows.app import load

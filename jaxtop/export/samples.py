@@ -1,0 +1,229 @@
+"""The cluster as samples of metrics, at one moment or over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.export.metrics import METRICS
+from jaxtop.export.readings import (
+    OF_HARDWARE,
+    OF_HOSTS,
+    OF_MEMORY,
+    OF_STEPS,
+    of_device,
+    of_host,
+    of_step,
+    readings,
+    slowed,
+)
+from jaxtop.model import Part, State, arrays, findings, programs, runs, scaled, steps_of
+from jaxtop.model.collectives import collectives, step_shares
+from jaxtop.model.steps import past_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from jaxtop.export.readings import HostReading
+    from jaxtop.model import Cluster, Host, MemoryView
+    from jaxtop.model.collectives import CollectiveView
+
+Labels = Mapping[str, object]
+# How much of a moment is exposed: each level includes the levels before it.
+RUN, HOST, DEVICE, PROGRAM = DETAILS = ("run", "host", "device", "program")
+
+
+class Sample(NamedTuple):
+    """The value of a metric: `where` it was read, with its run, host and device; and its other labels."""
+
+    metric: str
+    where: Labels
+    labels: Labels
+    value: float
+
+
+_NO_LABELS: Labels = {}
+# What a process says of itself; no pid, which would make a new series of each restart.
+_VERSIONS = ("jax", "jaxlib", "platform")
+_SIZES = ("argument", "output", "alias", "temp", "code")
+# A metric, the labels beside those of the host or device, and the value.
+_Part = tuple[str, Labels, float | None]
+
+
+def snapshot(cluster: Cluster, now: float, detail: str = PROGRAM) -> Iterator[Sample]:
+    """Yield the samples of one moment; of an exited process only its state."""
+    level = DETAILS.index(detail)
+    if level >= DETAILS.index(HOST):
+        for each in readings(cluster, now):
+            yield from _of_process(each, level)
+    if detail == PROGRAM:
+        yield from _of_programs(cluster, now)
+        for collective in collectives(cluster, now):
+            yield from _samples({"run": collective.run}, _of_collective(collective))
+    yield from _of_findings(cluster)
+    yield from _of_runs(cluster, now)
+
+
+def labels_of(run: str, host: Host) -> Labels:
+    """Return what names a process; before it has its index, its process number distinguishes it."""
+    where: Labels = {"run": run, "process_index": host.process_index, "hostname": host.hostname}
+    return where if host.process_index is not None else {**where, "pid": host.pid}
+
+
+def _of_process(each: HostReading, level: int) -> Iterator[Sample]:
+    host, state = each.view.host, each.view.state
+    where = labels_of(each.run, host)
+    for one in State:
+        yield Sample("host_state", where, {"jaxtop_host_state": one}, int(state is one))
+    if host.hello is not None:
+        yield Sample("host", where, {name: getattr(host.hello, name) for name in _VERSIONS}, 1)
+    if state.has_exited:
+        return
+    yield from _samples(where, _of_host(each))
+    if level >= DETAILS.index(PROGRAM):
+        yield from _samples(where, _launches(each))
+    if level >= DETAILS.index(DEVICE):
+        for view in each.devices:
+            yield from _of_device_in(each, where, view)
+
+
+def _of_device_in(each: HostReading, host: Labels, view: MemoryView) -> Iterator[Sample]:
+    device, hello = view.device, each.view.host.hello
+    where = {**host, "device": device.id, "kind": device.kind}
+    uuid = None if hello is None else hello.devices[device.position].uuid
+    yield Sample("device", where, {"uuid": uuid, "platform": device.platform}, 1)
+    yield from _samples(where, _of_device(view))
+    waited = scaled(each.waits_us.get(device.id), 10**6)
+    yield from _samples(where, [("device_wait_seconds", _NO_LABELS, waited)])
+
+
+def at_moment(cluster: Cluster, now: float) -> Iterator[Sample]:
+    """Yield the samples of one moment of many: of live hosts only, and with the arrays by role."""
+    live = set()
+    for each in readings(cluster, now):
+        is_live = each.view.state is State.LIVE
+        where: Labels = {"run": each.run, "process_index": each.view.host.process_index}
+        yield Sample("host_live", where, _NO_LABELS, int(is_live))
+        if is_live:
+            live.add(each.run)
+            yield from _samples(where, _of_host(each))
+            yield from _samples(where, _launches(each))
+            for view in each.devices:
+                yield from _samples({**where, "device": view.device.id}, _of_device(view))
+    yield from _of_arrays(cluster, live)
+    for collective in collectives(cluster, now):
+        if collective.run in live:
+            for sample in _samples({"run": collective.run}, _of_collective(collective)):
+                if not METRICS[sample.metric].only and sample.labels.get("quantile") != "0.99":
+                    yield sample
+    yield from _of_findings(cluster)
+
+
+def _samples(where: Labels, parts: Iterable[_Part]) -> Iterator[Sample]:
+    for metric, labels, value in parts:
+        if value is not None:
+            yield Sample(metric, where, labels, value)
+
+
+def _of_host(each: HostReading) -> Iterator[_Part]:
+    host, last = each.view.now, each.view.host
+    values = of_host(host)
+    yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_HOSTS)
+    yield "agent_cpu_ratio", _NO_LABELS, scaled(host.pulse.cost.cpu_ppm, 10**6)
+    yield "steps", _NO_LABELS, steps_of(last)
+    if past_of(host) is None:  # else no step ends, and the figures are those of the past
+        values = of_step(host)
+        yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_STEPS)
+    if last.pulse.step is not None:
+        yield from (
+            ("step_metric", {"metric": name}, value) for name, value in last.pulse.step.metrics.items()
+        )
+    threads: dict[str, int] = {}
+    for thread in host.pulse.host.busy_threads:
+        threads[thread.name] = threads.get(thread.name, 0) + thread.cpu_permille
+    yield from (("thread_cpu_ratio", {"thread": name}, cpu / 1000) for name, cpu in threads.items())
+
+
+def _launches(each: HostReading) -> Iterator[_Part]:
+    last = each.view.host
+    yield from (("launches", {"function": name}, count) for name, count in last.launches.items())
+
+
+def _of_device(view: MemoryView) -> Iterator[_Part]:
+    values = of_device(view.device)
+    source: Labels = {"source": view.device.memory_source}
+    yield from ((of.metric, source, values[of.name]) for of in OF_MEMORY)
+    for part in Part:
+        yield "device_memory_part_bytes", {**source, "part": part.replace(" ", "_")}, view.of(part)
+    yield from ((of.metric, _NO_LABELS, values[of.name]) for of in OF_HARDWARE)
+    yield from (("device_slowed", {"reason": why}, holds) for why, holds in slowed(view.device).items())
+
+
+def _of_arrays(cluster: Cluster, live: set[str]) -> Iterator[Sample]:
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    for view in arrays(cluster):
+        if view.run in live:
+            key = view.run, view.role or ("other" if view.name else "unnamed")
+            count, size = counts.get(key, (0, 0))
+            counts[key] = count + view.count, size + view.bytes_global
+    for (run, role), (count, size) in counts.items():
+        yield Sample("arrays", {"run": run}, {"role": role}, count)
+        yield Sample("arrays_bytes", {"run": run}, {"role": role}, size)
+
+
+def _of_findings(cluster: Cluster) -> Iterator[Sample]:
+    counts: dict[tuple[str, str, str], list[float]] = {}
+    for each in findings(cluster):
+        counts.setdefault((each.run, each.rule, each.severity.value), []).append(each.since)
+    for (run, rule, severity), since in counts.items():
+        labels = {"rule": rule, "severity": severity}
+        yield Sample("findings", {"run": run}, labels, len(since))
+        yield Sample("findings_since_seconds", {"run": run}, labels, min(since))
+
+
+def _of_runs(cluster: Cluster, now: float) -> Iterator[Sample]:
+    for each in runs(cluster, now):
+        described = {"name": each.name, "process_count": each.process_count}
+        yield Sample("run", {"run": each.id}, described, 1)
+        count = sum(run == each.id for run, _ in cluster.findings.unchecked)
+        yield Sample("rules_unchecked", {"run": each.id}, _NO_LABELS, count)
+
+
+def _of_programs(cluster: Cluster, now: float) -> Iterator[Sample]:
+    shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
+    counted: dict[tuple[str, str], int] = {}
+    for view in programs(cluster, now):  # variants of a name share its count
+        program = view.program
+        counted[view.run, program.name] = max(counted.get((view.run, program.name), 0), view.compiles or 0)
+        if program.fingerprint is None:  # nothing distinguishes it from others of its name
+            continue
+        share = shares.get((view.run, program.name, program.fingerprint))
+        sizes = {kind: getattr(program, f"{kind}_bytes") for kind in _SIZES}
+        parts: list[_Part] = [
+            ("program_flops", _NO_LABELS, program.flops),
+            *(("program_memory_bytes", {"kind": kind}, size) for kind, size in sizes.items()),
+            ("program_differs", _NO_LABELS, len(view.differs)),
+            ("program_collective_ratio", _NO_LABELS, None if share is None else share.share),
+            ("program_exposed_ratio", _NO_LABELS, None if share is None else share.exposed_share),
+        ]
+        where: Labels = {"run": view.run, "program": program.name, "fingerprint": program.fingerprint}
+        yield from _samples(where, parts)
+    for (run, name), count in counted.items():
+        yield from _samples({"run": run, "program": name}, [("compiles", _NO_LABELS, count or None)])
+
+
+def _of_collective(view: CollectiveView) -> Iterator[_Part]:
+    axes = None if view.axes is None else ",".join(view.axes)
+    names = "program", "fingerprint", "op", "kind"
+    labels: Labels = {**{name: getattr(view, name) for name in names}, "axes": axes}
+    yield "collective_bytes", labels, view.bytes
+    yield "collective_rate", labels, view.per_second
+    yield "collective_samples", labels, view.samples
+    yield "collective_seconds", {**labels, "quantile": "0.5"}, scaled(view.p50_us, 10**6)
+    yield "collective_seconds", {**labels, "quantile": "0.99"}, scaled(view.p99_us, 10**6)
+    yield "collective_transfer_seconds", labels, scaled(view.transfer_us, 10**6)
+    yield "collective_wait_seconds", labels, scaled(view.wait_us, 10**6)
+    yield "collective_bus_bytes_per_second", labels, view.busbw_bytes_per_s
+    if (late := view.straggler) is not None:
+        who = {"process_index": late.process_index, "device": late.device_id}
+        yield "collective_straggler_ratio", {**labels, **who}, late.share
