@@ -205,7 +205,8 @@ the training of `jaxtop demo`, and `plain`, a shard_map without libraries. It fo
 does. Seconds are those from when the fault began to cost something until it was reported. Cost ÷ true is
 what jaxtop says it costs, divided by how much longer a step takes by the program's own clock, or by the
 bytes that were planted. Accused wrongly: findings that name something else; those of severity info do
-not count.
+not count. Healthy runs are also made with `rest`, whose devices sleep instead of using a core, so that its
+hours can be measured beside other work.
 """
 
 

@@ -1,4 +1,4 @@
-"""`python -m tests.faults [NAME ...] [--repeat N] [--program demo|plain]`."""
+"""`python -m tests.faults [NAME ...] [--repeat N] [--program demo|plain|rest]`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main() -> int:
         print(_listed())
         return 0
     names = arguments.names or [table.HEALTHY, *FAULTS_BY_NAME]
-    programs = arguments.program or list(follow.PROGRAMS)
+    programs = arguments.program or list(follow.OF_FAULTS)
     missed = 0
     with tempfile.TemporaryDirectory() as home:
         for name in [*FOREIGN, *(name for name in os.environ if name.startswith("JAXTOP"))]:
@@ -73,7 +73,7 @@ def _arguments() -> argparse.Namespace:
         "names", nargs="*", metavar="NAME", help="the faults to plant, all by default; `list` prints them"
     )
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="runs of each (default: 5)")
-    parser.add_argument("--program", action="append", choices=sorted(follow.PROGRAMS), help="default: both")
+    parser.add_argument("--program", action="append", choices=sorted(follow.PROGRAMS), help="default: demo and plain")
     parser.add_argument("--after", type=float, metavar="S", help="healthy seconds (default: as in the demo)")
     parser.add_argument(
         "--limit", type=float, default=120.0, metavar="S", help="seconds to wait for a finding"

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 HOSTS, DEVICES = 2, 4
-PROGRAMS = {"demo": "jaxtop_agent.demo.train", "plain": "tests.faults.plain"}
+PROGRAMS = {"demo": "jaxtop_agent.demo.train", "plain": "tests.faults.plain", "rest": "tests.faults.rest"}
+OF_FAULTS = ("demo", "plain")
 STARTS_WITHIN = 180.0
 # After the fault was found, so long until its cost is read.
 SETTLES_IN = 10.0

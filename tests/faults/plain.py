@@ -14,8 +14,11 @@ from jaxtop_agent.demo.faults.planting import Planting
 WIDTH, HIDDEN, ROWS = 256, 6144, 32
 
 
-def build(mesh, variant=""):
-    """Return the jitted step, and the shardings of weights and momentum."""
+def build(mesh, variant="", compute=lambda x: x):
+    """Return the jitted step, and the shardings of weights and momentum.
+
+    `compute` is applied to the batch of each device first.
+    """
     import jax  # here and below: the demo's main sets the environment before it is imported
     import jax.numpy as jnp
     from jax.sharding import NamedSharding
@@ -36,7 +39,7 @@ def build(mesh, variant=""):
         return weight - rate * jax.lax.all_gather(momentum, "data", tiled=True), momentum
 
     def local_step(params, momentum, x):
-        loss, slopes = jax.value_and_grad(loss_of)(params, x)
+        loss, slopes = jax.value_and_grad(loss_of)(params, compute(x))
         new = {name: renew(params[name], momentum[name], slopes[name]) for name in params}
         params, momentum = ({name: pair[i] for name, pair in new.items()} for i in (0, 1))
         return params, momentum, jax.lax.pmean(loss, "data")
@@ -56,7 +59,7 @@ def build(mesh, variant=""):
     return jax.jit(train_step, donate_argnums=donated), NamedSharding(mesh, P()), NamedSharding(mesh, split)
 
 
-def train(duration, steps, seed, planted, after):
+def train(duration, steps, seed, planted, after, hidden=HIDDEN, compute=lambda x: x):
     import jax
     import numpy as np
     from jax.sharding import Mesh, NamedSharding
@@ -64,18 +67,18 @@ def train(duration, steps, seed, planted, after):
 
     mesh = Mesh(np.array(jax.devices()), ("data",))
     dice = np.random.default_rng(seed)
-    step, whole, split = build(mesh)
+    step, whole, split = build(mesh, compute=compute)
 
     def put(value, sharding):
         return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
-    shapes = {"up": (WIDTH, HIDDEN), "down": (HIDDEN, WIDTH)}
+    shapes = {"up": (WIDTH, hidden), "down": (hidden, WIDTH)}
     params = {name: put(dice.normal(size=s).astype(np.float32) / 16, whole) for name, s in shapes.items()}
     momentum = {name: put(np.zeros(s, np.float32), split) for name, s in shapes.items()}
 
     def rebuild(variant, state):
         nonlocal step
-        step, _, now_split = build(mesh, variant)
+        step, _, now_split = build(mesh, variant, compute)
         if now_split != split:
             state = state[0], jax.jit(lambda m: m, out_shardings=dict.fromkeys(shapes, now_split))(state[1])
         return state
