@@ -73,7 +73,9 @@ def _arguments() -> argparse.Namespace:
         "names", nargs="*", metavar="NAME", help="the faults to plant, all by default; `list` prints them"
     )
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="runs of each (default: 5)")
-    parser.add_argument("--program", action="append", choices=sorted(follow.PROGRAMS), help="default: demo and plain")
+    parser.add_argument(
+        "--program", action="append", choices=sorted(follow.PROGRAMS), help="default: demo and plain"
+    )
     parser.add_argument("--after", type=float, metavar="S", help="healthy seconds (default: as in the demo)")
     parser.add_argument(
         "--limit", type=float, default=120.0, metavar="S", help="seconds to wait for a finding"

@@ -59,7 +59,7 @@ def build(mesh, variant="", compute=lambda x: x):
     return jax.jit(train_step, donate_argnums=donated), NamedSharding(mesh, P()), NamedSharding(mesh, split)
 
 
-def train(duration, steps, seed, planted, after, hidden=HIDDEN, compute=lambda x: x):
+def train(duration, steps, seed, planted, after, *, hidden=HIDDEN, compute=lambda x: x):
     import jax
     import numpy as np
     from jax.sharding import Mesh, NamedSharding
