@@ -42,6 +42,7 @@ from jaxtop_agent.jaxprivate.programs import (
     is_jaxs,
     live_executables,
     module,
+    module_header,
     module_name,
     module_number,
     module_text,

@@ -70,6 +70,24 @@ def module_text(module: Any, *, brief: bool) -> str:
     """Return the text of a module; printing holds the GIL for 15 µs per computation, 6 µs if brief."""
     if not brief:
         return str(module.to_string())
+    omitted = ("metadata", "operand_shape", "control_dependencies", "program_shape", "percent")
+    return str(module.to_string(_options(*omitted)))
+
+
+def module_header(module: Any) -> str:
+    """Return the text of a module before its computations, such as its table of stack frames.
+
+    It prints as little as possible of the rest, and holds the GIL for 0.3 µs per instruction.
+    """
+    details = ("operand_shape", "control_dependencies", "program_shape", "backend_config", "extra_attributes")
+    names = ("operand_names", "result_shape", "large_constants", "percent", "ids")
+    printed = str(module.to_string(_options(*details, *names)))
+    start = printed.find("\nStackFrames\n")  # the last of the tables
+    return printed[: max(printed.find("\n\n", start + 1), 0)] if start >= 0 else ""
+
+
+def _options(*omitted: str) -> Any:
+    """Return options for printing without these details."""
     printer = next(
         (
             sys.modules[name]
@@ -79,10 +97,10 @@ def module_text(module: Any, *, brief: bool) -> str:
         None,
     )
     options = find(printer, "HloPrintOptions")()
-    for detail in ("metadata", "operand_shape", "control_dependencies", "program_shape", "percent"):
+    for detail in omitted:
         setattr(options, f"print_{detail}", False)
     options.include_layout_in_shapes = False
-    return str(module.to_string(options))
+    return options
 
 
 def platform(executable: Any) -> str:

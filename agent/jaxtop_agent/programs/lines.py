@@ -14,7 +14,10 @@ _QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _NAMED = re.compile(r"%([\w.\-]+)")
 _COMMENT = re.compile(r"/\*[^*]*\*/")
 _LAST_NAME = re.compile(r"%?([\w.\-]+)\s*$")
-_OP_NAME = re.compile(r'\bmetadata=\{[^"}]*(?:"[^"]*"[^"}]*)?\bop_name="([^"\\]*(?:\\.[^"\\]*)*)"')
+_METADATA = re.compile(r'\bmetadata=\{((?:[^"}]++|"[^"\\]*(?:\\.[^"\\]*)*")*+)\}')
+_OP_NAME = re.compile(r'\bop_name="([^"\\]*(?:\\.[^"\\]*)*)"')
+_PLACE = re.compile(r'\bsource_file="([^"\\]*(?:\\.[^"\\]*)*)" source_line=(\d{1,9})\b')
+_FRAME = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
 _TRIPS = re.compile(r'known_trip_count\\?":\s*\{\\?"n\\?":\s*\\?"(\d{1,18})\\?"')
 LONGEST = 4 << 20
 LONGEST_SOURCE = 40
@@ -55,12 +58,33 @@ class Instruction(NamedTuple):
         return match[1] if match else ""
 
     @property
+    def metadata(self) -> str:
+        """What JAX recorded about the operation in the script."""
+        match = _METADATA.search(self.quoted)
+        return match[1] if match else ""
+
+    @property
+    def name_stack(self) -> str:
+        """The path that JAX recorded: the functions and name scopes around the operation, then its name."""
+        match = _OP_NAME.search(self.metadata)
+        return match[1] if match else ""
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The file and line of the script, where the compiler writes them beside the operation."""
+        match = _PLACE.search(self.metadata)
+        return (match[1], int(match[2])) if match else None
+
+    @property
+    def frame(self) -> int | None:
+        """The number of the stack frame, where the compiler lists the frames at the top of the module."""
+        match = _FRAME.search(self.metadata)
+        return int(match[1]) if match else None
+
+    @property
     def source(self) -> str:
         """The script's name for it: the last part of the path that JAX recorded."""
-        match = _OP_NAME.search(self.quoted)
-        if match is None:
-            return ""
-        last = match[1].split("[", 1)[0].rsplit("/", 1)[-1]
+        last = self.name_stack.split("[", 1)[0].rsplit("/", 1)[-1]
         if last.count(")") > last.count("("):  # a split in "transpose(jvp(f/while/g))" leaves these unmatched
             last = last.rstrip(")")
         return shorten(last, LONGEST_SOURCE)
