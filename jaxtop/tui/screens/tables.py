@@ -61,7 +61,7 @@ class TableView(View):
         message.stop()
         self._draw()
 
-    def on_table_sorted(self, message: Table.Sorted) -> None:
+    def on_columned_view_sorted(self, message: Table.Sorted) -> None:
         """Show the history of the figure that the table is sorted by."""
         message.stop()
         key, _ = self.table.sorted_by

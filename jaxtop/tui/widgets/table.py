@@ -1,17 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 
 from jaxtop.tui.draw import table_lines as draw
-from jaxtop.tui.draw.table import Column, Row, RowQuery
+from jaxtop.tui.draw.table import Row
 from jaxtop.tui.filters.expressions import Wrong
-from jaxtop.tui.widgets.lines import LineView
-from jaxtop.tui.widgets.sideways import Sideways
+from jaxtop.tui.widgets.columned import ColumnedView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -20,9 +19,10 @@ if TYPE_CHECKING:
     from textual.strip import Strip
 
     from jaxtop.tui.core.palette import Palette
+    from jaxtop.tui.draw.table import Column
 
 
-class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
+class Table(ColumnedView[Row], can_focus=True, inherit_bindings=False):
     """A table whose rows have keys: the cursor stays on its row when the order changes.
 
     The table sorts and filters after all updates of a refresh, so it does so at most once per refresh.
@@ -56,9 +56,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
 
     class Chosen(Moved):
         """The user opened a row."""
-
-    class Sorted(Message):
-        """The user sorted the rows by another column."""
 
     @dataclass
     class Refused(Message):
@@ -98,11 +95,9 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
             understand: Turns the text of a filter into a test of a row, or raises Wrong. Without it, a row
                 matches if its cells contain the words of the filter.
         """
-        super().__init__()
-        self._query = RowQuery(columns, sort, understand)
+        super().__init__(columns, pinned, sort, understand)
         self._key = key
         self._noun = noun
-        self._sideways: Sideways[Row] = Sideways(self._query.columns, pinned)
         self._tone = tone
         self._follows_top = follows_top
         self._empty = f"no {noun} yet"
@@ -123,30 +118,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         if empty is not None:
             self._empty = empty
         self._touch()
-
-    def update_columns(self, columns: Sequence[Column[Row]]) -> None:
-        """Replace the columns; the table stays sorted by the column with the same key."""
-        if tuple(columns) != self._query.offered:
-            self._query.replace_columns(columns)
-            self._columns_changed()
-
-    @property
-    def offered(self) -> tuple[Column[Row], ...]:
-        """All columns, also those that the user does not want to see."""
-        return self._query.offered
-
-    def choose_columns(self, keys: Sequence[str]) -> None:
-        """Show the columns with these keys, in this order; without any, show all."""
-        self._query.choose(keys)
-        self._columns_changed()
-
-    def _columns_changed(self) -> None:
-        self._sideways.replace(self.columns, self._width)
-        self._touch()
-
-    @property
-    def columns(self) -> tuple[Column[Row], ...]:
-        return self._query.columns
 
     @property
     def words(self) -> str:
@@ -188,18 +159,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
     def row(self) -> Row | None:
         self._arrange()
         return self._shown[self._cursor] if self._shown else None
-
-    def width_of(self, key: str) -> int:
-        return self._sideways.width_of(key)
-
-    @property
-    def _layout(self) -> draw.Layout[Row]:
-        return self._sideways.layout
-
-    @property
-    def sorted_by(self) -> tuple[str | None, bool]:
-        query = self._query
-        return query.sort.key if query.sort else None, query.descending
 
     def _touch(self) -> None:
         if not self._stale:
@@ -280,31 +239,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         if row is not None:
             self.post_message(self.Chosen(row))
 
-    def action_sort(self, by: int) -> None:
-        column = self._query.beside_sorted(by)
-        if column is not None:
-            self.sort_by(column)
-
-    def sort_by(self, column: Column[Row]) -> None:
-        """Sort by this column, in the direction that it declares, and scroll it into view."""
-        self._query.sort_by(column)
-        self._sideways.reveal(column, self._width)
-        self._touch()
-        self.post_message(self.Sorted())
-
-    def reveal(self, key: str) -> None:
-        """Scroll the column with this key into view, now or when it appears."""
-        self._sideways.seek(key)
-        self._touch()
-
-    def action_reverse(self) -> None:
-        self._query.reverse()
-        self._touch()
-
-    def action_shift(self, by: int) -> None:
-        if self._sideways.shift(by, self._width):
-            self._repaint()
-
     def on_click(self, event: events.Click) -> None:
         """Sort by a clicked title, move the cursor to a clicked row, and open the row under the cursor."""
         event.stop()
@@ -322,16 +256,6 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
         else:
             self._go(index)
 
-    def _click_header(self, x: int) -> None:
-        way = self._layout.way_at(x)
-        column = self._layout.column_at(x)
-        if way:
-            self.action_shift(way)
-        elif column is not None and column == self._query.sort:
-            self.action_reverse()
-        elif column is not None:
-            self.sort_by(column)
-
     def on_mount(self) -> None:
         self._stale = True
         self.call_later(self._arrange)
@@ -343,22 +267,10 @@ class Table(LineView, Generic[Row], can_focus=True, inherit_bindings=False):
             self._scroll_to_line(self._cursor, len(self._shown))
         self._repaint()
 
-    def render_line(self, y: int) -> Strip:
-        if self._layout.width != self._width:
-            self._sideways.lay_out(self._width)
-            self._lines = []
-        return super().render_line(y)
-
-    def _repaint(self) -> None:
-        if self._layout.width != self._width:
-            self._sideways.lay_out(self._width)
-        super()._repaint()
-
     def draw_line(self, y: int, palette: Palette) -> Strip:
         width = self._width
         if y == 0:
-            key, descending = self.sorted_by
-            return draw.draw_header(self._layout, key, descending=descending, palette=palette)
+            return self._draw_header(palette)
         index = self.scroll_offset.y + y - 1
         if index < len(self._shown):
             row = self._shown[index]

@@ -1,0 +1,127 @@
+"""Lines below a header of columns: which columns are in view, and by which of them the lines are sorted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+from textual.message import Message
+
+from jaxtop.tui.draw import table_lines as draw
+from jaxtop.tui.draw.table import Column, Row, RowQuery
+from jaxtop.tui.widgets.lines import LineView
+from jaxtop.tui.widgets.sideways import Sideways
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from textual.strip import Strip
+
+    from jaxtop.tui.core.palette import Palette
+
+
+class ColumnedView(LineView, Generic[Row]):
+    """A view with columns, which the user sorts by and scrolls sideways."""
+
+    class Sorted(Message):
+        """The user sorted the rows by another column."""
+
+    def __init__(
+        self,
+        columns: Sequence[Column[Row]],
+        pinned: int,
+        sort: str | None,
+        understand: Callable[[str], Callable[[Any], bool] | None] | None,
+    ) -> None:
+        super().__init__()
+        self._query = RowQuery(columns, sort, understand)
+        self._sideways: Sideways[Row] = Sideways(self._query.columns, pinned)
+
+    def _touch(self) -> None:
+        """Have the rows arranged again, as their order may have changed."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[Column[Row], ...]:
+        return self._query.columns
+
+    @property
+    def offered(self) -> tuple[Column[Row], ...]:
+        """All columns, also those that the user does not want to see."""
+        return self._query.offered
+
+    @property
+    def sorted_by(self) -> tuple[str | None, bool]:
+        query = self._query
+        return query.sort.key if query.sort else None, query.descending
+
+    @property
+    def _layout(self) -> draw.Layout[Row]:
+        return self._sideways.layout
+
+    def width_of(self, key: str) -> int:
+        return self._sideways.width_of(key)
+
+    def update_columns(self, columns: Sequence[Column[Row]]) -> None:
+        """Replace the columns; the table stays sorted by the column with the same key."""
+        if tuple(columns) != self._query.offered:
+            self._query.replace_columns(columns)
+            self._columns_changed()
+
+    def choose_columns(self, keys: Sequence[str]) -> None:
+        """Show the columns with these keys, in this order; without any, show all."""
+        self._query.choose(keys)
+        self._columns_changed()
+
+    def _columns_changed(self) -> None:
+        self._sideways.replace(self.columns, self._width)
+        self._touch()
+
+    def sort_by(self, column: Column[Row]) -> None:
+        """Sort by this column, in the direction that it declares, and scroll it into view."""
+        self._query.sort_by(column)
+        self._sideways.reveal(column, self._width)
+        self._touch()
+        self.post_message(self.Sorted())
+
+    def reveal(self, key: str) -> None:
+        """Scroll the column with this key into view, now or when it appears."""
+        self._sideways.seek(key)
+        self._touch()
+
+    def action_sort(self, by: int) -> None:
+        column = self._query.beside_sorted(by)
+        if column is not None:
+            self.sort_by(column)
+
+    def action_reverse(self) -> None:
+        self._query.reverse()
+        self._touch()
+
+    def action_shift(self, by: int) -> None:
+        if self._sideways.shift(by, self._width):
+            self._repaint()
+
+    def _click_header(self, x: int) -> None:
+        way = self._layout.way_at(x)
+        column = self._layout.column_at(x)
+        if way:
+            self.action_shift(way)
+        elif column is not None and column == self._query.sort:
+            self.action_reverse()
+        elif column is not None:
+            self.sort_by(column)
+
+    def render_line(self, y: int) -> Strip:
+        if self._layout.width != self._width:
+            self._sideways.lay_out(self._width)
+            self._lines = []
+        return super().render_line(y)
+
+    def _repaint(self) -> None:
+        if self._layout.width != self._width:
+            self._sideways.lay_out(self._width)
+        super()._repaint()
+
+    def _draw_header(self, palette: Palette) -> Strip:
+        key, descending = self.sorted_by
+        return draw.draw_header(self._layout, key, descending=descending, palette=palette)
