@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.arrays import frames
-from jaxtop_agent.arrays.containers import KEY, Container, container, is_plain
+from jaxtop_agent.arrays.containers import KEY, is_plain
 from jaxtop_agent.arrays.paths import ANY, Path, dissolve, root
+from jaxtop_agent.arrays.values import ARRAY, SAMPLES, UNKNOWN, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from jaxtop_agent.arrays.containers import Container
 
 # If a container holds more arrays than this, or more containers, they share one name.
 MOST_ARRAYS, MOST_CONTAINERS = 64, 256
 # The number of children that are read from a container at a time.
 AT_ONCE = 256
-# In a large container this many children, and of each as many children, are sampled for arrays first.
-LARGE, SAMPLES, SAMPLED_DEPTH = 512, 16, 3
+# A container with more children is read only if samples of it hold an array.
+LARGE = 512
 DEEPEST = 40
 # Shown instead of a function if the script has registered the name.
 REGISTERED = "agent.watch"
@@ -32,9 +34,6 @@ MOST_VISITED = 300_000
 BARREN, BARREN_FOR = 500, 10
 # The number of generators' arrays that are remembered.
 MOST_REMEMBERED = 1000
-
-_UNKNOWN: Any = object()
-_ARRAY: Any = object()
 
 
 class Walk:
@@ -51,14 +50,11 @@ class Walk:
         self._kind_of = kind_of
         self._is_time_to_breathe = is_time_to_breathe
         self._breathe = breathe
-        self._kinds: dict[type, Container | None] = {array_type: _ARRAY}
+        self._values = Values(array_type)
         self._roots: dict[tuple[Any, ...], Path] = {}
         self._made = 0
         self._census = 0
-        # For the current walk: how to read each variable, the values read since the last rest, and the place
-        # at which each container was found, by id.
-        self._sources: dict[Path, Callable[[], Any]] = {}
-        self._values: dict[Path, Any] = {}
+        # For the current walk: the place at which each container was found, by id.
         self._met: dict[int, Path] = {}
         self._named: dict[int, Path] = {}
         self._most = math.inf
@@ -79,36 +75,23 @@ class Walk:
         self._census += 1
         if self._made > MOST_PATHS:
             self.forget()
-        reader = frames.Reader()
         self._named, self._most = {}, most
-        self._sources = {self._root((name,), name, REGISTERED): read for name, read in registered}
-        generators = []
-        for variable in frames.variables():
-            path = self._root(variable, variable.name, variable.function)
-            if path.barren_until < self._census:
-                self._sources[path] = partial(reader.read, variable)
-                if variable.is_of_a_generator:
-                    generators.append(path)
-        self._remember(generators, reader)
-        for path in list(self._sources):
-            before = len(self._named)
-            self._ends = [None, None]
-            visited = self._walk(path, reader)
-            if path.ends is None or any(map(operator.is_not, path.ends, self._ends)):
-                path.ends, path.renewed = tuple(self._ends), self._census
-            if visited > BARREN and len(self._named) == before:
-                path.barren_until = self._census + BARREN_FOR
-        self._recall()
-        return self._end(reader)
+        try:
+            self._walk_all(registered)
+        finally:
+            self._end()
+        return self._named
 
     def places_in(self, name: str, value: Any) -> dict[int, Path]:
         """Return the places of the arrays in `value`, with paths that begin with `name`."""
         variable = self._root((name,), name, REGISTERED)
-        self._sources = {variable: lambda: value}
         self._named = {}
-        reader = frames.Reader()
-        self._walk(variable, reader)
-        return self._end(reader)
+        self._values.add(variable, lambda: value)
+        try:
+            self._walk(variable)
+        finally:
+            self._end()
+        return self._named
 
     def forget(self) -> None:
         """Forget all places and what was learned about them."""
@@ -117,12 +100,33 @@ class Walk:
         self._remembered.clear()
         self._made = 0
 
-    def _remember(self, generators: list[Path], reader: frames.Reader) -> None:
+    def _walk_all(self, registered: Iterable[tuple[str, Callable[[], Any]]]) -> None:
+        for name, read in registered:
+            self._values.add(self._root((name,), name, REGISTERED), read)
+        generators = []
+        for variable in frames.variables():
+            path = self._root(variable, variable.name, variable.function)
+            if path.barren_until < self._census:
+                self._values.add_variable(path, variable)
+                if variable.is_of_a_generator:
+                    generators.append(path)
+        self._remember(generators)
+        for path in self._values.variables():
+            before = len(self._named)
+            self._ends = [None, None]
+            visited = self._walk(path)
+            if path.ends is None or any(map(operator.is_not, path.ends, self._ends)):
+                path.ends, path.renewed = tuple(self._ends), self._census
+            if visited > BARREN and len(self._named) == before:
+                path.barren_until = self._census + BARREN_FOR
+        self._recall()
+
+    def _remember(self, generators: list[Path]) -> None:
         """Walk the generators first, as they may be suspended soon; names found elsewhere take precedence."""
         if generators:
             self._is_remembering = True
             for path in generators:
-                self._walk(path, reader)
+                self._walk(path)
             self._is_remembering = False
             self._named, self._met = {}, {}
 
@@ -152,23 +156,18 @@ class Walk:
             self._made += 1
         return path
 
-    def _end(self, reader: frames.Reader) -> dict[int, Path]:
-        """End the walk and return the places; drop everything else."""
-        self._let_go(reader)
-        self._sources, self._met = {}, {}
-        return self._named
+    def _end(self) -> None:
+        """End the walk: of the script's objects, keep only the ids of the arrays."""
+        self._values.end()
+        self._met = {}
 
-    def _let_go(self, reader: frames.Reader) -> None:
-        reader.let_go()
-        self._values.clear()
-
-    def _walk(self, variable: Path, reader: frames.Reader) -> int:
+    def _walk(self, variable: Path) -> int:
         """Walk everything below one variable; return the number of objects visited."""
         visited = 0
         pending = [(variable, 0, 0)]
         while pending and visited < MOST_VISITED and len(self._named) <= self._most:
             if self._is_time_to_breathe():
-                self._let_go(reader)  # before the rest, so that what the script drops meanwhile is freed
+                self._values.let_go()
                 self._breathe()
             visited += self._visit(pending)
         return visited
@@ -180,17 +179,17 @@ class Walk:
         """
         path, start, depth = pending.pop()
         try:
-            value = self._value(path)
-            within = self._kind(value)
-            if within is _ARRAY:
+            value = self._values.at(path)
+            within = self._values.kind(value)
+            if within is ARRAY:
                 self._named.setdefault(id(value), path)
                 if self._is_remembering:
                     self._note(value, path)
                 path.aval_id, path.kind = id(value.aval), self._kind_of(value)
-            if within is None or within is _ARRAY or not (start or self._is_new(path, value)):
+            if within is None or within is ARRAY or not (start or self._is_new(path, value)):
                 return 1
             size = within.size(value)
-            if size > LARGE and not start and not self._is_worth_it(value, within, SAMPLED_DEPTH):
+            if size > LARGE and not start and not self._values.samples_hold_an_array(value, within):
                 return SAMPLES
             stop = min(size, start + AT_ONCE)
             if stop < size:
@@ -207,14 +206,14 @@ class Walk:
         self, path: Path, within: Container, size: int, keys: Iterable[Any], children: Iterable[Any]
     ) -> list[Path]:
         """Name the arrays among the children of a container; return the places of the containers."""
-        kinds, named, array_type = self._kinds, self._named, self._array_type
-        shown = path.shown or path
+        values, named, array_type = self._values, self._named, self._array_type
+        kinds, shown = values.kinds, path.shown or path
         places = shown.children or {}
         are_plain, is_crowded = within.access != KEY, size > MOST_ARRAYS
         inner, last = [], None
         for key, child in zip(keys, children, strict=False):
             kind = type(child)
-            if kind is not array_type and kinds.get(kind, _UNKNOWN) is None:
+            if kind is not array_type and kinds.get(kind, UNKNOWN) is None:
                 continue
             if not are_plain and type(key) is not str and not is_plain(key):
                 key = ANY  # noqa: PLW2901 - hashing or printing the key would run the user's code
@@ -232,9 +231,9 @@ class Walk:
                     if id(aval) != place.aval_id:
                         place.aval_id = id(aval)
                         place.kind = self._kind_of(child)
-            elif self._kind(child) is not None:
+            elif values.kind(child) is not None:
                 inner.append(self._inner(path, within, size, key))
-                self._values[inner[-1]] = child
+                values.held[inner[-1]] = child
         self._note_arrays(children)
         if last is not None:  # Python reuses an object's weak reference, so `is` compares them
             self._ends[1] = weakref.ref(last)
@@ -256,48 +255,12 @@ class Walk:
             found = path.add(key, within)
         return found
 
-    def _kind(self, value: Any) -> Container | None:
-        kind = type(value)
-        if kind not in self._kinds:
-            try:
-                self._kinds[kind] = container(kind)
-            except Exception:  # an unusual class
-                self._kinds[kind] = None
-        return self._kinds[kind]
-
-    def _is_worth_it(self, value: Any, within: Container, depth: int) -> bool:
-        """Whether the first children of a container, or their first children, include an array."""
-        _, children = within.part(value, 0, min(SAMPLES, within.size(value)))
-        for child in children:
-            inside = self._kind(child)
-            if inside is _ARRAY or (
-                inside is not None and depth and self._is_worth_it(child, inside, depth - 1)
-            ):
-                return True
-        return False
-
     def _is_new(self, path: Path, value: Any) -> bool:
         """Whether this container was not visited before; a known id may now belong to another object."""
         before = self._met.setdefault(id(value), path)
         if before is path:
             return True
-        if self._value(before) is value:
+        if self._values.at(before) is value:
             return False
         self._met[id(value)] = path
         return True
-
-    def _value(self, path: Path) -> Any:
-        """Return the value at a place: as read since the last rest, or read again from the variable."""
-        value = self._values.get(path, _UNKNOWN)
-        if value is _UNKNOWN:
-            source = self._sources.get(path)
-            if source is not None:
-                value = source()
-            elif path.parent is None or path.key is ANY:
-                value = None
-            else:
-                holder = self._value(path.parent)
-                within = self._kind(holder)
-                value = None if within is None or within is _ARRAY else within.child(holder, path.key)
-            self._values[path] = value
-        return value
