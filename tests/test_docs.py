@@ -12,7 +12,7 @@ from jaxtop.tui.dialogs.help import NOT_LISTED
 from jaxtop.tui.screens import SCREENS
 from tests import builders, pages
 from tests.faults import table
-from tests.faults.follow import Outcome
+from tests.faults.outcome import Outcome
 from tests.stage import Stage, play
 
 ROOT = Path(__file__).parent.parent

@@ -11,6 +11,7 @@ from jaxtop.model import RULES_BY_NAME
 from jaxtop.model.finding import Finding, Severity, Subject
 from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME, VARIANTS, network
 from tests.faults import follow, table
+from tests.faults.outcome import Outcome, is_about
 
 
 def finding(rule, **subject):
@@ -18,7 +19,7 @@ def finding(rule, **subject):
 
 
 def outcome(fault, program="demo", **figures):
-    return follow.Outcome(fault, program, **figures).as_json()
+    return Outcome(fault, program, **figures).as_json()
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
@@ -43,7 +44,7 @@ def test_each_fault_has_a_text_a_rule_and_a_form_that_exists(fault):
     ],
 )
 def test_a_finding_is_right_if_it_names_the_fault_and_its_subject(fault, found, is_right):
-    assert follow.is_about(FAULTS_BY_NAME[fault], found) is is_right
+    assert is_about(FAULTS_BY_NAME[fault], found) is is_right
 
 
 def test_the_latest_runs_of_each_kind_are_kept_and_every_healthy_one(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jaxtop_agent.demo.faults import FAULTS, FAULTS_BY_NAME
 from tests.faults import follow, table
+from tests.faults.processes import OF_FAULTS, PROGRAMS
 
 FOREIGN = ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 
@@ -20,7 +21,7 @@ def main() -> int:
         print(_listed())
         return 0
     names = arguments.names or [table.HEALTHY, *FAULTS_BY_NAME]
-    programs = arguments.program or list(follow.OF_FAULTS)
+    programs = arguments.program or list(OF_FAULTS)
     missed = 0
     with tempfile.TemporaryDirectory() as home:
         for name in [*FOREIGN, *(name for name in os.environ if name.startswith("JAXTOP"))]:
@@ -74,7 +75,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="runs of each (default: 5)")
     parser.add_argument(
-        "--program", action="append", choices=sorted(follow.PROGRAMS), help="default: demo and plain"
+        "--program", action="append", choices=sorted(PROGRAMS), help="default: demo and plain"
     )
     parser.add_argument("--after", type=float, metavar="S", help="healthy seconds (default: as in the demo)")
     parser.add_argument(

@@ -1,0 +1,112 @@
+"""What was seen of a fault in a run: which finding is right, when it came, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.faults.processes import HOSTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtop.model.finding import Finding
+    from jaxtop_agent.demo.faults import Fault
+    from tests.faults.follower import Follower
+    from tests.faults.processes import Output
+
+# Findings that only say that something is slower accuse nobody.
+SYMPTOMS = frozenset({"slower_than_before"})
+
+
+@dataclass
+class Outcome:
+    """What was seen of one fault in one run. Times are seconds after the fault began, or began to cost."""
+
+    fault: str
+    program: str
+    rule: str | None = None
+    after_begin: float | None = None
+    after_cost: float | None = None
+    text: str = ""
+    estimated: float | None = None
+    true: float | None = None
+    unit: str = ""
+    wrong: list[str] = field(default_factory=list)
+    unchecked: dict[str, str] = field(default_factory=dict)
+    step_ms: float | None = None
+    load: float = 0.0
+    seconds: float = 0.0
+    # The number of rules at that time; a run says nothing about rules that came later.
+    rules: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def findings_about(fault: type[Fault], follower: Follower, output: Output) -> Iterator[tuple[float, Finding]]:
+    """The findings that are about the fault, each with the time at which it was first reported."""
+    began = output.began or float("inf")
+    for key, last in follower.last.items():
+        at = follower.first[key][0]
+        if at < began - 1:
+            at = follower.grew.get(key, 0.0)  # it says the same of the healthy run, but less of it
+        if at >= began - 1 and is_about(fault, last):
+            yield at, last
+
+
+def is_about(fault: type[Fault], finding: Finding) -> bool:
+    """Whether a finding names the fault and its subject."""
+    subject = finding.subject
+    if finding.rule not in fault.rules:
+        return False
+    if not fault.everywhere and fault.is_of_one_process and subject.process_index not in (None, HOSTS - 1):
+        return False
+    if (
+        not fault.everywhere
+        and fault.is_of_one_process
+        and not fault.subject
+        and subject.process_index is None
+    ):
+        return False
+    return all(text in getattr(subject, name) for name, text in fault.subject.items())
+
+
+def judge(fault: type[Fault] | None, follower: Follower, output: Output, outcome: Outcome) -> None:
+    """Fill in what was found, how soon, and what was accused wrongly."""
+    outcome.step_ms = output.step_ms(faulty=False)
+    right: set[tuple[str, str, str]] = set()
+    if fault is not None:
+        found = sorted(findings_about(fault, follower, output), key=lambda each: each[0])
+        right = {each.key for _, each in found}
+        if found:
+            at, finding = found[0]
+            outcome.rule, outcome.text = finding.rule, finding.text
+            outcome.after_begin = round(max(0.0, at - output.began), 1)
+            outcome.after_cost = round(max(0.0, at - output.costs), 1)
+            _compare_costs(fault, (follower.before(finding), finding), output, outcome)
+        else:
+            unchecked = follower.cluster.findings.unchecked.items()
+            outcome.unchecked = {rule: why for (_, rule), why in unchecked if rule in fault.rules}
+    outcome.wrong = [
+        f"{each.rule} ({each.severity}): {each.text}"
+        for key, (_, each) in follower.first.items()
+        if key not in right and each.severity != "info" and each.rule not in SYMPTOMS
+    ]
+
+
+def _compare_costs(
+    fault: type[Fault], found: tuple[Finding | None, Finding], output: Output, outcome: Outcome
+) -> None:
+    """Compare what a finding costs, or how much more than before the fault, with what the run lost."""
+    before, finding = found
+    if output.bytes_per_device is not None:
+        outcome.unit = "bytes"
+        outcome.true, outcome.estimated = output.bytes_per_device, finding.cost.bytes_per_device
+    elif fault.costs_time:
+        healthy, since = output.step_ms(faulty=False), output.step_ms(faulty=True)
+        outcome.unit = "ms"
+        outcome.true = None if healthy is None or since is None else round(since - healthy, 1)
+        outcome.estimated = finding.cost.ms_per_step
+        if outcome.estimated is not None and before is not None:
+            outcome.estimated -= before.cost.ms_per_step or 0.0
