@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jaxtop.model import Scope, devices, memory, pace_of, runs, step_of, thresholds
+from jaxtop.model import Scope, devices, memory, runs, step_of, thresholds
 from jaxtop.model.collectives import waits
 from jaxtop.model.figures import ALLOCATOR, figures_of
 from jaxtop.wire import SLOWED
 
 if TYPE_CHECKING:
-    from jaxtop.model import Cluster, DeviceView, Host, HostView, MemoryView
+    from jaxtop.model import Cluster, DeviceView, Figure, Host, HostView, MemoryView
 
     Values = dict[str, float | None]
 
@@ -61,10 +61,15 @@ def of_host(host: Host) -> Values:
 
 
 def of_step(host: Host) -> Values:
-    """Return the figures of the step of a host by name. Without a step, the script may report the pace."""
+    """Return the figures of the step of a host by name; None for unknown ones."""
     step = step_of(host)
-    figures = {each.name: None if step is None else each.of_step(step) for each in OF_STEPS}
-    return {**figures, "per_second": pace_of(host)}
+
+    def read(of: Figure) -> float | None:
+        if of.of_host is not None:
+            return of.of_host(host)
+        return None if step is None else of.of_step(step)
+
+    return {each.name: read(each) for each in OF_STEPS}
 
 
 def slowed(device: DeviceView) -> dict[str, int]:

@@ -56,7 +56,8 @@ class Figure:
 
     `name` is its name in JSON and CSV; `metric` that in OpenMetrics, without the prefix `jaxtop_`, or empty
     if it is not exported. `field` is the field of `DeviceSample`, `HostSample` or `StepView` that holds it;
-    figures of scripts have `of_host` instead, which derives them from a host.
+    figures of scripts have `of_host` instead, which derives them from a host. The pace has both: a script may
+    report it without a step.
 
     Columns stand in the order of `rank`, then of the table. `pane` is the line of a host's figure in the pane
     below the hosts, and its label there; by default it has none. `json` is the object that holds it in the

@@ -11,6 +11,7 @@ from math import inf
 
 from jaxtop.model.figure_type import Figure, Scope, Unit
 from jaxtop.model.script import collecting, loss_of
+from jaxtop.model.steps import pace_of
 from jaxtop.model.thresholds import Level, Threshold
 
 _device, _host, _step = (
@@ -251,7 +252,7 @@ _TABLE: tuple[Figure, ...] = (
     # Steps. Operations, power and tokens are those of all devices of the process. In JSON, times are in ms.
     _exported_step(
         "per_second", "steps per second", Unit.NUMBER, "per_second", "step_rate", _STEPS, "Steps a second.",
-        short_title="steps/s", rhythm="milli_per_s", aliases=("steps",),
+        short_title="steps/s", rhythm="milli_per_s", aliases=("steps",), of_host=pace_of,
     ),
     _exported_step(
         "mean_ms", "step time", Unit.SECONDS, "mean_s", "step_mean_seconds", _STEPS,

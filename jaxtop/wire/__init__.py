@@ -28,7 +28,7 @@ from jaxtop.wire.codec import (
     pack,
     unpack,
 )
-from jaxtop.wire.hosts import Bye, Compile, Device, Event, Hello, Uncaught
+from jaxtop.wire.hosts import SCRIPT_ENDED, Bye, Compile, Device, Event, Hello, Uncaught
 from jaxtop.wire.ids import Ids, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster
 from jaxtop.wire.past import (
@@ -67,7 +67,8 @@ from jaxtop.wire.windows import Launch, Timed, Window
 
 __all__ = [
     "ACTIVITIES", "COMPILE", "COMPILED", "KINDS", "LAUNCH", "LOCAL_SEQUENCE", "MAX_DEVICES", "MAX_PATH",
-    "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "READING", "SCRIPT", "SLOWED", "VERSION", "WAIT",
+    "MAX_PAYLOAD", "MAX_TELEMETRY", "OWN_KINDS", "READING", "SCRIPT", "SCRIPT_ENDED", "SLOWED", "VERSION",
+    "WAIT",
     "ActiveLine", "Activity", "ArrayGroup", "Arrays", "ArraysChange", "BusyThread", "Bye", "Collective",
     "Compile", "Compiling", "Cost", "Costs", "Device", "DeviceSample", "Event", "Frame", "Header",
     "Hello", "HostSample", "Ids", "Inventory", "Launch", "Link", "Lull", "Mesh", "Message",

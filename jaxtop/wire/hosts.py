@@ -86,6 +86,10 @@ class Uncaught(Struct, frozen=True, array_like=True):
     place: Place | None = None
 
 
+# The reason of the last message where the script has ended; with any other reason the script goes on.
+SCRIPT_ENDED = "ended"
+
+
 class Bye(Struct, frozen=True, omit_defaults=True, tag="bye"):
     """The last message of an agent; silence after this is no alarm."""
 

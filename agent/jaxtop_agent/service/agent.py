@@ -237,7 +237,7 @@ class Agent:
         """Stop at the script's exit, even if one of its signal handlers raises meanwhile."""
         while not self.is_over and os.getpid() == self.pid:
             with suppress(BaseException):  # a second Ctrl-C: the script is already exiting
-                self.stop("ended")
+                self.stop("ended")  # as wire.SCRIPT_ENDED, which may not be imported here before JAX is
 
     def stop(self, reason: str) -> None:
         """Stop and join the threads and remove the hooks; once, and only in the process that started them."""

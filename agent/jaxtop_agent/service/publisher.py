@@ -34,8 +34,6 @@ AT_ONCE = 8
 # The limit for the inventories sent to a new viewer; it holds thousands of collectives.
 MOST_INVENTORY_BYTES = 1 << 20
 IDLE_POLL = 1.0
-# The reason of the last message where the script has ended; in other cases the script goes on.
-ENDED = "ended"
 # After each round of answers the agent rests nine times as long: answers use at most a tenth of a core.
 REST_AFTER_ANSWERS = 9
 
@@ -67,7 +65,7 @@ class Publisher:
         self._changes = Changes()
         self._greeting_due: float | None = None
         self._began = time.monotonic()
-        self.farewell = ENDED  # the reason that the last message gives
+        self.farewell = wire.SCRIPT_ENDED  # the reason that the last message gives
         self.server: transport.Server | None = None
 
     def run(self) -> None:
@@ -87,7 +85,7 @@ class Publisher:
             self._open(server, addresses.first_address(self._bind))
             server.watch_file(self._board.publisher_bell.fd)
             self._serve(server)
-            error = uncaught() if self.farewell == ENDED else None
+            error = uncaught() if self.farewell == wire.SCRIPT_ENDED else None
             self._send(server, wire.Bye(now_ms(), self.farewell, error))
             self._end_black_box()  # before the sockets are closed, which may take a while
         finally:

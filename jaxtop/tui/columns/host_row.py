@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jaxtop.model import FIGURES, launch_rate, pace_of, scaled
-from jaxtop.model.figures import STEPS_PER_SECOND
 from jaxtop.model.steps import past_of, step_in
 from jaxtop.tui.core import text
 
@@ -72,8 +71,6 @@ class HostRow:
         """Return a figure of its step or its script; None if it is unknown or no longer current."""
         if of.of_host is not None:
             return of.of_host(self.view.host if of.outlasts else self.now)
-        if of is STEPS_PER_SECOND:  # which the script may report, too
-            return self.steps
         return None if self.rhythm is None else of.of_step(self.rhythm)
 
     @property

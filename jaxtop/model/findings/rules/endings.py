@@ -13,6 +13,7 @@ from jaxtop.model.hosts import named
 from jaxtop.model.stalls.stacks import line_text
 from jaxtop.model.tuning import Number
 from jaxtop.names import shorten
+from jaxtop.wire import SCRIPT_ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +81,7 @@ def _ended_early(facts: RunFacts) -> Iterator[Finding]:
     ended = [
         view.host
         for view in facts.run.hosts
-        if (bye := view.host.bye) is not None and bye.reason == "ended" and bye.error is None
+        if (bye := view.host.bye) is not None and bye.reason == SCRIPT_ENDED and bye.error is None
     ]
     ended = [host for host in ended if host.heard_at is not None and host.heard_at <= latest]
     rest = [view.host for view in facts.reporting]
