@@ -44,6 +44,8 @@ PLACES = {
     "MeshScreenView": "Mesh",
     "Plot": "Plot",
     "CollectivesView": "Collectives",
+    "ProgramsView": "Programs",
+    "OperationsView": "Operations",
     "StacksView": "Stacks",
     "DifferenceScreen": "Difference",
 }

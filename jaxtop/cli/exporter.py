@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtop.cli import settings, targets, terminal
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.formats import JSON as JSON_FORMAT
+from jaxtop.cli.formats import written
 from jaxtop.cli.http_server import Page, Protection, Request, Server, add_tls_arguments, address, is_port
 from jaxtop.cli.processes import end_with_sigterm
 from jaxtop.cli.watched import Watched
 from jaxtop.cli.words import number
-from jaxtop.export import to_json
 from jaxtop.export.boards import BOARDS
 from jaxtop.export.findings import as_value
 from jaxtop.export.prometheus import exposition, preferred
@@ -142,7 +143,7 @@ def pages(watched: Watched, detail: str) -> Pages:
     return {
         "/metrics": metrics,
         "/http_sd": http_sd,
-        "/api/snapshot": shared("snapshot", to_json),
+        "/api/snapshot": shared("snapshot", lambda cluster, now: written(JSON_FORMAT, cluster, now)),
         "/api/findings": shared("findings", _found),
         "/healthz": lambda _: watched.health(),
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jaxtop import times
 from jaxtop.cli import processes, settings, terminal, web
 from jaxtop.cli.errors import UserError
+from jaxtop.cli.formats import FORMATS, written
 from jaxtop.cli.look import look_of
 from jaxtop.cli.output import ProgressLine, new_file
 from jaxtop.cli.words import legible, number, size
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 # --export skips times without frames that are longer than this, in seconds.
 LONGEST_LULL = 3600.0
-FORMATS = ("json", "csv", "openmetrics")
 MCAP_JSON = "mcap-json"
 _SPEED = number("a speed from 0.25 to 64", 0.25, 64, units="x×")
 _STEP = number("a number of seconds from 0.01 to 86400", 0.01, 86400)
@@ -131,9 +131,7 @@ def time_in(text: str, span: tuple[float, float]) -> float:
 
 
 def _print_moment(session: Session, at: float, form: str) -> None:
-    from jaxtop.export import FORMATS as WRITERS  # imported late: errors above must be fast
-
-    sys.stdout.write(WRITERS[form](session.at(at), at).rstrip("\n") + "\n")
+    sys.stdout.write(written(form, session.at(at), at))
     print_notes(session)
 
 

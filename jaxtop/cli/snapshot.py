@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jaxtop.cli import settings, targets
+from jaxtop.cli.formats import FORMATS, JSON, written
 from jaxtop.cli.words import legible, number
 from jaxtop.clock import steady
 from jaxtop.model import Cluster, State, host_views, hosts, runs
@@ -23,13 +24,12 @@ if TYPE_CHECKING:
     from jaxtop.sources import Source
 
 ALL_LIVE, SOME_MISSING, NOTHING_REACHED = 0, 1, 2
-FORMATS = ("json", "csv", "openmetrics")
 _SECONDS = number("between 0 and 3600 seconds", 1e-6, 3600)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets.add_arguments(parser)
-    parser.add_argument("--format", choices=FORMATS, default="json", help="output format (default: json)")
+    parser.add_argument("--format", choices=FORMATS, default=JSON, help="output format (default: json)")
     parser.add_argument(
         "--wait", type=_SECONDS, default=5.0, metavar="S", help="seconds to wait for slow hosts (default: 5)"
     )
@@ -42,8 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from jaxtop.export import FORMATS as WRITERS  # imported late: errors above must be fast
-
     tuning = settings.load().tuning
     source = targets.open_source(arguments)
     try:
@@ -54,7 +52,7 @@ def main(arguments: argparse.Namespace) -> int:
         source.close()
     now = steady()
     cluster.check(now)
-    sys.stdout.write(WRITERS[arguments.format](cluster, now).rstrip("\n") + "\n")
+    sys.stdout.write(written(arguments.format, cluster, now))
     sys.stdout.flush()
     for line in complaints(cluster, source, now):
         print(f"jaxtop: {legible(line)}", file=sys.stderr)

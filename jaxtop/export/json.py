@@ -8,6 +8,7 @@ import msgspec
 
 from jaxtop import __version__
 from jaxtop.export import findings as of_findings
+from jaxtop.export import operations as of_operations
 from jaxtop.export.readings import OF_DEVICES, of_device, of_host, of_step, percent, readings, slowed
 from jaxtop.model import EMPTY_HOST, Part, arrays, findings, meshes, programs, runs, scaled, step_of, steps_of
 from jaxtop.model.collectives import axis_traffic, collectives, lateness_of_hosts, step_shares
@@ -19,24 +20,28 @@ from jaxtop.times import timestamp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from jaxtop.devbench.shown import Probe
     from jaxtop.export.readings import HostReading
     from jaxtop.model import ArrayView, Cluster, HostView, MemoryView, MeshView, ProgramView
     from jaxtop.model.collectives import AxisTraffic, CollectiveView, StepShare
+    from jaxtop.model.operations import ProgramTime
     from jaxtop.model.parts import Parts
 
 SCHEMA = 1
 
 
-def to_json(cluster: Cluster, now: float) -> str:
-    return msgspec.json.format(msgspec.json.encode(to_document(cluster, now)), indent=2).decode()
+def to_json(cluster: Cluster, now: float, probe: Probe | None = None) -> str:
+    return msgspec.json.format(msgspec.json.encode(to_document(cluster, now, probe)), indent=2).decode()
 
 
-def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
+def to_document(cluster: Cluster, now: float, probe: Probe | None = None) -> dict[str, Any]:
+    """Return the cluster; the bounds of operations rest on the probe's rates, else on published ones."""
     all_meshes = meshes(cluster)
     all_collectives = collectives(cluster, now)
     shares = {(each.run, each.program, each.fingerprint): each for each in step_shares(cluster)}
     lateness = ("last", "instances", "late_us")
     of_agents = parts(cluster, now)
+    times = of_operations.times(cluster, now, probe)
     late = {each.agent: _fields(each, lateness) for each in lateness_of_hosts(cluster)}
     return {
         "schema": SCHEMA,
@@ -54,7 +59,7 @@ def to_document(cluster: Cluster, now: float) -> dict[str, Any]:
         ],
         "meshes": [_mesh(mesh) for mesh in all_meshes],
         "arrays": [_array(view, all_meshes) for view in arrays(cluster)],
-        "programs": [_program(view, cluster, shares) for view in programs(cluster, now)],
+        "programs": [_program(view, cluster, shares, times) for view in programs(cluster, now)],
         "collectives": [_collective(view) for view in all_collectives],
         "axes": [_traffic(each) for each in axis_traffic(all_collectives)],
         "events": [
@@ -210,10 +215,14 @@ def _array(view: ArrayView, all_meshes: list[MeshView]) -> dict[str, Any]:
 
 
 def _program(
-    view: ProgramView, cluster: Cluster, shares: Mapping[tuple[str, str, str | None], StepShare]
+    view: ProgramView,
+    cluster: Cluster,
+    shares: Mapping[tuple[str, str, str | None], StepShare],
+    times: Mapping[tuple[str, str, str | None], ProgramTime],
 ) -> dict[str, Any]:
     program = view.program
-    share = shares.get((view.run, program.name, program.fingerprint))
+    key = view.run, program.name, program.fingerprint
+    share = shares.get(key)
     inventories = (
         cluster.hosts[agent].inventories.get((program.name, program.fingerprint)) for agent in view.agents
     )
@@ -239,6 +248,7 @@ def _program(
         "measured_launches": 0 if share is None else share.launches,
         "collective_share": None if share is None else share.share,
         "exposed_share": None if share is None else share.exposed_share,
+        **of_operations.of_program(times.get(key)),
     }
 
 

@@ -10,11 +10,13 @@ import msgspec
 
 from jaxtop import wire
 from jaxtop.model import keyframe
+from jaxtop.model.arrays.changes import changed_census
 from jaxtop.model.crashes import ending
 from jaxtop.model.host import Host, Launches, Unmet, changed_ms
 from jaxtop.model.launched import launched_with
 from jaxtop.model.liveness import was_never_reached
 from jaxtop.model.losses import followed
+from jaxtop.model.operations import of_loaded, with_operations
 from jaxtop.model.series import stored
 from jaxtop.model.state import HISTORY, LoggedEvent, Sample
 
@@ -66,6 +68,8 @@ def _reported(state: ClusterState, host: Host, message: wire.Message, at: float)
             host = _programs(state, host, message)
         case wire.Inventory():
             host = _inventory(state, host, message)
+        case wire.Operations():
+            host = host.but(operations=with_operations(host.operations, message))
         case wire.Window():
             host = host.but(window=message, launched=launched_with(host, message))
         case wire.Stacks():
@@ -223,7 +227,8 @@ def _programs(state: ClusterState, host: Host, programs: wire.Programs) -> Host:
     if not programs.rest and not loaded.issuperset(inventories):
         inventories = MappingProxyType({key: inventories[key] for key in inventories if key in loaded})
         state.layout_changes += 1
-    return host.but(programs=programs, inventories=inventories)
+    operations = host.operations if programs.rest else of_loaded(host.operations, loaded)
+    return host.but(programs=programs, inventories=inventories, operations=operations)
 
 
 def _inventory(state: ClusterState, host: Host, inventory: wire.Inventory) -> Host:
@@ -261,32 +266,6 @@ def _shared(state: ClusterState, meshes: tuple[wire.Mesh, ...]) -> tuple[wire.Me
     if meshes:
         state.layout_changes += 1
     return tuple(state.meshes.setdefault(mesh, mesh) for mesh in meshes)
-
-
-def changed_census(now: wire.Arrays, change: wire.ArraysChange, meshes: tuple[wire.Mesh, ...]) -> wire.Arrays:
-    """Return the census after a change, with its new meshes. Lists that did not change stay the same."""
-    groups, counts = now.groups, list(now.counts)
-    if change.groups:
-        by_index = dict(enumerate(groups)) | dict(change.groups)
-        if by_index.keys() != set(range(len(by_index))):
-            raise wire.Unreadable("a change of array groups that leaves gaps")
-        groups = tuple(by_index[i] for i in range(len(by_index)))
-        counts += [0] * (len(groups) - len(counts))
-    for i, count in change.counts:
-        if not 0 <= i < len(counts):
-            raise wire.Unreadable("a count of an unknown array group")
-        counts[i] = count
-    arrays = wire.Arrays(
-        at_ms=change.at_ms,
-        serial=now.serial,
-        number=change.number,
-        meshes=(*now.meshes, *meshes) if meshes else now.meshes,
-        shardings=(*now.shardings, *change.shardings) if change.shardings else now.shardings,
-        groups=groups,
-        counts=tuple(counts),
-    )
-    wire.check_census(arrays, change.meshes, change.shardings, [group for _, group in change.groups])
-    return arrays
 
 
 def _past_arrays(state: ClusterState, host: Host, past: wire.PastArrays) -> None:

@@ -13,6 +13,7 @@ from jaxtop.wire import (
     Hello,
     Inventory,
     Link,
+    Operations,
     PastLoss,
     PastPace,
     PastSteps,
@@ -82,6 +83,10 @@ class Host:
     programs: Programs = NO_PROGRAMS
     # The collectives of its programs, by name and fingerprint of the program.
     inventories: Mapping[tuple[str, str | None], Inventory] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    # The operations of its programs in the last window that showed them, by the same names.
+    operations: Mapping[tuple[str, str | None], Operations] = field(
         default_factory=lambda: MappingProxyType({})
     )
     window: Window = NO_WINDOW

@@ -76,6 +76,8 @@ def _of_host(cluster: ClusterState, host: Host, at: float) -> Iterator[Message]:
         yield heard_at, agent, host.programs
     for inventory in host.inventories.values():
         yield heard_at, agent, inventory
+    for operations in host.operations.values():
+        yield heard_at, agent, operations
     if host.arrays is not NO_ARRAYS:
         yield heard_at, agent, host.arrays
         past = _past_arrays(host, cluster.past_arrays.get(agent, ()))

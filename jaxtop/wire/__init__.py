@@ -31,6 +31,7 @@ from jaxtop.wire.codec import (
 from jaxtop.wire.hosts import SCRIPT_ENDED, Bye, Compile, Device, Event, Hello, Uncaught
 from jaxtop.wire.ids import Ids, pack_ids, pack_runs, unpack_ids, unpack_runs
 from jaxtop.wire.links import MAX_PATH, READING, Costs, Link, Peer, Reply, Request, Roster
+from jaxtop.wire.operations import Operation, Operations
 from jaxtop.wire.past import (
     Past,
     PastArrays,
@@ -72,10 +73,10 @@ __all__ = [
     "ActiveLine", "Activity", "ArrayGroup", "Arrays", "ArraysChange", "BusyThread", "Bye", "Collective",
     "Compile", "Compiling", "Cost", "Costs", "Device", "DeviceSample", "Event", "Frame", "Header",
     "Hello", "HostSample", "Ids", "Inventory", "Launch", "Link", "Lull", "Mesh", "Message",
-    "NewerVersion", "Past", "PastArrays", "PastDropped", "PastEvent", "PastEvents", "PastFinding",
-    "PastLaunched", "PastLaunches", "PastLoss", "PastPace", "PastSamples", "PastStandstill",
-    "PastStarts", "PastSteps", "PastUnchecked", "Peer", "Place", "Program", "Programs", "Pulse",
-    "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall", "Step",
+    "NewerVersion", "Operation", "Operations", "Past", "PastArrays", "PastDropped", "PastEvent",
+    "PastEvents", "PastFinding", "PastLaunched", "PastLaunches", "PastLoss", "PastPace", "PastSamples",
+    "PastStandstill", "PastStarts", "PastSteps", "PastUnchecked", "Peer", "Place", "Program", "Programs",
+    "Pulse", "ReplicaGroups", "Reply", "Request", "Rhythm", "Roster", "Sharding", "Stacks", "Stall", "Step",
     "Thread", "Timed", "Uncaught", "Unreadable", "Window", "check_census", "decode", "decode_as",
     "encode", "kind_of", "link_of", "local_frame", "pack", "pack_ids", "pack_runs", "tally", "unpack",
     "unpack_ids", "unpack_runs",

@@ -16,6 +16,7 @@ from jaxtop.wire.bounds import (
     MAX_DEVICES,
     MAX_DIMENSIONS,
     MAX_GROUPS,
+    MAX_OPERATIONS,
     MAX_PLACES,
     MAX_SHARDINGS,
     NANOSECONDS,
@@ -23,6 +24,7 @@ from jaxtop.wire.bounds import (
 )
 from jaxtop.wire.hosts import Hello
 from jaxtop.wire.ids import Ids, check_ids
+from jaxtop.wire.operations import Operations
 from jaxtop.wire.past import Past, PastArrays
 from jaxtop.wire.programs import Inventory, ReplicaGroups
 from jaxtop.wire.windows import Window
@@ -146,6 +148,11 @@ def _check_window(window: Window) -> None:
         raise Unreadable("a collective timed in a launch that is not there")
 
 
+def _check_operations(found: Operations) -> None:
+    if len(found.operations) > MAX_OPERATIONS or len(found.rest_us) > MAX_OPERATIONS:
+        raise Unreadable("more operations than any agent lists")
+
+
 def _check_hello(hello: Hello) -> None:
     if any(len(device.coords or ()) > MAX_DIMENSIONS for device in hello.devices):
         raise Unreadable("coordinates of too many dimensions")
@@ -174,6 +181,7 @@ _CHECKS: dict[type, Callable[[Any], None]] = {
     Hello: _check_hello,
     Inventory: _check_inventory,
     Window: _check_window,
+    Operations: _check_operations,
     Past: _check_past,
     PastArrays: _check_past_arrays,
 }

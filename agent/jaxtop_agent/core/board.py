@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jaxtop_agent.programs.compilations import Compiled
+    from jaxtop_agent.programs.executed import Executed
     from jaxtop_agent.programs.loaded import Loaded
 
 
@@ -88,6 +89,8 @@ class Board:
     inventories: Mapping[tuple[str, str | None], wire.Inventory] = field(default_factory=dict)
     ends: Mapping[tuple[str, str | None], Mapping[str, str]] = field(default_factory=dict)
     calls_back: frozenset[str] = frozenset()
+    # Of the same programs, each operation that a launch runs.
+    executed: Mapping[tuple[str, str | None], Mapping[str, Executed]] = field(default_factory=dict)
     # All loaded programs in the order in which they were compiled; empty until all have been read.
     loaded: tuple[Loaded, ...] = ()
     # How many trace events one launch of each program produces in this process, by name; None where that is
@@ -118,7 +121,9 @@ class Board:
     capture_at: float | None = None  # when the last of these is to begin
     # Written by the thread that takes profiler windows.
     can_capture: bool = True
-    windows: tuple[wire.Window, ...] = ()  # the latest, for new viewers
+    # The latest windows, and what they showed of the operations of programs, for new viewers.
+    windows: tuple[wire.Window, ...] = ()
+    operations: tuple[wire.Operations, ...] = ()
     # Written by the thread that reads the drivers: its readings, the drivers' names of the devices, and since
     # when, on the monotonic clock, a driver has not answered.
     hardware: Readings = NOTHING

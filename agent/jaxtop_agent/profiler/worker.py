@@ -12,7 +12,7 @@ from jaxtop.clock import now_ms
 from jaxtop.wire import Window
 from jaxtop_agent import jaxprivate
 from jaxtop_agent.core.waiting import wait
-from jaxtop_agent.profiler import rows, traces
+from jaxtop_agent.profiler import operations, rows, traces
 from jaxtop_agent.profiler.load import NOT_READ, Expected, Load
 from jaxtop_agent.profiler.schedule import (
     MOST_EVENTS_UNDER_GIL,
@@ -26,13 +26,15 @@ from jaxtop_agent.profiler.schedule import (
 from jaxtop_agent.profiler.session import InUse, Sessions, Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from jaxtop.wire import Launch
+    from jaxtop.wire import Launch, Operations
     from jaxtop_agent.core.board import Board, Topology
 
 SOURCE = "collectives"
 IDLE_S = 3600.0
+# Names of operations make a window more expensive, so that not each one has them.
+OPERATIONS_EVERY_S = 60.0
 # The windows kept for new viewers: as many as a first verdict needs.
 WINDOWS_FOR_NEW_VIEWERS = 4
 
@@ -53,6 +55,7 @@ class Windows:
         self._captured = 0  # the number of requests that have been served
         self._rhythm_since = 0
         self._reducing: set[str] = set()
+        self._named_at = -math.inf  # when a window last showed operations
         board.sources[SOURCE] = (
             "off: switched off (JAXTOP_COLLECTIVES, or collectives= of agent.start)"
             if chosen == OFF
@@ -87,6 +90,7 @@ class Windows:
         sampled = topology is not None and self._is_sampled(topology)
         if board.is_watched and not self._was_watched:
             self._schedule.begin(time.time() + board.clock_offset)
+            self._named_at = -math.inf
         self._was_watched = board.is_watched
         if self._has_new_rhythm():
             self._rhythm_since = 0 if board.rhythm is None else board.rhythm.since_ms
@@ -184,7 +188,8 @@ class Windows:
             for place, device in enumerate(topology.devices)
         }
         profile, taken.trace = taken.trace, None
-        seen = traces.read(topology.platform, profile, _wanted(board), ordinals)
+        has_names = slot is None or time.monotonic() - self._named_at >= OPERATIONS_EVERY_S
+        seen = traces.read(topology.platform, profile, _wanted(board), ordinals, has_names=has_names)
         del profile
         launch, most = self._expected.launch or 0, self._schedule.most_events(requested=slot is None)
         note = "" if launch <= most else f"a launch makes about {launch:,} events, a window takes {most:,}"
@@ -196,6 +201,21 @@ class Windows:
         self._schedule.learn(Result(taken.seconds, cpu, seen.events, len(whole), _step_s(whole)))
         board.windows = (*board.windows, window)[-WINDOWS_FOR_NEW_VIEWERS:]
         board.send(window)
+        if has_names:
+            self._send_operations(operations.messages(seen, loaded, board.executed, taken.at_ms))
+
+    def _send_operations(self, found: Sequence[Operations]) -> None:
+        board = self._board
+        if not found:
+            return
+        self._named_at = time.monotonic()
+        kept = {(each.program, each.fingerprint): each for each in (*board.operations, *found)}
+        names = {each.name for each in board.loaded}
+        board.operations = tuple(each for each in kept.values() if each.program in names)[
+            -operations.MOST_KEPT :
+        ]
+        for each in found:
+            board.send(each)
 
 
 def _wanted(board: Board) -> traces.Wanted:

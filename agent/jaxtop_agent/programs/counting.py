@@ -24,6 +24,11 @@ maximum minimum multiply negate not or popcnt real reduce-precision remainder ro
 round-nearest-even select shift-left shift-right-arithmetic shift-right-logical sign subtract
 stochastic-convert xor all-reduce all-reduce-start
 """
+# Opcodes that do more than one operation for each element; as in XLA, they count none.
+_TRANSCENDENTAL_OPCODES = """
+atan2 cbrt cosine erf exponential exponential-minus-one log log-plus-one logistic power remainder rsqrt sine
+sqrt tan tanh
+"""
 # Opcodes that apply a computation of the program to their elements.
 APPLIES = frozenset({"map", "reduce", "reduce-window", "scatter", "select-and-scatter"})
 # Opcodes that touch no memory: they only name existing values.
@@ -32,7 +37,8 @@ add-dependency after-all bitcast constant domain get-tuple-element parameter par
 all-reduce-done all-gather-done async-done async-update collective-permute-done copy-done opt-barrier
 recv-done send-done
 """
-_ELEMENTWISE, _FREE = frozenset(_ELEMENTWISE_OPCODES.split()), frozenset(_FREE_OPCODES.split())
+ELEMENTWISE, _FREE = frozenset(_ELEMENTWISE_OPCODES.split()), frozenset(_FREE_OPCODES.split())
+TRANSCENDENTAL = frozenset(_TRANSCENDENTAL_OPCODES.split())
 _CONTRACTED = re.compile(r"\blhs_contracting_dim(?:ension)?s\"?[=:]\s*[{\[]([\d,\"\s]*)[}\]]")
 _LABELS = re.compile(r"\bdim_labels=(\w+)_(\w+)->(\w+)")
 _WINDOW = re.compile(r"\bwindow=\{([^}]*)\}")
@@ -44,6 +50,7 @@ _PRODUCTS = re.compile(r"__cublas\$.*")
 _CONVOLUTIONS = re.compile(
     r"__cudnn\$conv(Forward|ForwardGraph|BiasActivationForward|BackwardInput|BackwardFilter)"
 )
+_PYTHON = re.compile(r".*python\w*callback\w*")
 # Calls in which the device computes nothing: calls into Python, and annotations between compiler passes.
 _NO_WORK = re.compile(
     r".*python\w*callback\w*|.*[Ss]harding.*|annotate_device_placement|AllocateBuffer|AssumeGatherIndicesInBound"
@@ -100,7 +107,7 @@ def cost(by: Instruction, operands: Sequence[Extent]) -> Cost:
         return _of_library(by, operands, out)
     found = Cost(bytes=_bytes(opcode, operands, out))
     try:
-        if opcode in _ELEMENTWISE:
+        if opcode in ELEMENTWISE:
             found = found._replace(operations=sum(each.elements for each in out))
         elif opcode in APPLIES:
             found = found._replace(applied=_applied(by, operands, out))
@@ -221,8 +228,7 @@ _COMPUTED: dict[str, Callable[[Instruction, Sequence[Extent], tuple[Extent, ...]
 
 def _of_library(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, ...]) -> Cost:
     """Return the cost of a library call; it is unknown unless the name and attributes determine it."""
-    match = _TARGET.search(by.quoted)
-    target = match[1] if match else ""
+    target = _target(by)
     if _NO_WORK.fullmatch(target):
         return Cost()
     touched = sum(each.bytes for each in (*operands, *out[:1]))
@@ -239,3 +245,21 @@ def _of_library(by: Instruction, operands: Sequence[Extent], out: tuple[Extent, 
     except (IndexError, KeyError, ValueError):
         pass
     return Cost(bytes=touched, is_known=False)
+
+
+def _target(by: Instruction) -> str:
+    match = _TARGET.search(by.quoted)
+    return match[1] if match else ""
+
+
+def is_product(by: Instruction) -> bool:
+    """Return whether a library call multiplies matrices."""
+    return _PRODUCTS.fullmatch(_target(by)) is not None
+
+
+def is_convolution(by: Instruction) -> bool:
+    return _CONVOLUTIONS.fullmatch(_target(by)) is not None
+
+
+def calls_python(by: Instruction) -> bool:
+    return _PYTHON.fullmatch(_target(by)) is not None

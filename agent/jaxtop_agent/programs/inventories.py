@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -15,11 +16,13 @@ from jaxtop_agent.programs import fitting, hlo, lines, text
 from jaxtop_agent.programs.hlo import Module, Reading
 from jaxtop_agent.programs.loaded import Loaded
 from jaxtop_agent.programs.operations import Operations, Work
+from jaxtop_agent.programs.source_lines import Frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     from jaxtop_agent.core.board import Board
+    from jaxtop_agent.programs.executed import Executed
     from jaxtop_agent.programs.groups import Places
 
     Key = tuple[int, Any]
@@ -30,6 +33,8 @@ MOST_WHOLE, MOST_BRIEF = 250, 600
 TOO_LARGE = "printing a program of this size would delay the script in this version of JAX"
 # Reading a program's number holds the GIL too: 30 µs per computation, and 300 µs in older versions.
 MOST_NUMBERED, MOST_NUMBERED_SLOWLY = 128, 12
+# The operations that are stored of a program, and of all; one takes 0.3 kB.
+MOST_OPERATIONS, ALL_OPERATIONS = 1_000, 6_000
 AT_ONCE_S = 0.002
 BETWEEN_LOOKS = 32
 
@@ -41,6 +46,7 @@ class _Entry(NamedTuple):
     inventory: wire.Inventory | None
     ends: dict[str, str]
     calls_back: bool
+    executed: Mapping[str, Executed]
 
 
 class Inventories:
@@ -60,14 +66,18 @@ class Inventories:
         source = _Source.of(executable, program, alone=alone)
         del executable
         yield
-        inventory, reading, per_launch = yield from _inventory(source)
+        stored = sum(len(each.executed) for each in self._entries.values())
+        room = min(MOST_OPERATIONS, max(0, ALL_OPERATIONS - stored))
+        inventory, reading, per_launch = yield from _inventory(source, room)
         ops = frozenset(each.op for each in reading.collectives)
         is_read = not inventory.unread and not inventory.why_not
         loaded = Loaded(program.name, program.fingerprint, number, ops if is_read else None)
         has_collectives = program.devices != 1
         is_sent = has_collectives and bool(inventory.collectives or inventory.unread or inventory.why_not)
         sent = inventory if is_sent else None
-        self._entries[key] = _Entry(loaded, sent, reading.ends, has_collectives and reading.calls_back)
+        calls_back = has_collectives and reading.calls_back
+        self._entries[key] = _Entry(loaded, sent, reading.ends, calls_back, per_launch.executed)
+        self._put_executed_on(board)
         if is_sent or reading.calls_back:
             self._put_on(board)
         if is_sent:
@@ -82,6 +92,7 @@ class Inventories:
         board.loaded = tuple(each.loaded for each in reversed(left.values())) if are_all else ()
         if has_lost:
             self._put_on(board)
+            self._put_executed_on(board)
 
     def forget(self, board: Board) -> None:
         """Remove everything from the board."""
@@ -93,13 +104,21 @@ class Inventories:
         board.ends = {(each.program, each.fingerprint): ends for each, ends in sent}
         board.calls_back = frozenset(each.loaded.name for each in self._entries.values() if each.calls_back)
 
+    def _put_executed_on(self, board: Board) -> None:
+        board.executed = {
+            (each.loaded.name, each.loaded.fingerprint): each.executed for each in self._entries.values()
+        }
+
 
 class PerLaunch(NamedTuple):
-    """What a program's text shows of a launch on one device, as far as it could be read."""
+    """What a program's text shows of a launch on one device, as far as it could be read.
+
+    `sides` has the bytes of its arguments and its results, `executed` its operations by name.
+    """
 
     work: Work | None = None
-    # The bytes of its arguments and its results.
     sides: tuple[int, int | None] | None = None
+    executed: Mapping[str, Executed] = MappingProxyType({})
 
 
 class _Source(NamedTuple):
@@ -130,12 +149,17 @@ def _why(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:200]
 
 
-def _inventory(source: _Source) -> Generator[None, None, tuple[wire.Inventory, Reading, PerLaunch]]:
-    """Return the collectives as a message, the full reading, and the figures per launch."""
+def _inventory(
+    source: _Source, room: int
+) -> Generator[None, None, tuple[wire.Inventory, Reading, PerLaunch]]:
+    """Return the collectives as a message, the full reading, and the figures per launch.
+
+    There is room for so many operations.
+    """
     reading, per_launch, why_not = Reading(), PerLaunch(), source.why_not
     try:
         if not why_not:
-            reading, per_launch = yield from _reading(source)
+            reading, per_launch = yield from _reading(source, room)
     except _TooLarge:
         why_not = TOO_LARGE
     except Exception as error:
@@ -182,7 +206,7 @@ class ReadingBudget:
             self._last = time.monotonic()
 
 
-def _reading(source: _Source) -> Generator[None, None, tuple[Reading, PerLaunch]]:
+def _reading(source: _Source, room: int) -> Generator[None, None, tuple[Reading, PerLaunch]]:
     """Read single instructions where JAX offers them, so that no text of many megabytes is made."""
     computations = jaxprivate.parts(source.module)
     pace = ReadingBudget()
@@ -193,11 +217,13 @@ def _reading(source: _Source) -> Generator[None, None, tuple[Reading, PerLaunch]
                 pace()
                 yield
     except jaxprivate.Missing:
-        return _reading_of_text(source.module, len(computations), pace)
+        return _reading_of_text(source.module, len(computations), room, pace)
     yield
     work = operations.work(None, pace)
     yield
-    return module.finish(_places(module, source), pace), PerLaunch(work, operations.sides())
+    executed = operations.executed(Frames.of(source.module, operations.instructions), room, pace)
+    yield
+    return module.finish(_places(module, source), pace), PerLaunch(work, operations.sides(), executed)
 
 
 def _add(module: Module, operations: Operations, computation: Any) -> Iterator[None]:
@@ -210,16 +236,32 @@ def _add(module: Module, operations: Operations, computation: Any) -> Iterator[N
     yield from operations.add(name, listed)
 
 
-def _reading_of_text(compiled: Any, computations: int, pace: ReadingBudget) -> tuple[Reading, PerLaunch]:
+def _reading_of_text(
+    compiled: Any, computations: int, room: int, pace: ReadingBudget
+) -> tuple[Reading, PerLaunch]:
     if computations > MOST_BRIEF:
         raise _TooLarge
     printed = jaxprivate.module_text(compiled, brief=computations > MOST_WHOLE)
     breathe()
-    return hlo.read(printed, pace), PerLaunch(operations_of(printed, pace))
+    operations, entry = _summed(printed, pace)
+    work = operations.work(entry, pace)
+    executed = operations.executed(Frames(printed), room, pace, entry)
+    return hlo.read(printed, pace), PerLaunch(work, executed=executed)
 
 
 def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
     """Return the work of a launch, from the text of the program's module."""
+    operations, entry = _summed(printed, pace)
+    return operations.work(entry, pace)
+
+
+def executed_of(printed: str, pace: Callable[[], None], most: int = MOST_OPERATIONS) -> dict[str, Executed]:
+    """Return the operations of a launch by name, from the text of the program's module."""
+    operations, entry = _summed(printed, pace)
+    return operations.executed(Frames(printed), most, pace, entry)
+
+
+def _summed(printed: str, pace: Callable[[], None]) -> tuple[Operations, str | None]:
     operations, entry = Operations(), None
     for name, is_entry, instructions in text.computations(printed):
         listed = []
@@ -231,7 +273,7 @@ def operations_of(printed: str, pace: Callable[[], None]) -> Work | None:
         for _ in operations.add(name, listed):
             pace()
         entry = name if is_entry else entry
-    return operations.work(entry, pace)
+    return operations, entry
 
 
 def _places(module: Module, source: _Source) -> Places | None:

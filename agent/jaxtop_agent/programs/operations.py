@@ -7,21 +7,25 @@ counts one, and a library call of unknown cost counts no operations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
 from jaxtop_agent.programs.calls import DEEPEST, MOST_TIMES, applied_by, made_by
-from jaxtop_agent.programs.counting import APPLIES, NOTHING, Cost, Extent, cost, extents
+from jaxtop_agent.programs.counting import APPLIES, Cost, Extent, cost, extents
+from jaxtop_agent.programs.executed import Executed, Noted, kind_of, kind_of_fusion
+from jaxtop_agent.programs.summaries import Called, Reads, Summary, note, size, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from jaxtop_agent.programs.lines import Instruction
+    from jaxtop_agent.programs.source_lines import Frames
 
 # A program with more instructions takes too long to read, so it has no figure.
 MOST_INSTRUCTIONS = 200_000
 _CALLS = frozenset({"while", "call", "fusion", "conditional", "async-start"})
-
+# So many instructions of a computation are noted; a note takes about a kilobyte until the program is read.
+MOST_NOTED = 4_096
 
 # Instructions that do nothing when the program runs.
 _IDLE = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
@@ -42,52 +46,11 @@ class Work(NamedTuple):
 _UNKNOWN = Work(at_least=True, executed=None)
 
 
-class _Called(NamedTuple):
-    """The computations that an instruction may run; the largest of them counts.
-
-    `touches` is true if they run on their own, so that their bytes count too.
-    """
-
-    names: tuple[str, ...]
-    times: int
-    is_known: bool = True
-    touches: bool = True
-
-
-@dataclass(slots=True)
-class _Reads:
-    """The bytes read from a parameter: the whole of it, or slices."""
-
-    whole: int = 0
-    slices: int = 0
-
-
-@dataclass(slots=True)
-class _Summary:
-    """The figures of a computation: its own work, its calls, and the bytes that it touches as a fusion.
-
-    `reads` has the bytes read from each parameter, whole or as slices. `writes` has the bytes of results that
-    are written only in part, by their position. `taken` and `returned` are the bytes of its parameters and of
-    its result.
-    """
-
-    operations: int = 0
-    bytes: int = 0
-    at_least: bool = False
-    executed: int = 0
-    calls: list[_Called] = field(default_factory=list)
-    fusions: list[tuple[str, tuple[Extent, ...]]] = field(default_factory=list)
-    reads: dict[int, _Reads] = field(default_factory=dict)
-    writes: dict[int, int] = field(default_factory=dict)
-    taken: int = 0
-    returned: int | None = None
-
-
 class Operations:
     """The sum over the computations of a module, which may be added in any order."""
 
     def __init__(self) -> None:
-        self._summaries: dict[str, _Summary] = {}
+        self._summaries: dict[str, Summary] = {}
         self._instructions = 0
         self._works: dict[str, Work] = {}
 
@@ -98,7 +61,7 @@ class Operations:
             self._summaries.clear()
             return
         shapes = {each.name: each.shape for each in listed}
-        summary = self._summaries[computation] = _Summary()
+        summary = self._summaries[computation] = Summary()
         parameters = {
             each.name: int(each.operands)
             for each in listed
@@ -110,10 +73,15 @@ class Operations:
             if not number % 32:
                 yield
         self._find_parts(summary, listed, shapes)
-        summary.taken = sum(_size(shapes[each]) for each in parameters)
+        summary.taken = sum(size(shapes[each]) for each in parameters)
         unused = [each for each in listed if each.name not in used]
         results = [each for each in unused if each.opcode == "tuple"] or unused
-        summary.returned = _size(results[0].shape) if len(results) == 1 else None
+        summary.returned = size(results[0].shape) if len(results) == 1 else None
+
+    @property
+    def instructions(self) -> int:
+        """The number of instructions so far."""
+        return self._instructions
 
     @property
     def is_too_large(self) -> bool:
@@ -121,43 +89,60 @@ class Operations:
         return self._instructions > MOST_INSTRUCTIONS
 
     def _take(
-        self, summary: _Summary, by: Instruction, shapes: dict[str, str], parameters: dict[str, int]
+        self, summary: Summary, by: Instruction, shapes: dict[str, str], parameters: dict[str, int]
     ) -> Sequence[str]:
         """Add an instruction; return the names of its operands, but for those of tuples."""
         opcode = by.opcode
         summary.executed += opcode not in _IDLE
         names = by.operand_names if opcode not in {"parameter", "constant", "iota", "tuple"} else ()
-        operands = [_whole(shapes.get(name, "")) for name in names]
+        operands = [whole(shapes.get(name, "")) for name in names]
         for place, name in enumerate(names):
             if name in parameters:
-                _note(summary.reads.setdefault(parameters[name], _Reads()), by, place, operands)
+                note(summary.reads.setdefault(parameters[name], Reads()), by, place, operands)
+        if opcode not in _IDLE:
+            kind = kind_of(by)
+            summary.kinds[kind] = summary.kinds.get(kind, 0) + 1
         if opcode in _CALLS:
-            self._call(summary, by)
+            self._call(summary, by, operands)
             return names
         found: Cost = cost(by, operands)
         summary.operations += found.operations
         summary.bytes += found.bytes
         summary.at_least |= not found.is_known
-        if found.applied and opcode in APPLIES:
-            summary.calls += [_Called((name,), found.applied, touches=False) for name in applied_by(by)]
+        applied = applied_by(by) if found.applied and opcode in APPLIES else ()
+        summary.calls += [Called((name,), found.applied, touches=False) for name in applied]
+        if opcode not in _IDLE:
+            each = tuple((name, found.applied) for name in applied)
+            self._note(summary, Noted(by, found.operations, found.bytes, found.is_known, each))
         return names
 
-    def _call(self, summary: _Summary, by: Instruction) -> None:
+    def _call(self, summary: Summary, by: Instruction, operands: list[Extent]) -> None:
         made = made_by(by)
         if not made:
             summary.at_least = True
         elif by.opcode == "conditional":
-            summary.calls.append(_Called(tuple(name for name, _ in made), 1))
+            summary.calls.append(Called(tuple(name for name, _ in made), 1))
         elif by.opcode == "fusion":
-            summary.calls.append(_Called((made[0][0],), 1, touches=False))
-            summary.fusions.append((made[0][0], extents(by.shape)))
+            summary.calls.append(Called((made[0][0],), 1, touches=False))
+            fused = made[0][0], extents(by.shape)
+            summary.fusions.append(fused)
+            touched = sum(each.bytes for each in (*operands, *fused[1]))
+            self._note(summary, Noted(by, 0, touched, is_known=True, fused=fused))
+            if fused[0] in self._summaries:
+                self._summaries[fused[0]].noted = []
         else:
             summary.calls += [
-                _Called((name,), 1 if times is None else times, is_known=times is not None)
+                Called((name,), 1 if times is None else times, is_known=times is not None)
                 for name, times in made
             ]
 
-    def _find_parts(self, summary: _Summary, listed: list[Instruction], shapes: dict[str, str]) -> None:
+    def _note(self, summary: Summary, noted: Noted) -> None:
+        """Note an instruction; of very many in one computation, drop the half that costs least."""
+        summary.noted.append(noted)
+        if len(summary.noted) > MOST_NOTED:
+            summary.noted = nlargest(MOST_NOTED // 2, summary.noted, key=lambda each: each.weight)
+
+    def _find_parts(self, summary: Summary, listed: list[Instruction], shapes: dict[str, str]) -> None:
         """Note the results of a fusion that update a slice of an existing array."""
         by_name = {each.name: each for each in listed if each.opcode == "dynamic-update-slice"}
         if not by_name:
@@ -170,7 +155,7 @@ class Operations:
                     continue
                 place = user.operand_names.index(name)
             if len(update := each.operand_names) > 1:
-                summary.writes[place] = _whole(shapes.get(update[1], "")).bytes
+                summary.writes[place] = whole(shapes.get(update[1], "")).bytes
 
     def work(self, entry: str | None, pause: Callable[[], None]) -> Work | None:
         """Return the work of a launch; None if the entry is unknown or the program is too large."""
@@ -178,6 +163,66 @@ class Operations:
         if self.is_too_large or entry not in self._summaries:
             return None
         return self._work(entry, pause, 0)
+
+    def executed(
+        self, frames: Frames, most: int, pause: Callable[[], None], entry: str | None = None
+    ) -> dict[str, Executed]:
+        """Return the operations of a launch by name, at most so many: those that cost most."""
+        entry = self._entry() if entry is None else entry
+        if self.is_too_large or entry not in self._summaries:
+            return {}
+        found: list[tuple[Noted, Executed]] = []
+        for name, times in self._times(entry).items():
+            for noted in self._summaries[name].noted:
+                found.append((noted, self._executed(noted, times, pause)))
+                pause()
+        if len(found) > most:
+            found = nlargest(most, found, key=lambda each: each[1].weight)
+        executed = {}
+        for noted, each in found:
+            executed[noted.by.name] = each._replace(line=frames.line(noted.by))
+            pause()
+        return executed
+
+    def _times(self, entry: str) -> dict[str, int | None]:
+        """Return how often a launch runs each computation; None where a loop or a condition hides it."""
+        order: dict[str, None] = {}
+
+        def visit(name: str, depth: int) -> None:
+            if name in order or name not in self._summaries or depth > DEEPEST:
+                return
+            for call in self._summaries[name].calls:
+                for called in call.names if call.touches else ():
+                    visit(called, depth + 1)
+            order[name] = None
+
+        visit(entry, 0)
+        times: dict[str, int | None] = dict.fromkeys(reversed(order), 0)
+        times[entry] = 1
+        for name, count in times.items():
+            for call in self._summaries[name].calls:
+                is_known = call.is_known and len(call.names) == 1
+                for called in call.names if call.touches else ():
+                    before = times.get(called)
+                    if before is not None:
+                        known = count is not None and is_known
+                        times[called] = before + (count or 0) * call.times if known else None
+        return times
+
+    def _executed(self, noted: Noted, times: int | None, pause: Callable[[], None]) -> Executed:
+        operations, touched, is_known = noted.operations, noted.bytes, noted.is_known
+        kind = kind_of(noted.by)
+        called = noted.applied
+        if noted.fused is not None:
+            name, results = noted.fused
+            called, touched = ((name, 1),), self._touched(name, results)
+            if name in self._summaries:
+                kind = kind_of_fusion(self._summaries[name].kinds)
+        for name, count in called:
+            work = self._work(name, pause, 0)
+            operations += count * work.operations
+            is_known = is_known and not work.at_least
+        return Executed(kind, "", operations if is_known else None, touched, times)
 
     def sides(self) -> tuple[int, int | None] | None:
         """Return the bytes of a launch's arguments and results; None if the entry is unknown."""
@@ -221,26 +266,6 @@ class Operations:
 
     def _touched(self, name: str, results: Iterable[Extent]) -> int:
         """Return the bytes that a fusion reads from its operands and writes to its results."""
-        inside = self._summaries.get(name, _Summary())
+        inside = self._summaries.get(name, Summary())
         written = sum(inside.writes.get(place, each.bytes) for place, each in enumerate(results))
         return written + sum(each.whole or each.slices for each in inside.reads.values())
-
-
-def _size(shape: str) -> int:
-    return sum(each.bytes for each in extents(shape))
-
-
-def _whole(shape: str) -> Extent:
-    """Return the array of this shape; a tuple counts nothing, because its address is passed."""
-    listed = extents(shape)
-    return listed[0] if len(listed) == 1 and not shape.startswith("(") else NOTHING
-
-
-def _note(reads: _Reads, by: Instruction, place: int, operands: list[Extent]) -> None:
-    """Note how much of a parameter an instruction reads; instructions that read all of it share one read."""
-    if by.opcode == "dynamic-update-slice" and place == 0:
-        return  # the result overwrites it in place
-    if by.opcode in {"slice", "dynamic-slice", "gather"} and place == 0:
-        reads.slices += sum(each.bytes for each in extents(by.shape))
-    else:
-        reads.whole = operands[place].bytes

@@ -173,6 +173,7 @@ class Publisher:
             state.append(("arrays", wire.encode(self._board.arrays)))
         inventories = fitting.most_important(self._board.inventories, MOST_INVENTORY_BYTES)
         state += [("inventory", payload) for payload in inventories]
+        state += [("operations", wire.encode(each)) for each in self._board.operations]
         since = now_ms() - OLDEST_WINDOW_MS
         state += [("window", wire.encode(each)) for each in self._board.windows if each.at_ms >= since]
         if self._stalls.is_still and (stacks := self._stalls.stacks()) is not None:

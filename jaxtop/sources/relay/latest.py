@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jaxtop import wire
-from jaxtop.model.fold import changed_census
+from jaxtop.model.arrays.changes import changed_census
 from jaxtop.sources.relay.partial import part_of
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ MOST_NAMES = 10_000
 # What happened once. It is not part of the last values.
 ONCE = frozenset({"event", "compile"})
 # Large kinds, and kinds without which a host is still shown.
-BULKY = frozenset({"arrays", "arrays_change", "programs", "inventory", "window", "stacks"})
+BULKY = frozenset({"arrays", "arrays_change", "programs", "inventory", "operations", "window", "stacks"})
 # The order in which a newcomer gets them; the pulse marks the end of the state.
 ORDER = (
-    "link", "roster", "hello", "programs", "arrays", "inventory", "window", "stacks", "activity", "pulse",
-    "bye",
+    "link", "roster", "hello", "programs", "arrays", "inventory", "operations", "window", "stacks",
+    "activity", "pulse", "bye",
 )  # fmt: skip
 
 
@@ -80,7 +80,8 @@ class Latest:
             "arrays": self._store_census,
             "arrays_change": self._store_change,
             "programs": self._store_programs,
-            "inventory": self._store_inventory,
+            "inventory": self._store_of_program,
+            "operations": self._store_of_program,
         }
 
     def __len__(self) -> int:
@@ -206,9 +207,9 @@ class Latest:
         if len(held.windows) > WINDOWS:
             held.size -= len(held.windows.popleft().raw)
 
-    def _store_inventory(self, held: _Agent, frame: wire.Frame) -> None:
-        inventory = part_of("inventory", frame.raw)
-        held.put((inventory.program, inventory.fingerprint), frame)
+    def _store_of_program(self, held: _Agent, frame: wire.Frame) -> None:
+        part = part_of(frame.kind, frame.raw)
+        held.put((part.program, part.fingerprint, frame.kind), frame)
 
     def _store_census(self, held: _Agent, frame: wire.Frame) -> None:
         census = part_of("arrays", frame.raw)
@@ -257,7 +258,7 @@ class Latest:
         held.put("programs", frame)
         if not programs.rest:
             loaded = {(each.name, each.fingerprint) for each in programs.programs}
-            for key in [each for each in held.frames if isinstance(each, tuple) and each not in loaded]:
+            for key in [each for each in held.frames if isinstance(each, tuple) and each[:2] not in loaded]:
                 held.size -= len(held.frames.pop(key).raw)
 
 

@@ -34,6 +34,11 @@ class _Inventory(Struct, tag="inventory"):
     fingerprint: str | None
 
 
+class _Operations(Struct, tag="operations"):
+    program: str
+    fingerprint: str | None
+
+
 class _Named(Struct, array_like=True):
     name: str
     fingerprint: str | None
@@ -51,6 +56,7 @@ _DECODERS = {
         "arrays": _Census,
         "arrays_change": _Change,
         "inventory": _Inventory,
+        "operations": _Operations,
         "programs": _Programs,
     }.items()
 }

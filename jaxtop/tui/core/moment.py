@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtop import model
+from jaxtop.devbench.roofline import rates_of
 from jaxtop.devbench.shown import Probe, ProbedDevice, probed_collective, probed_device
 from jaxtop.model import (
     ArrayView,
@@ -24,6 +25,7 @@ from jaxtop.model import (
     State,
 )
 from jaxtop.model import collectives as of_collectives
+from jaxtop.model.operations import OperationView, ProgramTime, program_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,6 +138,18 @@ class Moment:
         return model.programs(self.cluster, self.now)
 
     @cached_property
+    def program_times(self) -> list[ProgramTime]:
+        """Where the time of each program goes, those that took most time first."""
+        return program_times(
+            self.cluster, self.now, lambda host: rates_of(host, self.probe), basis=self.probe
+        )
+
+    def time_of(self, program: ProgramView) -> ProgramTime | None:
+        """Return where the time of a program goes; None if no window showed it."""
+        key = program.run, program.program.name, program.program.fingerprint
+        return next((each for each in self.program_times if each.key == key), None)
+
+    @cached_property
     def differences(self) -> list[Difference]:
         """Programs that differ between processes that must have the same program."""
         return model.differences(self.cluster)
@@ -185,6 +199,17 @@ def name_of(host: Host) -> str:
     """Return the name of a host with its process index, for a line that needs no more."""
     index = "" if host.process_index is None else f"{host.process_index} "
     return f"{index}{host.hostname or host.link.endpoint}"
+
+
+class OperationRow(NamedTuple):
+    """An operation, and where the time of its program goes."""
+
+    time: ProgramTime
+    view: OperationView
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return *self.time.key, self.view.op, self.view.kind
 
 
 class Selection(NamedTuple):

@@ -11,6 +11,7 @@ from jaxtop.tui.screens.events import EventsView
 from jaxtop.tui.screens.hosts import HostsView
 from jaxtop.tui.screens.memory import MemoryScreenView
 from jaxtop.tui.screens.mesh import MeshScreenView
+from jaxtop.tui.screens.operations import OperationsView
 from jaxtop.tui.screens.overview import OverviewView
 from jaxtop.tui.screens.plot import PlotView
 from jaxtop.tui.screens.programs import ProgramsView
@@ -42,6 +43,7 @@ SCREENS = (
     Screen("5", "Memory", MemoryScreenView),
     Screen("6", "Collectives", CollectivesView),
     Screen("7", "Programs", ProgramsView),
+    Screen("O", "Operations", OperationsView),
     Screen("8", "Events", EventsView),
     Screen("9", "Stacks", StacksView),
     Screen("0", "Plot", PlotView),

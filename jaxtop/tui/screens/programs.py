@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rich.text import Text
+from textual.binding import Binding, BindingType
 
 from jaxtop.model.hosts import named
 from jaxtop.tui.core import text
 from jaxtop.tui.core.moment import Moment, Selection
+from jaxtop.tui.draw.operation_pane import bar_line
 from jaxtop.tui.draw.table import Column, figure, ordinal, words
 from jaxtop.tui.screens.base import View
 from jaxtop.tui.screens.tables import TableView
@@ -137,8 +139,8 @@ def empty(moment: Moment) -> str:
     return f"no programs: {off}" if off else "no programs yet: no host has compiled any"
 
 
-def about(row: ProgramRow, palette: Palette) -> Text:
-    """Return the details of a program: its processes, differing processes, and notes on its figures."""
+def about(row: ProgramRow, palette: Palette, width: int = 100) -> Text:
+    """Return the details of a program: where its time goes, its processes, and notes on its figures."""
     view, program = row.view, row.view.program
     lines = [Text(text.printable(f"{program.name}  fingerprint {row.fingerprint or text.NA}"), "bold")]
     if view.differs:
@@ -153,6 +155,9 @@ def about(row: ProgramRow, palette: Palette) -> Text:
         lines.append(Text(f"{STORM} recompiled repeatedly: {hint}", palette.warning))
     if row.is_too_large:
         lines.append(Text(f"{TOO_LARGE} a launch may not fit into the fullest device", palette.bad))
+    time = row.moment.time_of(view)
+    if time is not None:
+        lines.append(bar_line(time, width, palette))
     facts = [f"loaded by {row.who(view.agents)}"]
     if program.created:
         facts.append(f"compiled at {program.created}")
@@ -174,6 +179,8 @@ class ProgramsView(TableView):
     ProgramsView #about { height: auto; min-height: 3; max-height: 6; padding: 0 2; background: $surface; }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("z", "operations", "Its operations")]
+
     def __init__(self) -> None:
         super().__init__()
         self._about = Words(id="about")
@@ -193,13 +200,20 @@ class ProgramsView(TableView):
 
     def _draw(self) -> None:
         row = self.table.row
-        self._about.read(about(row, self.palette) if row else Text())
+        width = max(0, self.size.width - 4)
+        self._about.read(about(row, self.palette, width) if row else Text())
 
     def point_at(self, row: str) -> None:
         """Put the cursor on the program of this name, on that of the selected host if there are several."""
         found = [view for view in self.moment.programs if row in (view.function, view.program.name)]
         of_host = [view for view in found if view.differs and self.selection.agent in view.agents]
         self.table.select(next((view.key for view in (*of_host, *found)), None))
+
+    def action_operations(self) -> None:
+        """Show where the time of the program under the cursor goes."""
+        if self.table.row is not None:
+            name = self.table.row.view.program.name
+            self.post_message(View.Drilled(self.selection, "operations", row=name))
 
     def _chosen(self, row: Any) -> None:
         """Open the first host that has a different program, else the first that has this one."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jaxtop_agent.profiler.traces import cpu, gpu, tpu
-from jaxtop_agent.profiler.traces.parts import Op, Seen, Span, TooLarge, Wanted
+from jaxtop_agent.profiler.traces.parts import Op, Runs, Seen, Span, TooLarge, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Op", "Seen", "Span", "Wanted", "read"]
+__all__ = ["Op", "Runs", "Seen", "Span", "Wanted", "read"]
 
 _READERS: dict[str, Callable[[Any, Wanted, dict[int, int], Seen], None]] = {
     "cpu": cpu.read,
@@ -21,10 +21,15 @@ _READERS: dict[str, Callable[[Any, Wanted, dict[int, int], Seen], None]] = {
 }
 
 
-def read(platform: str, profile: Any, wanted: Wanted, ordinals: dict[int, int]) -> Seen:
-    """Read a profile of this platform; `ordinals` maps a device's number in it to the device's id."""
+def read(
+    platform: str, profile: Any, wanted: Wanted, ordinals: dict[int, int], *, has_names: bool = False
+) -> Seen:
+    """Read a profile of this platform, with the names of operations only if they are asked for.
+
+    `ordinals` maps a device's number in it to the device's id.
+    """
     reader = _READERS.get(platform)
-    seen = Seen()
+    seen = Seen(has_names)
     if reader is not None:
         try:
             reader(profile, wanted, ordinals, seen)

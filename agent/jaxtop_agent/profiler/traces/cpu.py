@@ -6,6 +6,7 @@ Stats are expensive (7 µs per event): on a thread that launches, they are read 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -31,6 +32,10 @@ END = "end: "
 LAUNCHING = re.compile(r"python|.*PjRt.*")
 # The `end:` event of an operation that did not continue on another thread begins within this time.
 AT_ONCE_NS = 50_000
+# The end of an operation that continued after the window.
+NEVER = (0, -1)
+# On a thread, operations of so many other launches may come between the two halves of one.
+MOST_BETWEEN = 64
 
 
 class _On(NamedTuple):
@@ -68,7 +73,9 @@ class _Reader:
         self._seen = seen
         self._kinds: dict[str, str] = {}
         self._parts: list[_Part] = []
-        self._ends: dict[tuple[int, int], int] = {}
+        # When operations ended that continued on another thread, and where the parts of that thread begin.
+        self._ends: dict[tuple[int, int], tuple[int, int]] = {}
+        self._threads: list[int] = []
         self._first: dict[_On, int] = {}
         self._begun: Counter[int] = Counter()  # the number of devices on which a run began in the window
         self._finished: dict[tuple[int, int], int] = {}
@@ -78,6 +85,7 @@ class _Reader:
         launches = LAUNCHING.fullmatch(line.name) is not None
         on: _On | None = None
         last = len(self._parts)  # the parts of this thread begin here
+        self._threads.append(last)
         for event in reading(self._seen, line.events):
             name = event.name
             kind = self._kinds.get(name) or self._kind(name)
@@ -96,7 +104,7 @@ class _Reader:
 
     def _kind(self, name: str) -> str:
         if name.startswith(END):
-            kind = "end" if self._wanted.maybe(name[len(END) :]) else "other"
+            kind = "end" if self._is_timed(name[len(END) :]) else "other"
         elif name == FINISH:
             kind = "finish"
         elif BEGIN.fullmatch(name):
@@ -106,9 +114,13 @@ class _Reader:
         elif name[:1].isupper() or any(sign in name for sign in " :([") or CONTAINER.fullmatch(name):
             kind = "other"  # events of the runtime, annotations of the script, and containers of operations
         else:
-            kind = "work"
+            kind = "part" if self._seen.has_names else "work"
         self._kinds[name] = kind
         return kind
+
+    def _is_timed(self, name: str) -> bool:
+        """Return whether the end of an operation of this name matters."""
+        return self._wanted.maybe(name) or (self._seen.has_names and not CONTAINER.fullmatch(name))
 
     def _asked(self, event: Any) -> _On | None:
         values = stats(event)
@@ -125,7 +137,7 @@ class _Reader:
         if kind == "part":
             self._parts.append(_Part(on, name, start, end, event))
         else:
-            self._seen.work(on.run, on.device, start, end)
+            self._seen.work(on.run, on.device, start, end, name)
 
     def _operation_ends(self, name: str, event: Any, first: int) -> None:
         part = self._parts[-1] if len(self._parts) > first else None
@@ -133,7 +145,7 @@ class _Reader:
             self._parts[-1] = part._replace(event=None)
         else:
             values = stats(event)
-            self._ends[values.get("_ct", 0), values.get("_c", 0)] = extent(event)[1]
+            self._ends[values.get("_ct", 0), values.get("_c", 0)] = extent(event)[1], first
 
     def _launch(self, kind: str, event: Any) -> None:
         values = stats(event)
@@ -147,16 +159,35 @@ class _Reader:
         """Combine the events of all threads."""
         seen = self._seen
         for part in breathing(self._parts):
-            end: int | None = part.end
+            on, ended = part.on, (part.end, -1)
             if part.event is not None:
                 values = stats(part.event)
-                end = self._ends.get((values.get("_pt", 0), values["_p"])) if "_p" in values else part.end
-            op = self._wanted.op(part.on.module, part.name)
+                if "_p" in values:
+                    ended = self._ends.get((values.get("_pt", 0), values["_p"]), NEVER)
+            op = self._wanted.op(on.module, part.name)
             if op is None:
-                seen.work(part.on.run, part.on.device, part.start, part.end)
-            elif end is not None:  # None: it continued after the window
-                seen.ops.append(Op(part.on.module, part.on.run, part.on.device, op, part.start, end))
+                end = self._end_of_work(part, *ended)
+                seen.work(on.run, on.device, part.start, end, part.name)
+            elif ended != NEVER:
+                seen.ops.append(Op(on.module, on.run, on.device, op, part.start, ended[0]))
         self._find_whole()
+
+    def _end_of_work(self, part: _Part, end: int, thread: int) -> int:
+        """Return the end of an operation that may have continued on the thread whose parts begin there.
+
+        XLA notes that end only after it has run the operations that wait for this one, on the same thread.
+        """
+        if thread < 0:
+            return part.end
+        after = bisect_right(self._threads, thread)
+        until = self._threads[after] if after < len(self._threads) else len(self._parts)
+        first = bisect_left(self._parts, part.end, thread, until, key=lambda each: each.start)
+        for other in self._parts[first : min(until, first + MOST_BETWEEN)]:
+            if other.start >= end:
+                break
+            if other.on == part.on:
+                return other.start
+        return max(part.end, end)
 
     def _find_whole(self) -> None:
         """Find the whole launches: those with their end, and their beginning or an earlier launch's end."""

@@ -29,6 +29,7 @@ COLLECTIVE_KERNEL = re.compile(r"(nccl|rccl)\w*", re.IGNORECASE)
 
 def read(profile: Any, wanted: Wanted, ordinals: dict[int, int], seen: Seen) -> None:
     """Read the runs by correlation id first, because the planes have no fixed order; then the kernels."""
+    seen.shows_runs = False  # an operation may start several kernels
     runs: dict[int, int] = {}
     planes = []
     for plane in profile.planes:
@@ -89,11 +90,12 @@ def _device(plane: Any, device: int, runs: dict[int, int], wanted: Wanted, seen:
             start, end = extent(event)
             _, first, last = extents.get(run, ("", start, end))
             extents[run] = str(module), min(first, start), max(last, end)
-            op = wanted.op(str(module), str(said.get("hlo_op", "")))
+            name = str(said.get("hlo_op", ""))
+            op = wanted.op(str(module), name)
             if op is not None and COLLECTIVE_KERNEL.match(event.name):
                 seen.ops.append(Op(str(module), run, device, op, start, end))
             else:
-                seen.work(run, device, start, end)
+                seen.work(run, device, start, end, name)
     # The last launch may have continued after the window: the trace does not show where it ends.
     latest = max(extents, key=lambda run: extents[run][2], default=None)
     for run, (module, start, end) in extents.items():

@@ -57,22 +57,46 @@ class TooLarge(Exception):
     """The trace has more events than may be read."""
 
 
+class Runs:
+    """The runs of an operation in a launch on a device: their number, and their total time."""
+
+    __slots__ = ("count", "ns")
+
+    def __init__(self) -> None:
+        self.count = self.ns = 0
+
+
 @dataclass
 class Seen:
-    """The contents of a trace: whole launches, collectives, and the times of other work on a device."""
+    """The contents of a trace: whole launches, collectives, and the times of other work on a device.
+
+    With `has_names`, that work is also noted by the names of operations.
+    """
+
+    has_names: bool = False
 
     spans: list[Span] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     busy: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
     # The transfers in flight meanwhile, if the trace has them apart from the operations that wait for them.
     flights: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    named: dict[tuple[int, int], dict[str, Runs]] = field(default_factory=dict)
+    shows_runs: bool = True  # each run of an operation is one event
     cut: set[tuple[str, int]] = field(default_factory=set)  # (module, run) that the window cuts off
     events: int = 0
     is_too_large: bool = False  # the trace has more events than were read
     strays: int = 0  # events of a program that the trace assigns to no launch
 
-    def work(self, run: int, device: int, start: int, end: int) -> None:
+    def work(self, run: int, device: int, start: int, end: int, name: str) -> None:
+        """Note work of a launch on a device; the name is that of the operation."""
         self.busy.setdefault((run, device), []).append((start, end))
+        if self.has_names:
+            named = self.named.setdefault((run, device), {})
+            runs = named.get(name)
+            if runs is None:
+                runs = named[name] = Runs()
+            runs.count += 1
+            runs.ns += end - start
 
 
 class Wanted:

@@ -55,7 +55,7 @@ def _ops(line: Any, spans: list[Span], wanted: Wanted, seen: Seen) -> None:
         op = wanted.op(span.module, name)
         if op is None:
             if not CONTAINER.fullmatch(name):
-                seen.work(span.run, span.device, start, end)
+                seen.work(span.run, span.device, start, end, name)
         elif "-start" not in name:
             seen.ops.append(Op(span.module, span.run, span.device, op, start, end))
 

@@ -1,0 +1,144 @@
+"""The operations messages of a window: where the time of each program's whole launches went."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop.names import shorten
+from jaxtop.wire import Operation, Operations
+from jaxtop_agent.core.waiting import breathe
+from jaxtop_agent.profiler.traces import Runs
+from jaxtop_agent.profiler.traces.parts import length, merged
+from jaxtop_agent.programs.executed import COLLECTIVE, Executed
+from jaxtop_agent.programs.loaded import Loaded, which
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtop_agent.profiler.traces import Op, Seen, Span
+
+    Key = tuple[str, str | None]
+
+# The programs of a message's window, and their operations: those that took most time.
+MOST_PROGRAMS, MOST_OPERATIONS, ALL_OPERATIONS = 8, 40, 80
+# The messages kept for new viewers.
+MOST_KEPT = 16
+LONGEST_NAME = 80
+# The largest figure that a message may have.
+MOST = 1 << 53
+UNKNOWN = Executed("")
+
+
+class _Told(NamedTuple):
+    """The operations of a program by name, its launches on each device, and the time between operations.
+
+    `shows_runs` is false if an operation may have several events in one run.
+    """
+
+    named: dict[str, Runs]
+    collectives: set[str]
+    launches: int
+    idle_ns: int
+    shows_runs: bool
+
+    @property
+    def ns(self) -> int:
+        return self.idle_ns + sum(each.ns for each in self.named.values())
+
+
+def messages(
+    seen: Seen,
+    loaded: Sequence[Loaded],
+    executed: Mapping[Key, Mapping[str, Executed]],
+    at_ms: int,
+) -> list[Operations]:
+    """Return one message per program, those first whose launches took most time."""
+    told = _by_program(seen, loaded)
+    left, found = ALL_OPERATIONS, []
+    for key in sorted(told, key=lambda each: -told[each].ns)[:MOST_PROGRAMS]:
+        message = _message(key, told[key], executed.get(key, {}), min(left, MOST_OPERATIONS), at_ms)
+        left -= len(message.operations)
+        found.append(message)
+    return found
+
+
+def _by_program(seen: Seen, loaded: Sequence[Loaded]) -> dict[Key, _Told]:
+    spans: defaultdict[tuple[str, int], list[Span]] = defaultdict(list)
+    for span in seen.spans:
+        spans[span.module, span.run].append(span)
+    collectives: defaultdict[tuple[int, int], list[Op]] = defaultdict(list)
+    for op in seen.ops:
+        collectives[op.run, op.device].append(op)
+    found: dict[Key, _Told] = {}
+    for (module, run), ones in spans.items():
+        if (module, run) in seen.cut:
+            continue
+        ops = {op.name for each in ones for op in collectives.get((run, each.device), ())}
+        program = which(loaded, module, ones[0].number, ops)
+        key = module, None if program is None else program.fingerprint
+        for span in ones:
+            at = run, span.device
+            told = _on_device(seen, span, collectives.get(at, []))
+            found[key] = _added(found[key], told) if key in found else told
+        breathe()
+    return found
+
+
+def _on_device(seen: Seen, span: Span, collectives: Sequence[Op]) -> _Told:
+    """Return the operations of a launch on a device."""
+    at = span.run, span.device
+    found = dict(seen.named.get(at, {}))
+    for op in collectives:
+        runs = found.setdefault(op.name, Runs())
+        runs.count += 1
+        runs.ns += op.end - op.start
+    together = length(merged([*seen.busy.get(at, ()), *((op.start, op.end) for op in collectives)]))
+    idle = max(0, span.end - span.start - together)
+    return _Told(found, {op.name for op in collectives}, 1, idle, seen.shows_runs)
+
+
+def _added(one: _Told, other: _Told) -> _Told:
+    for name, runs in other.named.items():
+        total = one.named.setdefault(name, Runs())
+        total.count += runs.count
+        total.ns += runs.ns
+    return one._replace(
+        collectives=one.collectives | other.collectives,
+        launches=one.launches + other.launches,
+        idle_ns=one.idle_ns + other.idle_ns,
+    )
+
+
+def _message(key: Key, told: _Told, executed: Mapping[str, Executed], limit: int, at_ms: int) -> Operations:
+    by_time = sorted(told.named, key=lambda name: (-told.named[name].ns, name))
+    rest: dict[str, int] = {}
+    for name in by_time[limit:]:
+        kind = COLLECTIVE if name in told.collectives else executed.get(name, UNKNOWN).kind
+        rest[kind] = rest.get(kind, 0) + told.named[name].ns
+    return Operations(
+        at_ms=at_ms,
+        program=key[0],
+        fingerprint=key[1],
+        launches=told.launches,
+        operations=tuple(_operation(name, told, executed.get(name, UNKNOWN)) for name in by_time[:limit]),
+        idle_us=round(told.idle_ns / 1000),
+        rest=len(by_time[limit:]),
+        rest_us={kind: round(ns / 1000) for kind, ns in rest.items()},
+    )
+
+
+def _operation(name: str, told: _Told, known: Executed) -> Operation:
+    runs = told.named[name]
+    count: int | None = runs.count
+    if not told.shows_runs:
+        count = None if known.times is None else known.times * told.launches
+    return Operation(
+        op=shorten(name, LONGEST_NAME),
+        kind=COLLECTIVE if name in told.collectives else known.kind,
+        source=known.line,
+        time_us=round(runs.ns / 1000),
+        runs=count,
+        flops=None if known.operations is None else min(known.operations, MOST),
+        bytes=None if known.bytes is None else min(known.bytes, MOST),
+    )

@@ -1,0 +1,104 @@
+"""The operations that a device runs one by one: what each is, the line behind it, and the cost of one run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jaxtop_agent.programs.counting import (
+    ELEMENTWISE,
+    TRANSCENDENTAL,
+    Extent,
+    calls_python,
+    is_convolution,
+    is_product,
+)
+from jaxtop_agent.programs.found import KINDS
+
+if TYPE_CHECKING:
+    from jaxtop_agent.programs.lines import Instruction
+
+MATMUL, CONVOLUTION, COLLECTIVE, FUSION = "matmul", "convolution", "collective", "fusion"
+ELEMENTS, REDUCE, COPY, INDEXING, OTHER = "elementwise", "reduce", "copy", "gather or scatter", "other"
+LIBRARY, PYTHON = "library call", "callback"
+_OF_OPCODES = {
+    MATMUL: "dot",
+    CONVOLUTION: "convolution",
+    REDUCE: "reduce reduce-window select-and-scatter",
+    COPY: """copy copy-start copy-done transpose reshape concatenate pad slice dynamic-slice iota
+        dynamic-update-slice broadcast reverse bitcast-convert""",
+    INDEXING: "gather scatter",
+    "sort": "sort topk",
+    "fft": "fft",
+    "random": "rng rng-bit-generator rng-get-and-update-state",
+    "transfer": "infeed outfeed send send-done recv recv-done",
+    "solve": "cholesky triangular-solve",
+}
+_KINDS = {
+    **dict.fromkeys(ELEMENTWISE | TRANSCENDENTAL, ELEMENTS),
+    **{opcode: kind for kind, listed in _OF_OPCODES.items() for opcode in listed.split()},
+    **{opcode + part: COLLECTIVE for opcode in KINDS for part in ("", "-start", "-done")},
+}
+# Operations of these kinds decide what a fusion is; the rest of it comes with them.
+_LEADING = (MATMUL, CONVOLUTION, COLLECTIVE)
+
+
+class Executed(NamedTuple):
+    """An operation as a launch runs it; None and "" stand for what the compiler's text does not show.
+
+    `operations` and `bytes` are those of one run, and `times` is how often a launch runs it.
+    """
+
+    kind: str
+    line: str = ""
+    operations: int | None = None
+    bytes: int | None = None
+    times: int | None = None
+
+    @property
+    def weight(self) -> int:
+        """A figure that grows with its time in a launch."""
+        return weight(self.operations or 0, self.bytes or 0) * (1 if self.times is None else self.times)
+
+
+class Noted(NamedTuple):
+    """An instruction with its own cost, how often it applies other computations, and what it fuses.
+
+    The bytes of a fusion are those of its whole operands and results, of which it may use only a part.
+    """
+
+    by: Instruction
+    operations: int
+    bytes: int
+    is_known: bool
+    applied: tuple[tuple[str, int], ...] = ()
+    fused: tuple[str, tuple[Extent, ...]] | None = None
+
+    @property
+    def weight(self) -> int:
+        return weight(self.operations, self.bytes)
+
+
+def weight(operations: int, touched: int) -> int:
+    """Return a figure that grows with the time of a run, for the choice of what is stored."""
+    return touched + operations // 8
+
+
+def kind_of(by: Instruction) -> str:
+    """Return the kind of an instruction; that of a fusion depends on what it fuses."""
+    if by.opcode == "fusion":
+        return FUSION
+    if by.opcode != "custom-call":
+        return _KINDS.get(by.opcode, OTHER)
+    if is_product(by):
+        return MATMUL
+    if is_convolution(by):
+        return CONVOLUTION
+    return PYTHON if calls_python(by) else LIBRARY
+
+
+def kind_of_fusion(inside: dict[str, int]) -> str:
+    """Return the kind of a fusion of so many operations of each kind."""
+    for kind in _LEADING:
+        if kind in inside:
+            return kind
+    return next(iter(inside)) if sum(inside.values()) == 1 else FUSION

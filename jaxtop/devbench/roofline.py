@@ -1,0 +1,41 @@
+"""What the devices of a process can do in a second: as a probe measured it, else as it is published."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from jaxtop.devbench.shown import probed_device
+from jaxtop.model.operations import Rates
+from jaxtop.model.peaks import peak_of
+
+if TYPE_CHECKING:
+    from jaxtop.devbench.shown import Probe
+    from jaxtop.model.host import Host
+
+PROBED = "probed"
+
+
+def rates_of(host: Host, probe: Probe | None) -> Rates:
+    """Return the rates of a process's devices: the median of what was probed, else the published ones."""
+    hello = host.hello
+    if hello is None or not hello.devices:
+        return Rates()
+    probed = (
+        []
+        if probe is None
+        else [
+            found
+            for each in hello.devices
+            if (found := probed_device(probe, hello.hostname, each)) is not None
+        ]
+    )
+    flops = [rate for each in probed if (rate := each.rate("matrix_flops_per_s"))]
+    touched = [rate for each in probed if (rate := each.rate("memory_bytes_per_s"))]
+    peak = peak_of(hello, hello.devices[0])
+    rates = Rates() if peak is None else Rates(peak.flops, peak.bytes, peak.source, peak.source)
+    if flops:
+        rates = rates._replace(flops=median(flops), flops_source=PROBED)
+    if touched:
+        rates = rates._replace(bytes=median(touched), bytes_source=PROBED)
+    return rates

@@ -1,0 +1,166 @@
+"""The operations screen: where the time of each program goes, and what bounds each operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from jaxtop.model.operations import COLLECTIVE
+from jaxtop.tui.core import text
+from jaxtop.tui.core.moment import Moment, OperationRow
+from jaxtop.tui.draw.facts import joined
+from jaxtop.tui.draw.operation_pane import name_of, pane
+from jaxtop.tui.draw.table import Column, figure, muted, words
+from jaxtop.tui.filters.operations import understand
+from jaxtop.tui.screens.base import View
+from jaxtop.tui.screens.collectives import untimed
+from jaxtop.tui.screens.tables import TableView
+from jaxtop.tui.widgets.detail import Words
+from jaxtop.tui.widgets.filter import CONDITIONS, FilteredTable
+from jaxtop.tui.widgets.table import Table
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+
+    from jaxtop.model.operations import ProgramTime
+    from jaxtop.tui.core.palette import Palette
+
+# The pane has so many lines; it is hidden if it would leave less than ABOVE lines for the table.
+PANE, ABOVE = 8, 7
+
+
+def _name_colour(row: OperationRow, palette: Palette) -> str | None:
+    return muted(row, palette) if row.view.op is None else None
+
+
+def _ratio(row: OperationRow) -> float | None:
+    return None if row.view.roof is None else row.view.roof.ratio
+
+
+def _reached(row: OperationRow) -> float | None:
+    return None if row.view.roof is None else row.view.roof.reached
+
+
+def _times(value: float | None) -> str:
+    return text.NA if value is None else f"{text.amount(value)}×"
+
+
+def _estimated(value: float | None) -> str:
+    return text.NA if value is None else f"~{text.share(value)}"
+
+
+COLUMNS: tuple[Column[OperationRow], ...] = (
+    words("operation", "operation", 16, lambda row: name_of(row.view), _name_colour, flexible=True),
+    figure("share", "share", 5, lambda row: row.view.time_share, text.share),
+    figure("time", "time", 6, lambda row: row.view.time_us, text.micros),
+    words("kind", "kind", 11, lambda row: row.view.kind),
+    words("source", "line", 16, lambda row: row.view.source),
+    words("bound", "bound by", 13, lambda row: row.view.bound),
+    figure("ratio", "by", 5, _ratio, _times),
+    figure("reached", "roofline", 8, _reached, _estimated),
+    figure("flops", "flops", 6, lambda row: row.view.flops, text.amount),
+    figure("bytes", "bytes", 6, lambda row: row.view.bytes, text.size),
+    figure("runs", "runs", 6, lambda row: row.view.runs, text.plain),
+    words("program", "program", 18, lambda row: row.time.program, flexible=True),
+)
+
+
+def columns_for(moment: Moment) -> tuple[Column[OperationRow], ...]:
+    if len(moment.runs) < 2:
+        return COLUMNS
+    names = moment.run_names
+    run: Column[OperationRow] = words("run", "run", 12, lambda row: names.get(row.time.run, row.time.run))
+    return (*COLUMNS[:1], run, *COLUMNS[1:])
+
+
+def empty(moment: Moment) -> str:
+    if not moment.hosts:
+        return "no operations yet: no host has reported"
+    return f"no operations yet: {untimed(moment)}"
+
+
+def summary(time: ProgramTime, moment: Moment, width: int, palette: Palette) -> Text:
+    """Return what bounds the program of the row under the cursor, and from how much that is known."""
+    bounds = ", ".join(f"{text.share(share)} {bound}-bound" for bound, share in time.bounds.items())
+    host = moment.host(time.agents[0])
+    age = "" if host is None else f", {text.age(moment.ago(host, time.at_ms))} ago"
+    seen = f"{time.launches:,} launches on single devices{age}"
+    one = f"{text.micros(time.launch_us)} a launch"
+    variants = [
+        [time.program, one, bounds, seen, "~ estimates"],
+        [time.program, one, bounds, seen],
+        [time.program, one, bounds],
+        [one, bounds],
+        [bounds or one],
+    ]
+    written = [text.printable(" · ".join(each for each in parts if each)) for parts in variants]
+    line = Text(next((each for each in written if len(each) <= width), written[-1]), palette.muted)
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+class OperationsView(TableView):
+    """One line per operation, and below it where the time of its program goes."""
+
+    DEFAULT_CSS = """
+    OperationsView #program { height: 1; padding: 0 2; }
+    OperationsView #operation { height: 9; padding: 0 2; border-top: solid $panel; text-wrap: nowrap; }
+    OperationsView.low #operation { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.capture", "Capture now")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._program = Words(id="program")
+        self._pane = Words(id="operation")
+        self.table: Table[OperationRow] = Table(
+            COLUMNS, lambda row: row.key, noun="operation", pinned=1, understand=understand
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self._program
+        yield FilteredTable(self.table, CONDITIONS.format("kind=matmul | share>5 & bound=memory"))
+        yield self._pane
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < PANE + ABOVE, "low")
+
+    def show(self, moment: Moment) -> None:
+        super().show(moment)
+        self._update_columns(lambda: columns_for(moment), moment.run_names if len(moment.runs) > 1 else None)
+        rows = [OperationRow(time, view) for time in moment.program_times for view in time.operations]
+        self.table.update_rows(rows, empty(moment))
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted or not self.size.width:  # not laid out yet: a resize event will follow
+            return
+        row = self.table.row
+        if row is None:
+            self._program.read(Text())
+            self._pane.read(Text())
+            return
+        self._program.read(summary(row.time, self.moment, max(0, self.size.width - 4), self.palette))
+        size = self._pane.content_size
+        lines = (
+            []
+            if self.has_class("low")
+            else pane(row.time, row.view, self.ink, self.palette, (size.width, size.height))
+        )
+        self._pane.read(joined(lines))
+
+    def point_at(self, row: str) -> None:
+        """Put the cursor on the longest operation of this program, or on the operation of this name."""
+        rows = [OperationRow(time, view) for time in self.moment.program_times for view in time.operations]
+        found = [each for each in rows if row in (each.time.program, each.view.op)]
+        self.table.select(found[0].key if found else None)
+
+    def _chosen(self, row: Any) -> None:
+        """Open a collective on its screen, and the program of any other operation."""
+        if row.view.kind == COLLECTIVE and row.view.op is not None:
+            self.post_message(View.Drilled(self.selection, "collectives", row=row.view.op))
+        else:
+            self.post_message(View.Drilled(self.selection, "programs", row=row.time.program))

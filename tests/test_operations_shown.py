@@ -1,0 +1,154 @@
+"""Operations of programs over hosts and devices: shares that add up, and what bounds each."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.devbench.roofline import rates_of
+from jaxtop.model import Cluster, keyframe, programs
+from jaxtop.model.operations import IDLE, Rates, Roof, program_time, roof
+from jaxtop.wire import Operation, Operations
+from tests.builders import hello
+
+NAME = "jit_step"
+RATES = Rates(1e12, 1e11, "probed", "probed")
+LOADED = wire.Programs(1, (wire.Program(NAME, "f1"),), (1,), (None,))
+DOT = Operation("dot.1", "matmul", "train.py:12", 600, 2, 2 * 10**8, 10**6)
+ADD = Operation("add.2", "elementwise", "train.py:13", 100, 2, 10**6, 10**7)
+REDUCE = Operation("all-reduce.3", "collective", "train.py:14", 200, 2, 10**6, 10**7)
+SHOWN = Operations(
+    5_000,
+    NAME,
+    "f1",
+    launches=2,
+    operations=(DOT, REDUCE, ADD),
+    idle_us=60,
+    rest=7,
+    rest_us={"copy": 30, "": 10},
+)
+
+
+def cluster_of(*messages, hosts=1):
+    cluster = Cluster()
+    for index in range(hosts):
+        for message in (hello(index), LOADED, *messages):
+            cluster.apply(f"agent{index}", message, 1.0)
+    return cluster
+
+
+def shown(cluster, rates=RATES):
+    (view,) = programs(cluster, 1.0)
+    return program_time(cluster, view, lambda _: rates)
+
+
+class TestShares:
+    def test_they_add_up_to_one_with_what_is_not_listed_and_idle_time(self):
+        time = shown(cluster_of(SHOWN))
+        assert sum(each.time_share for each in time.operations) == pytest.approx(1)
+        assert [(each.op, each.kind) for each in time.operations] == [
+            ("dot.1", "matmul"), ("all-reduce.3", "collective"), ("add.2", "elementwise"),
+            (None, "copy"), (None, "unknown"), (None, IDLE),
+        ]  # fmt: skip
+        assert time.operations[0].time_share == pytest.approx(0.6)
+        assert time.kinds == pytest.approx(
+            {
+                "matmul": 0.6,
+                "collective": 0.2,
+                "elementwise": 0.1,
+                "copy": 0.03,
+                "unknown": 0.01,
+                "idle": 0.06,
+            }
+        )
+        assert list(time.kinds)[-1] == IDLE
+        assert (time.launches, time.launch_us, time.rest) == (2, 500, 7)
+
+    def test_figures_are_those_of_a_launch_on_a_device(self):
+        dot = shown(cluster_of(SHOWN)).operations[0]
+        assert (dot.time_us, dot.runs, dot.flops, dot.bytes) == (300, 1, 2 * 10**8, 10**6)
+
+    def test_hosts_count_by_their_launches(self):
+        cluster = cluster_of(SHOWN)
+        other = Operations(6_000, NAME, "f1", launches=6, operations=(Operation(*_with(DOT, 600, 6)),))
+        for message in (hello(1), LOADED, other):
+            cluster.apply("agent1", message, 1.0)
+        time = shown(cluster)
+        dot = time.operations[0]
+        assert (dot.time_us, dot.runs, time.launches) == (1200 / 8, 1, 8)
+        assert dot.time_share == pytest.approx(1200 / 1600)
+        assert sum(each.time_share for each in time.operations) == pytest.approx(1)
+
+    def test_runs_that_the_trace_does_not_show_leave_no_flops(self):
+        unknown = Operations(
+            1, NAME, "f1", launches=2, operations=(Operation("dot.1", "matmul", "", 600, None, 8, 8),)
+        )
+        (dot,) = shown(cluster_of(unknown)).operations
+        assert (dot.runs, dot.flops, dot.bytes, dot.roof, dot.source) == (None, None, None, None, None)
+
+    def test_a_window_that_cannot_tell_programs_of_a_name_apart(self):
+        cluster = cluster_of(Operations(1, NAME, None, launches=1, operations=(DOT,)))
+        assert shown(cluster).operations[0].op == "dot.1"
+
+    def test_no_window_no_times(self):
+        assert shown(cluster_of()) is None
+        assert shown(cluster_of(Operations(1, NAME, "f1"))) is None
+
+
+def _with(operation, time_us, runs):
+    return (operation.op, operation.kind, operation.source, time_us, runs, operation.flops, operation.bytes)
+
+
+class TestRoof:
+    """At 10^12 operations and 10^11 bytes a second."""
+
+    def test_the_slower_of_compute_and_memory_bounds(self):
+        assert roof("matmul", 400, 2 * 10**8, 10**6, RATES) == Roof("compute", 20, 0.5)
+        assert roof("fusion", 400, 10**7, 10**7, RATES) == Roof("memory", 10, 0.25)
+        assert roof("collective", 400, None, None, RATES) == Roof("communication")
+
+    def test_operations_that_xla_does_not_count_have_no_bound(self):
+        assert roof("elementwise", 400, 0, 10**7, RATES) is None
+
+    def test_moving_alone_is_bound_by_memory_whatever_the_rates(self):
+        assert roof("copy", 400, 0, 10**7, RATES) == Roof("memory", None, 0.25)
+        assert roof("copy", 400, 0, 10**7, Rates()) == Roof("memory")
+
+    @pytest.mark.parametrize(
+        ("flops", "touched", "rates"),
+        [(None, 8, RATES), (8, None, RATES), (8, 8, Rates()), (8, 8, Rates(1e12)), (0, 0, RATES)],
+    )
+    def test_nothing_is_said_where_a_figure_is_unknown(self, flops, touched, rates):
+        assert roof("fusion", 400, flops, touched, rates) is None
+
+
+class TestStored:
+    def test_a_program_that_is_no_longer_loaded_takes_them_along(self):
+        cluster = cluster_of(SHOWN)
+        cluster.apply("agent0", wire.Programs(2, (wire.Program("jit_other", "f2"),), (1,), (None,)), 2.0)
+        assert not cluster.hosts["agent0"].operations
+
+    def test_a_keyframe_has_them(self):
+        cluster = cluster_of(SHOWN)
+        again = Cluster()
+        for at, agent, message in keyframe.messages(cluster, 1.0):
+            again.apply(agent, message, at)
+        assert again.hosts["agent0"].operations == cluster.hosts["agent0"].operations
+
+    def test_too_many_are_refused(self):
+        many = wire.Operations(1, NAME, "f1", operations=(DOT,) * 1_001)
+        with pytest.raises(wire.Unreadable):
+            wire.decode("operations", wire.encode(many))
+
+
+def test_rates_are_published_ones_without_a_probe():
+    cluster = cluster_of()
+    host = cluster.hosts["agent0"]
+    device = wire.Device(0, "NVIDIA H100 80GB HBM3", "gpu")
+    gpu = host.but(hello=wire.Hello(**{**_fields(host.hello), "devices": (device,)}))
+    assert rates_of(gpu, None)[:2] == (989e12, 3.35e12)
+    assert rates_of(host.but(hello=None), None) == Rates()
+
+
+def _fields(struct):
+    return {name: getattr(struct, name) for name in struct.__struct_fields__}

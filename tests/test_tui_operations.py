@@ -1,0 +1,113 @@
+"""The screen of the operations, as a person uses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxtop import wire
+from jaxtop.wire import Operation, Operations
+from tests import builders, staged_collectives
+from tests.builders import NOW, agent_id, frame
+from tests.made_windows import FINGERPRINT, PROGRAM, Made
+from tests.stage import Stage, play
+
+DOT = Operation("dot_general.12", "matmul", "train.py:57", 600_000, 20, 2 * 10**9, 10**7)
+COPY = Operation("copy.3", "copy", "train.py:58", 100_000, 20, 0, 10**7)
+REDUCE = Operation("all-reduce.3", "collective", "train.py:60", 200_000, 20, 10**6, 10**7)
+
+
+def shown_in_window(*operations: Operation, **more) -> list[wire.Frame]:
+    message = Operations(int(NOW * 1000) - 5000, PROGRAM, FINGERPRINT, 20, operations, **more)
+    return [frame(agent_id(i), message, NOW - 1) for i in range(staged_collectives.HOSTS)]
+
+
+FRAMES = [
+    *staged_collectives.in_step(),
+    *shown_in_window(DOT, REDUCE, COPY, idle_us=60_000, rest=12, rest_us={"fusion": 40_000}),
+]
+
+
+def seen(*keys, frames=FRAMES, size=(200, 50)) -> str:
+    shown: list[str] = []
+
+    async def act(stage: Stage) -> None:
+        await stage.press("O", *keys)
+        shown.append(stage.text)
+
+    play(act, *frames, size=size)
+    return shown[0]
+
+
+def line(word: str, shown: str) -> str:
+    return next(each for each in shown.splitlines() if word in each)
+
+
+def test_each_operation_has_a_line_with_its_share_and_its_source():
+    shown = seen()
+    row = line("dot_general.12", shown).split()
+    row = row[row.index("dot_general.12") :]
+    assert row[:5] == ["dot_general.12", "60%", "30.0ms", "matmul", "train.py:57"]
+    assert {"2.0G", "9.5M", "1", "jit_train_step"} <= set(row)
+    assert "4%" in line("(not listed)", shown) and "6%" in line("(idle)", shown)
+    assert line("all-reduce.3", shown).count("communication") == 1
+    assert "memory" in line("copy.3", shown).split()
+
+
+def test_the_bar_and_its_legend_show_the_kinds():
+    shown = seen()
+    assert line("MMMM", shown).count("M") > 100
+    for words in ("M matmul 60%", "C collective 20%", "Y copy 10%", "F fusion 4%", "· idle 6%"):
+        assert words in shown
+
+
+def test_without_rates_of_the_device_it_says_what_to_do():
+    assert "measure the device with `jaxtop probe`" in seen()
+    assert "communication-bound" in seen("j")
+
+
+def test_a_window_without_operations_says_what_is_missing():
+    assert "no operations yet" in seen(frames=staged_collectives.in_step())
+    off = staged_collectives.run(Made(4, 4), windows=0, sources={"collectives": "off: why"})
+    assert "no operations yet: no times: off: why" in seen(frames=off)
+
+
+def test_a_filter_finds_them_by_kind_and_bound():
+    shown = seen("slash", *"bound=memory", "enter")
+    assert "copy.3" in shown and "dot_general.12" not in shown
+
+
+@pytest.mark.parametrize(("keys", "screen"), [((), "Programs"), (("j",), "Collectives")])
+def test_enter_leads_to_the_program_or_to_the_waits(keys, screen):
+    assert f" {screen} " in seen(*keys, "enter").splitlines()[-1]
+
+
+def test_programs_show_the_bar_and_lead_here():
+    async def act(stage: Stage) -> None:
+        await stage.press("7")
+        assert "M matmul 60%" in stage.text
+        await stage.press("z")
+        assert "dot_general.12" in stage.text and "▌ dot_general.12" in stage.text
+
+    play(act, *FRAMES, size=(160, 40))
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (250, 80)])
+def test_it_fits(size):
+    shown = seen(size=size)
+    assert "dot_general.12" in shown and "60%" in shown
+    assert all(len(each) <= size[0] for each in shown.splitlines())
+
+
+def test_names_of_a_trace_cannot_control_the_terminal():
+    bad = Operation("\x1b[31mdot", "matmul", "\x1b]0;x", 600_000, 20)
+    shown = seen(frames=[*staged_collectives.in_step(), *shown_in_window(bad)])
+    assert "[31mdot" in shown and "\x1b" not in shown
+
+
+def test_two_programs_keep_their_own_shares():
+    other = Operations(int(NOW * 1000), "jit_other", "f2", 1, (Operation("add.1", "elementwise", "", 50, 1),))
+    hello = frame(agent_id(0), builders.hello(0, 4, 4), NOW - 20)
+    both = wire.Programs(1, (wire.Program(PROGRAM, FINGERPRINT), wire.Program("jit_other", "f2")))
+    more = [hello, frame(agent_id(0), both, NOW - 2), frame(agent_id(0), other, NOW - 1)]
+    shown = seen(frames=[*FRAMES, *more])
+    assert "100%" in line("add.1", shown) and "60%" in line("dot_general.12", shown)
